@@ -1,0 +1,121 @@
+"""Element types: names, sizes, categories and type promotion, equal to PyTorch's."""
+
+from __future__ import annotations
+
+
+class dtype:  # noqa: N801 - PyTorch's own spelling
+    """An element type such as ``float32``; instances are singletons compared by identity."""
+
+    __slots__ = (
+        "bits",
+        "category",
+        "format",
+        "index",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "maximum",
+        "minimum",
+        "name",
+    )
+
+    def __init__(self, index: int, name: str, itemsize: int, category: int, format: str) -> None:
+        self.index = index
+        self.name = name
+        self.itemsize = itemsize
+        self.bits = itemsize * 8
+        # 0 bool, 1 integral, 2 floating, 3 complex: the order in which categories win in promotion.
+        self.category = category
+        self.format = format
+        """The :mod:`struct` format character of one element (bfloat16 has none and uses ``H``)."""
+        self.is_floating_point = category == 2
+        self.is_complex = category == 3
+        self.is_signed = name not in ("bool", "uint8", "uint32")
+        if category == 1:
+            self.minimum = -(1 << (self.bits - 1)) if self.is_signed else 0
+            self.maximum = (1 << (self.bits - 1)) - 1 if self.is_signed else (1 << self.bits) - 1
+        else:
+            self.minimum = 0 if category == 0 else -FLOAT_MAXIMUM[name]
+            self.maximum = 1 if category == 0 else FLOAT_MAXIMUM[name]
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return self.index
+
+    def to_real(self) -> dtype:
+        """Return the real type of the same precision."""
+        return float32 if self is complex64 else self
+
+    def to_complex(self) -> dtype:
+        """Return the complex type that holds this type's values."""
+        return complex64
+
+
+FLOAT_MAXIMUM = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+    "complex64": 3.4028234663852886e38,
+}
+
+bool_ = dtype(0, "bool", 1, 0, "?")
+uint8 = dtype(1, "uint8", 1, 1, "B")
+int8 = dtype(2, "int8", 1, 1, "b")
+int16 = dtype(3, "int16", 2, 1, "h")
+int32 = dtype(4, "int32", 4, 1, "i")
+int64 = dtype(5, "int64", 8, 1, "q")
+float16 = dtype(6, "float16", 2, 2, "e")
+bfloat16 = dtype(7, "bfloat16", 2, 2, "H")
+float32 = dtype(8, "float32", 4, 2, "f")
+float64 = dtype(9, "float64", 8, 2, "d")
+complex64 = dtype(10, "complex64", 8, 3, "F")
+uint32 = dtype(11, "uint32", 4, 1, "I")  # random words and bit patterns inside kernels; not a tensor type of ours
+
+ALL_DTYPES = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64)
+BY_NAME = {each.name: each for each in ALL_DTYPES}
+BY_NAME |= {"half": float16, "float": float32, "double": float64, "int": int32, "long": int64, "short": int16}
+
+
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """Return the smallest type to which both can be converted, as :func:`torch.promote_types`."""
+    if type1 is type2:
+        return type1
+    if type1.category != type2.category:
+        return type1 if type1.category > type2.category else type2
+    if type1.category == 1:
+        low, high = sorted((type1, type2), key=lambda each: each.itemsize)
+        if high.is_signed and (low.is_signed or high.itemsize > low.itemsize):
+            return high
+        return int16 if high.itemsize == 1 else high
+    low, high = sorted((type1, type2), key=lambda each: each.itemsize)
+    # float16 and bfloat16 hold neither each other's range nor precision.
+    return float32 if low.itemsize == high.itemsize else high
+
+
+def dtype_of_number(value: object, default_float: dtype = float32) -> dtype:
+    """Return the type PyTorch gives a Python number: bool, int64, the default float type or complex64."""
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, int):
+        return int64
+    if isinstance(value, float):
+        return default_float
+    if isinstance(value, complex):
+        return complex64
+    raise TypeError(f"expected a Python number, got {type(value).__name__}")
+
+
+def compute_dtype(storage: dtype) -> dtype:
+    """Return the type arithmetic is done in for elements stored as ``storage`` (PyTorch's opmath type)."""
+    if storage is float16 or storage is bfloat16:
+        return float32
+    if storage.category == 1 and storage.itemsize < 4:
+        return int32
+    return storage

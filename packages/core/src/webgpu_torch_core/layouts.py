@@ -1,0 +1,233 @@
+"""Shapes, strides and offsets: how a tensor lies in its storage, and the arithmetic on it.
+
+A :class:`Layout` is interned: equal layouts are one object, so caches compare them by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Shape = tuple[int, ...]
+
+
+class Layout:
+    """Shape, strides and storage offset of a view, all counted in elements."""
+
+    __slots__ = ("is_contiguous", "ndim", "numel", "offset", "shape", "strides")
+
+    shape: Shape
+    strides: Shape
+    offset: int
+    numel: int
+    ndim: int
+    is_contiguous: bool
+
+    def __repr__(self) -> str:
+        return f"Layout(shape={self.shape}, strides={self.strides}, offset={self.offset})"
+
+    def __reduce__(self) -> tuple[object, tuple[Shape, Shape, int]]:
+        return layout, (self.shape, self.strides, self.offset)
+
+
+_interned: dict[tuple[Shape, Shape, int], Layout] = {}
+_contiguous: dict[Shape, Layout] = {}
+# Interning must not let a program with ever new shapes grow without bound; identity is a speed-up, not a need.
+_INTERN_LIMIT = 1 << 16
+
+
+def layout(shape: Shape, strides: Shape, offset: int = 0) -> Layout:
+    """Return the interned layout with these sizes, strides and offset."""
+    key = (shape, strides, offset)
+    found = _interned.get(key)
+    if found is None:
+        if len(_interned) > _INTERN_LIMIT:
+            _interned.clear()
+            _contiguous.clear()
+        found = Layout()
+        found.shape, found.strides, found.offset = shape, strides, offset
+        found.ndim = len(shape)
+        found.numel = number_of_elements(shape)
+        found.is_contiguous = is_contiguous(shape, strides)
+        _interned[key] = found
+    return found
+
+
+def contiguous_layout(shape: Shape) -> Layout:
+    """Return the row-major layout of a shape at offset 0."""
+    found = _contiguous.get(shape)
+    if found is None:
+        found = _contiguous[shape] = layout(shape, contiguous_strides(shape))
+    return found
+
+
+def number_of_elements(shape: Iterable[int]) -> int:
+    """Return the product of the sizes; 1 for a 0-d shape."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def contiguous_strides(shape: Sequence[int]) -> Shape:
+    """Return row-major strides; a dimension of size 0 counts as 1, as in PyTorch."""
+    strides = [1] * len(shape)
+    for index in range(len(shape) - 2, -1, -1):
+        strides[index] = strides[index + 1] * max(shape[index + 1], 1)
+    return tuple(strides)
+
+
+def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether elements follow each other in row-major order (strides of size-1 dimensions are free)."""
+    expected = 1
+    if 0 in shape:
+        return True
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
+    """Return the shape all the given shapes broadcast to.
+
+    Raises:
+        RuntimeError: two sizes differ and neither is 1.
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        start = rank - len(shape)
+        for index, size in enumerate(shape, start):
+            if size == 1 or size == result[index]:
+                continue
+            if result[index] != 1:
+                raise RuntimeError(
+                    f"The size of tensor a ({result[index]}) must match the size of tensor b ({size}) "
+                    f"at non-singleton dimension {index}"
+                )
+            result[index] = size
+    return tuple(result)
+
+
+def broadcast_strides(source: Layout, shape: Shape) -> Shape:
+    """Return the strides with which ``source`` is read over ``shape``: 0 where it is broadcast."""
+    if source.shape == shape:
+        return source.strides
+    missing = len(shape) - source.ndim
+    return (0,) * missing + tuple(
+        0 if size == 1 and target != 1 else stride
+        for size, stride, target in zip(source.shape, source.strides, shape[missing:], strict=True)
+    )
+
+
+def expand_layout(source: Layout, sizes: Sequence[int]) -> Layout:
+    """Return the layout of ``source.expand(sizes)``; -1 keeps a size.
+
+    Raises:
+        RuntimeError: a size cannot be expanded.
+    """
+    missing = len(sizes) - source.ndim
+    if missing < 0:
+        raise RuntimeError(
+            f"expand(sizes={list(sizes)}): the number of sizes provided ({len(sizes)}) must be greater or equal to "
+            f"the number of dimensions in the tensor ({source.ndim})"
+        )
+    shape: list[int] = []
+    strides: list[int] = []
+    for index, size in enumerate(sizes):
+        if index < missing:
+            if size < 0:
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {index}"
+                )
+            shape.append(size)
+            strides.append(0)
+            continue
+        have, stride = source.shape[index - missing], source.strides[index - missing]
+        if size in (-1, have):
+            shape.append(have)
+            strides.append(stride)
+        elif have == 1:
+            shape.append(size)
+            strides.append(0)
+        else:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({have}) at non-singleton "
+                f"dimension {index}.  Target sizes: {list(sizes)}.  Tensor sizes: {list(source.shape)}"
+            )
+    return layout(tuple(shape), tuple(strides), source.offset)
+
+
+def infer_size(sizes: Sequence[int], numel: int) -> Shape:
+    """Return ``sizes`` with its single -1 replaced so that the product is ``numel``.
+
+    Raises:
+        RuntimeError: more than one -1, or no size fits.
+    """
+    known, unknown = 1, -1
+    for index, size in enumerate(sizes):
+        if size == -1:
+            if unknown >= 0:
+                raise RuntimeError("only one dimension can be inferred")
+            unknown = index
+        elif size < 0:
+            raise RuntimeError(f"invalid shape dimension {size}")
+        else:
+            known *= size
+    result = list(sizes)
+    if unknown >= 0:
+        if known == 0:
+            raise RuntimeError(
+                f"cannot reshape tensor of {numel} elements into shape {list(sizes)} because the unspecified "
+                "dimension size -1 can be any value and is ambiguous"
+            )
+        if numel % known == 0:
+            result[unknown] = numel // known
+            return tuple(result)
+    elif known == numel:
+        return tuple(result)
+    raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {numel}")
+
+
+def view_strides(source: Layout, shape: Shape) -> Shape | None:
+    """Return the strides that view ``source`` as ``shape`` without moving data, or None where there are none."""
+    if source.numel == 0 or source.is_contiguous:
+        return source.strides if source.shape == shape else contiguous_strides(shape)
+    # Walk from the last dimension, matching runs of the old shape that are contiguous among themselves.
+    strides = [0] * len(shape)
+    target = len(shape) - 1
+    run_size, run_stride = 1, source.strides[-1]
+    for index in range(source.ndim - 1, -1, -1):
+        run_size *= source.shape[index]
+        if index == 0 or (source.shape[index - 1] != 1 and source.strides[index - 1] != run_size * run_stride):
+            covered = 1
+            while target >= 0 and (covered < run_size or shape[target] == 1):
+                strides[target] = covered * run_stride
+                covered *= shape[target]
+                target -= 1
+            if covered != run_size:
+                return None
+            if index > 0:
+                run_size, run_stride = 1, source.strides[index - 1]
+    return tuple(strides) if target == -1 else None
+
+
+def wrap_dimension(dim: int, ndim: int) -> int:
+    """Return a dimension as a non-negative index; a 0-d tensor accepts -1 and 0.
+
+    Raises:
+        IndexError: outside of ``[-ndim, ndim - 1]``.
+    """
+    limit = ndim or 1
+    if not -limit <= dim < limit:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
+    return dim + limit if dim < 0 else dim
+
+
+def storage_extent(view: Layout) -> int:
+    """Return one past the last storage element a view touches; 0 for an empty view."""
+    if view.numel == 0:
+        return 0
+    return view.offset + 1 + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
