@@ -1,0 +1,31 @@
+"""Pretrained models on webgpu-torch: Hugging Face checkpoints, tokenizers and text generation."""
+
+from __future__ import annotations
+
+from webgpu_torch_models.auto import AutoConfig as AutoConfig
+from webgpu_torch_models.auto import AutoModelForCausalLM as AutoModelForCausalLM
+from webgpu_torch_models.cache import KeyValueCache as KeyValueCache
+from webgpu_torch_models.generation import GenerationConfig as GenerationConfig
+from webgpu_torch_models.generation import generate as generate
+from webgpu_torch_models.gpt2 import GPT2Config as GPT2Config
+from webgpu_torch_models.gpt2 import GPT2LMHeadModel as GPT2LMHeadModel
+from webgpu_torch_models.output import CausalLMOutput as CausalLMOutput
+from webgpu_torch_models.pretrained import PreTrainedModel as PreTrainedModel
+from webgpu_torch_models.tokenizer import AutoTokenizer as AutoTokenizer
+from webgpu_torch_models.tokenizer import TextStream as TextStream
+from webgpu_torch_models.tokenizer import Tokenizer as Tokenizer
+
+__all__ = [
+    "AutoConfig",
+    "AutoModelForCausalLM",
+    "AutoTokenizer",
+    "CausalLMOutput",
+    "GPT2Config",
+    "GPT2LMHeadModel",
+    "GenerationConfig",
+    "KeyValueCache",
+    "PreTrainedModel",
+    "TextStream",
+    "Tokenizer",
+    "generate",
+]

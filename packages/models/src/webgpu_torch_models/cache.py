@@ -1,0 +1,122 @@
+"""A key-value cache of fixed capacity whose write position lives in a tensor.
+
+Every decoding step has the same shapes and the same Python values as the one before, so a captured step can be
+replayed: the keys and values of new tokens are written with ``index_copy_`` at the position, and attention runs over
+a window of the cache under a mask computed from the position. The window is the number of tokens rounded up to a
+multiple of :data:`WINDOW_STEP`, so a capture lasts for that many tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+
+WINDOW_STEP = 128
+
+
+class CacheStep:
+    """One forward call's view of the cache.
+
+    Args:
+        buffers: keys and values of every layer in turn, each [batch, heads, capacity, head_dim].
+        position: int64 [1], how many tokens the cache held before this call.
+        count: how many tokens this call adds to each sequence.
+        window: how much of the capacity attention looks at.
+        padding: int64 [batch], how many tokens at each sequence's start are padding; None if there are none.
+        is_first: whether the cache was empty before this call.
+    """
+
+    def __init__(
+        self,
+        buffers: Sequence[Tensor],
+        position: Tensor,
+        count: int,
+        window: int,
+        padding: Tensor | None = None,
+        is_first: bool = False,
+    ) -> None:
+        self.buffers = buffers
+        self.window = window
+        self.positions = position + torch.arange(count, device=position.device)
+        self.position_ids = self.positions.unsqueeze(0)
+        if padding is not None:
+            self.position_ids = (self.position_ids - padding.unsqueeze(1)).clamp(min=0)
+        self.is_causal = is_first and padding is None
+        """Whether the new tokens see exactly each other, so that no mask and no cached value is needed."""
+        self.mask = None if self.is_causal else self._mask(padding)
+
+    def _mask(self, padding: Tensor | None) -> Tensor:
+        """Return which cached tokens each new token sees: bool [batch or 1, 1, count, window]."""
+        rows = self.positions.unsqueeze(1)
+        columns = torch.arange(self.window, device=rows.device).unsqueeze(0)
+        if padding is None:
+            return (columns <= rows)[None, None]
+        # A padding token sees itself: a row that sees nothing would be all NaN.
+        seen = (columns >= padding[:, None, None]) | (columns == rows)
+        return ((columns <= rows) & seen).unsqueeze(1)
+
+    def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Store a layer's new keys and values [batch, heads, count, head_dim]; return those to attend to."""
+        all_keys, all_values = self.buffers[2 * layer], self.buffers[2 * layer + 1]
+        all_keys.index_copy_(2, self.positions, keys)
+        all_values.index_copy_(2, self.positions, values)
+        if self.is_causal:
+            return keys, values
+        return all_keys[:, :, : self.window], all_values[:, :, : self.window]
+
+
+class KeyValueCache:
+    """Keys and values of the tokens a model has seen.
+
+    Args:
+        layers, batch_size, heads, capacity, head_dim: sizes; capacity is in tokens.
+        dtype, device: of the buffers.
+        padding: int64 [batch], tokens of padding at each sequence's start.
+    """
+
+    def __init__(
+        self,
+        layers: int,
+        batch_size: int,
+        heads: int,
+        capacity: int,
+        head_dim: int,
+        dtype: Any = None,
+        device: Any = None,
+        padding: Tensor | None = None,
+    ) -> None:
+        shape = (batch_size, heads, capacity, head_dim)
+        self.buffers = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(2 * layers)]
+        self.position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.padding = padding
+        self.capacity = capacity
+        self.length = 0
+        """The host's copy of the position."""
+
+    def window(self, length: int) -> int:
+        """Return the window that holds ``length`` tokens."""
+        return min(self.capacity, -(-length // WINDOW_STEP) * WINDOW_STEP)
+
+    def check_room(self, count: int) -> None:
+        """Raise ValueError unless ``count`` more tokens fit."""
+        if self.length + count > self.capacity:
+            raise ValueError(
+                f"the key-value cache holds {self.length} of at most {self.capacity} tokens; {count} more do not fit"
+            )
+
+    def step(self, count: int) -> CacheStep:
+        """Return the view with which a forward call adds ``count`` tokens, and move the position past them.
+
+        Raises:
+            ValueError: the tokens do not fit.
+        """
+        self.check_room(count)
+        is_first = self.length == 0
+        window = self.window(self.length + count)
+        result = CacheStep(self.buffers, self.position, count, window, self.padding, is_first)
+        self.length += count
+        self.position = self.position + count
+        return result

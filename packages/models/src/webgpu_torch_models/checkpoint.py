@@ -1,0 +1,112 @@
+"""Weights of a model folder: safetensors in one file or in shards, or PyTorch's older format."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.serialization import load_safetensors, save_safetensors
+
+from webgpu_torch_models.config import read_json, write_json
+
+SAFE_FILE = "model.safetensors"
+SAFE_INDEX = "model.safetensors.index.json"
+PICKLE_FILE = "pytorch_model.bin"
+PICKLE_INDEX = "pytorch_model.bin.index.json"
+WEIGHT_FILES = (SAFE_FILE, SAFE_INDEX, PICKLE_FILE, PICKLE_INDEX)
+
+UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def _shards(folder: Path, index: str) -> list[Path]:
+    """Return the files that an index names.
+
+    Raises:
+        ValueError: the index has no "weight_map".
+        FileNotFoundError: files that it names are missing.
+    """
+    weight_map = read_json(folder / index).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise ValueError(f'{folder / index} has no "weight_map"')
+    paths = [folder / name for name in sorted(set(weight_map.values()))]
+    missing = [path.name for path in paths if not path.is_file()]
+    if missing:
+        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}, which {index} names")
+    return paths
+
+
+def load(folder: Path, device: Any) -> dict[str, Tensor]:
+    """Return all the weights of a model folder by name, on ``device``.
+
+    Raises:
+        FileNotFoundError: the folder has no weights, or lacks some of the shards.
+    """
+    if (folder / SAFE_FILE).is_file():
+        return load_safetensors(folder / SAFE_FILE, device=device)
+    weights: dict[str, Tensor] = {}
+    if (folder / SAFE_INDEX).is_file():
+        for path in _shards(folder, SAFE_INDEX):
+            weights.update(load_safetensors(path, device=device))
+        return weights
+    if (folder / PICKLE_FILE).is_file():
+        paths = [folder / PICKLE_FILE]
+    elif (folder / PICKLE_INDEX).is_file():
+        paths = _shards(folder, PICKLE_INDEX)
+    else:
+        raise FileNotFoundError(f"{folder} has no weights: expected one of {', '.join(WEIGHT_FILES)}")
+    for path in paths:
+        weights.update(torch.load(path, map_location=device, weights_only=True))
+    return weights
+
+
+def parse_size(size: int | str) -> int:
+    """Return a number of bytes given as a number or as text such as "5GB" or "200MiB".
+
+    Raises:
+        ValueError: the text is not a size.
+    """
+    if isinstance(size, int):
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]?I?B?)\s*", size.upper())
+    unit = None if match is None else match[2] if match[2] in UNITS else None
+    if match is None or unit is None:
+        raise ValueError(f'"{size}" is not a size; write a number of bytes or, for example, "200MB" or "5GB"')
+    return int(float(match[1]) * UNITS[unit])
+
+
+def _split(weights: dict[str, Tensor], limit: int) -> list[dict[str, Tensor]]:
+    """Split the weights, in their order, into groups of at most ``limit`` bytes each (or of one larger tensor)."""
+    groups: list[dict[str, Tensor]] = []
+    used = 0
+    for key, value in weights.items():
+        size = value.numel() * value.element_size()
+        if not groups or used + size > limit:
+            groups.append({})
+            used = 0
+        groups[-1][key] = value
+        used += size
+    return groups
+
+
+def save(weights: dict[str, Tensor], folder: Path, max_shard_size: int | str) -> None:
+    """Write the weights as model.safetensors, or as numbered shards and an index if they exceed the shard size."""
+    groups = _split({key: value.contiguous() for key, value in weights.items()}, parse_size(max_shard_size))
+    for path in folder.glob("model*.safetensors"):
+        # Files of an earlier save would be loaded in place of the new ones.
+        path.unlink()
+    (folder / SAFE_INDEX).unlink(missing_ok=True)
+    if len(groups) <= 1:
+        save_safetensors(groups[0] if groups else {}, folder / SAFE_FILE, metadata={"format": "pt"})
+        return
+    weight_map: dict[str, str] = {}
+    for number, group in enumerate(groups, 1):
+        name = f"model-{number:05d}-of-{len(groups):05d}.safetensors"
+        save_safetensors(group, folder / name, metadata={"format": "pt"})
+        weight_map.update(dict.fromkeys(group, name))
+    total = sum(value.numel() * value.element_size() for value in weights.values())
+    parameters = sum(value.numel() for value in weights.values())
+    metadata = {"total_size": total, "total_parameters": parameters}
+    write_json(folder / SAFE_INDEX, {"metadata": metadata, "weight_map": weight_map})

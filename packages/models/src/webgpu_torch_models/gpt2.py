@@ -1,0 +1,243 @@
+"""GPT-2 (Radford et al., 2019), with the parameter names of Hugging Face's checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import ClassVar
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, Parameter, init
+from webgpu_torch_nn import functional as F
+
+from webgpu_torch_models.cache import CacheStep, KeyValueCache
+from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.output import CausalLMOutput
+from webgpu_torch_models.pretrained import PreTrainedModel
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+    "swish": F.silu,
+    "tanh": F.tanh,
+}
+
+
+@dataclasses.dataclass
+class GPT2Config(ModelConfig):
+    """The sizes and options of a GPT-2, named as in config.json; the defaults are the 124-million-parameter model."""
+
+    model_type: ClassVar[str] = "gpt2"
+
+    vocab_size: int = 50257
+    n_positions: int = 1024
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    n_inner: int | None = None
+    activation_function: str = "gelu_new"
+    resid_pdrop: float = 0.1
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-5
+    initializer_range: float = 0.02
+    scale_attn_weights: bool = True
+    scale_attn_by_inverse_layer_idx: bool = False
+    tie_word_embeddings: bool = True
+    bos_token_id: int | None = 50256
+    eos_token_id: int | list[int] | None = 50256
+    pad_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_embd % self.n_head != 0:
+            raise ValueError(f"n_embd must be divisible by n_head, got n_embd={self.n_embd} and n_head={self.n_head}")
+        if self.activation_function not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise ValueError(f'activation_function "{self.activation_function}" is unknown; known are: {known}')
+
+
+class Conv1D(Module):
+    """``y = x W + b`` with W stored [in, out], transposed relative to Linear: GPT-2's checkpoints have it so."""
+
+    def __init__(self, nf: int, nx: int) -> None:
+        super().__init__()
+        self.weight = Parameter(torch.empty(nx, nf))
+        self.bias = Parameter(torch.zeros(nf))
+        init.normal_(self.weight, std=0.02)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+
+class GPT2Attention(Module):
+    """Causal self-attention with several heads."""
+
+    def __init__(self, config: GPT2Config, layer: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.n_head = config.n_head
+        self.dropout = config.attn_pdrop
+        self.scale = 1 / math.sqrt(config.n_embd // config.n_head) if config.scale_attn_weights else 1.0
+        if config.scale_attn_by_inverse_layer_idx:
+            self.scale /= layer + 1
+        self.c_attn = Conv1D(3 * config.n_embd, config.n_embd)
+        self.c_proj = Conv1D(config.n_embd, config.n_embd)
+        self.resid_dropout = Dropout(config.resid_pdrop)
+
+    def forward(self, x: Tensor, mask: Tensor | None, cache: CacheStep | None) -> Tensor:
+        batch, tokens, width = x.shape
+        query, key, value = (
+            part.reshape(batch, tokens, self.n_head, -1).transpose(1, 2) for part in self.c_attn(x).split(width, dim=2)
+        )
+        if cache is not None:
+            key, value = cache.update(self.layer, key, value)
+        attended = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=mask is None,
+            scale=self.scale,
+        )
+        return self.resid_dropout(self.c_proj(attended.transpose(1, 2).reshape(batch, tokens, width)))
+
+
+class GPT2MLP(Module):
+    """Two linear maps with an activation between them."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        inner = 4 * config.n_embd if config.n_inner is None else config.n_inner
+        self.c_fc = Conv1D(inner, config.n_embd)
+        self.c_proj = Conv1D(config.n_embd, inner)
+        self.activation = ACTIVATIONS[config.activation_function]
+        self.dropout = Dropout(config.resid_pdrop)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(self.c_proj(self.activation(self.c_fc(x))))
+
+
+class GPT2Block(Module):
+    """Attention and then the MLP, each on the normalised input and added to it."""
+
+    def __init__(self, config: GPT2Config, layer: int) -> None:
+        super().__init__()
+        self.ln_1 = LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.attn = GPT2Attention(config, layer)
+        self.ln_2 = LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.mlp = GPT2MLP(config)
+
+    def forward(self, x: Tensor, mask: Tensor | None, cache: CacheStep | None) -> Tensor:
+        x = x + self.attn(self.ln_1(x), mask, cache)
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT2Model(Module):
+    """Embeddings, the blocks, and the last normalisation."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        self.wte = Embedding(config.vocab_size, config.n_embd)
+        self.wpe = Embedding(config.n_positions, config.n_embd)
+        self.drop = Dropout(config.embd_pdrop)
+        self.h = ModuleList([GPT2Block(config, layer) for layer in range(config.n_layer)])
+        self.ln_f = LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+
+    def forward(
+        self, input_ids: Tensor, position_ids: Tensor, mask: Tensor | None = None, cache: CacheStep | None = None
+    ) -> Tensor:
+        x = self.drop(self.wte(input_ids) + self.wpe(position_ids))
+        for block in self.h:
+            x = block(x, mask, cache)
+        return self.ln_f(x)
+
+
+class GPT2LMHeadModel(PreTrainedModel):
+    """GPT-2 with a language-modelling head, which is the token embedding again."""
+
+    config_class = GPT2Config
+    base_model_prefix = "transformer"
+    tied_weights: ClassVar[dict[str, str]] = {"lm_head.weight": "transformer.wte.weight"}
+    # Causal masks that older checkpoints carry along.
+    ignored_keys = (r"\.attn\.(bias|masked_bias)$",)
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__(config)
+        self.transformer = GPT2Model(config)
+        self.lm_head = Linear(config.n_embd, config.vocab_size, bias=False)
+        self.reset_parameters()
+        self.tie_weights()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights: normal, with the projections onto the residual stream scaled down by its length."""
+        deviation = self.config.initializer_range
+        for name, parameter in self.named_parameters():
+            if name.endswith("c_proj.weight"):
+                init.normal_(parameter, std=deviation / math.sqrt(2 * self.config.n_layer))
+            elif name.endswith(".weight") and parameter.ndim == 2:
+                init.normal_(parameter, std=deviation)
+
+    def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
+        """Return an empty cache for ``batch_size`` sequences of up to ``capacity`` tokens."""
+        config = self.config
+        head_dim = config.n_embd // config.n_head
+        return KeyValueCache(
+            config.n_layer, batch_size, config.n_head, capacity, head_dim, self.dtype, self.device, padding
+        )
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        labels: Tensor | None = None,
+        cache: KeyValueCache | CacheStep | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        logits_to_keep: int = 0,
+    ) -> CausalLMOutput:
+        """Compute the logits of the next token at every position.
+
+        Args:
+            input_ids: int64 [batch, tokens].
+            labels: int64 [batch, tokens], usually ``input_ids``; -100 marks tokens that do not count in the loss.
+            cache: tokens seen before; it takes up the new ones.
+            attention_mask: [batch, tokens], 0 at padding (without a cache; a cache knows its own padding).
+            position_ids: int64 [batch or 1, tokens], counted from the start of the sequence by default.
+            logits_to_keep: compute the logits of only that many last positions; 0 is all.
+
+        Raises:
+            ValueError: more positions than the model has.
+        """
+        tokens = input_ids.shape[1]
+        seen = cache.length if isinstance(cache, KeyValueCache) else 0
+        if seen + tokens > self.config.n_positions:
+            raise ValueError(f"{seen + tokens} tokens are more than the model's n_positions={self.config.n_positions}")
+        step = cache.step(tokens) if isinstance(cache, KeyValueCache) else cache
+        if step is not None:
+            mask, default_positions = step.mask, step.position_ids
+        else:
+            mask = None if attention_mask is None else causal_mask(attention_mask)
+            default_positions = torch.arange(tokens, device=input_ids.device).unsqueeze(0)
+        hidden = self.transformer(input_ids, default_positions if position_ids is None else position_ids, mask, step)
+        logits = self.lm_head(hidden[:, -logits_to_keep:] if logits_to_keep else hidden)
+        loss = None if labels is None else next_token_loss(logits, labels)
+        return CausalLMOutput(logits=logits, loss=loss, cache=cache)
+
+
+def causal_mask(attention_mask: Tensor) -> Tensor:
+    """Return which tokens each token sees, bool [batch, 1, tokens, tokens]: itself, and earlier ones not padding."""
+    columns = torch.arange(attention_mask.shape[1], device=attention_mask.device)
+    rows = columns.unsqueeze(1)
+    return (((columns <= rows) & (attention_mask != 0).unsqueeze(1)) | (columns == rows)).unsqueeze(1)
+
+
+def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean cross-entropy, in float32, of predicting each label from the position before it."""
+    # The labels are shifted, not the logits: they are smaller by the size of the vocabulary.
+    targets = F.pad(labels[:, 1:], (0, 1), value=-100)
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), targets.reshape(-1), ignore_index=-100)

@@ -1,0 +1,148 @@
+"""The base class of pretrained models: folders in Hugging Face's layout, tied weights, generation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_nn import Module
+
+from webgpu_torch_models import checkpoint
+from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.generation import GenerationConfig, generate
+from webgpu_torch_models.hub import find_folder
+
+
+class PreTrainedModel(Module):
+    """Base class of pretrained models.
+
+    Class attributes:
+        config_class: the configuration's class.
+        base_model_prefix: the submodule under which bare checkpoints (without a head) keep their names.
+        tied_weights: names of parameters that are another one, with the name of that one.
+        ignored_keys: patterns of checkpoint keys that hold no weights.
+    """
+
+    config_class: ClassVar[type[ModelConfig]]
+    base_model_prefix: ClassVar[str] = ""
+    tied_weights: ClassVar[dict[str, str]] = {}
+    ignored_keys: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.generation_config = GenerationConfig.from_model_config(config)
+
+    @property
+    def device(self) -> Any:
+        """The device of the first parameter."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the first parameter."""
+        return next(self.parameters()).dtype
+
+    def num_parameters(self) -> int:
+        """Return the number of elements of all parameters, tied ones once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def active_ties(self) -> dict[str, str]:
+        """Return the ties that this configuration asks for."""
+        return self.tied_weights if getattr(self.config, "tie_word_embeddings", True) else {}
+
+    def tie_weights(self) -> None:
+        """Make tied parameters one and the same again."""
+        for name, source in self.active_ties().items():
+            parent, _, attribute = name.rpartition(".")
+            setattr(self.get_submodule(parent), attribute, self.get_parameter(source))
+
+    def generate(self, input_ids: Tensor, **options: Any) -> Tensor:
+        """Continue ``input_ids``; see :func:`webgpu_torch_models.generation.generate`."""
+        return generate(self, input_ids, **options)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        *,
+        config: ModelConfig | None = None,
+        dtype: Any = None,
+        device: Any = None,
+        token: str | None = None,
+        revision: str | None = None,
+    ) -> PreTrainedModel:
+        """Load a model of this class from a local folder or from the Hugging Face hub, in evaluation mode.
+
+        Args:
+            name_or_path: a folder, or a hub id such as "openai-community/gpt2".
+            config: used in place of the folder's config.json.
+            dtype: convert floating-point weights to it; None keeps those of the file.
+            device: where the weights go; None is the default device.
+            token, revision: for the hub.
+
+        Raises:
+            FileNotFoundError: there is no such folder, or a file is missing in it.
+            ValueError: the checkpoint's names or shapes are not those of the model.
+        """
+        folder = find_folder(name_or_path, token=token, revision=revision)
+        config = cls.config_class.from_folder(folder) if config is None else config
+        with torch.device("meta"):
+            model = cls(config)
+        target = torch.get_default_device() if device is None else torch.device(device)
+        model._assign(checkpoint.load(folder, target), folder, dtype)
+        if (folder / GenerationConfig.file_name).is_file():
+            model.generation_config = GenerationConfig.from_folder(folder)
+        return model.eval()
+
+    def _assign(self, weights: dict[str, Tensor], folder: Path, dtype: Any) -> None:
+        weights = self._renamed(weights)
+        wanted = dict(self.state_dict(keep_vars=True))
+        ties = self.active_ties()
+        missing = [key for key in wanted if key not in weights and key not in ties]
+        unexpected = [key for key in weights if key not in wanted]
+        problems = [
+            f"{key}: the checkpoint has {list(weights[key].shape)}, the model {list(wanted[key].shape)}"
+            for key in wanted
+            if key in weights and weights[key].shape != wanted[key].shape
+        ]
+        problems += [f"missing in the checkpoint: {key}" for key in missing]
+        problems += [f"not in the model: {key}" for key in unexpected]
+        if problems:
+            details = "\n  ".join(problems)
+            raise ValueError(
+                f"the weights in {folder} do not fit {type(self).__name__} as config.json describes it:\n  {details}"
+            )
+        if dtype is not None:
+            weights = {key: value.to(dtype) if value.is_floating_point() else value for key, value in weights.items()}
+        self.load_state_dict(weights, strict=False, assign=True)
+        self.tie_weights()
+
+    def _renamed(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Drop keys without weights and put the base model's prefix before the names of a bare checkpoint."""
+        patterns = [re.compile(pattern) for pattern in self.ignored_keys]
+        kept = {key: value for key, value in weights.items() if not any(p.search(key) for p in patterns)}
+        prefix = self.base_model_prefix + "."
+        if not self.base_model_prefix or any(key.startswith(prefix) for key in kept):
+            return kept
+        base = set(self.get_submodule(self.base_model_prefix).state_dict())
+        return {(prefix + key if key in base else key): value for key, value in kept.items()}
+
+    def save_pretrained(self, folder: str | Path, max_shard_size: int | str = "5GB") -> None:
+        """Write config.json, generation_config.json and the weights as safetensors, as Hugging Face lays them out.
+
+        Args:
+            folder: made if it does not exist.
+            max_shard_size: bytes per file, as a number or as "200KB", "5GB" and so on.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.config.extra.update(architectures=[type(self).__name__], dtype=str(self.dtype).removeprefix("torch."))
+        self.config.save_pretrained(folder)
+        self.generation_config.save_pretrained(folder)
+        ties = self.active_ties()
+        weights = {key: value for key, value in self.state_dict().items() if key not in ties}
+        checkpoint.save(weights, folder, max_shard_size)

@@ -1,0 +1,149 @@
+"""Text to tokens and back, for the tokenizer.json files of Hugging Face models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from webgpu_torch_models.config import read_json, write_json
+from webgpu_torch_models.hub import TOKENIZER_PATTERNS, find_folder
+
+TOKENIZER_FILE = "tokenizer.json"
+REPLACEMENT = "\ufffd"
+
+
+def _library() -> Any:
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise ImportError("reading tokenizers needs the package tokenizers; install it") from error
+    return tokenizers
+
+
+class Tokenizer:
+    """A tokenizer of the ``tokenizers`` library and the names of its special tokens.
+
+    Args:
+        tokenizer: a ``tokenizers.Tokenizer``.
+        special_tokens: "bos_token", "eos_token", "pad_token", "unk_token" by text.
+    """
+
+    def __init__(self, tokenizer: Any, special_tokens: dict[str, str] | None = None) -> None:
+        self.backend = tokenizer
+        self.special_tokens = dict(special_tokens or {})
+
+    def __len__(self) -> int:
+        return self.backend.get_vocab_size()
+
+    def _id(self, name: str) -> int | None:
+        text = self.special_tokens.get(name)
+        return None if text is None else self.backend.token_to_id(text)
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """The token at the start of a sequence."""
+        return self._id("bos_token")
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """The token at the end of a sequence."""
+        return self._id("eos_token")
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """The token of padding."""
+        return self._id("pad_token")
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """Return the tokens of a text."""
+        return self.backend.encode(text, add_special_tokens=add_special_tokens).ids
+
+    def decode(self, ids: Any, skip_special_tokens: bool = False) -> str:
+        """Return the text of tokens, given as a list or a 1-d tensor."""
+        ids = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+        return self.backend.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def stream(self, skip_special_tokens: bool = True) -> TextStream:
+        """Return a decoder that takes one token at a time."""
+        return TextStream(self, skip_special_tokens)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write tokenizer.json and tokenizer_config.json."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.backend.save(str(folder / TOKENIZER_FILE))
+        values = {"tokenizer_class": "PreTrainedTokenizerFast", **self.special_tokens}
+        write_json(folder / "tokenizer_config.json", values)
+
+
+class TextStream:
+    """Turn tokens into text as they come, holding back characters that are not complete yet.
+
+    A character may take several tokens, and a token's text may depend on the one before it (as leading spaces do),
+    so a few tokens are decoded again each time: those since the last piece of text but one.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool = True) -> None:
+        self.tokenizer = tokenizer
+        self.skip_special_tokens = skip_special_tokens
+        self.ids: list[int] = []
+        self._start = 0
+        self._given = 0
+
+    def _decode(self, end: int | None = None) -> str:
+        return self.tokenizer.decode(self.ids[self._start : end], self.skip_special_tokens)
+
+    def put(self, ids: int | Iterable[int]) -> str:
+        """Add a token or several; return the text that has become certain."""
+        self.ids.extend([ids] if isinstance(ids, int) else ids)
+        return self._take(final=False)
+
+    def end(self) -> str:
+        """Return the text that was held back."""
+        return self._take(final=True)
+
+    def _take(self, final: bool) -> str:
+        before, now = self._decode(self._given), self._decode()
+        if len(now) <= len(before) or (now.endswith(REPLACEMENT) and not final):
+            return ""
+        self._start, self._given = self._given, len(self.ids)
+        return now[len(before) :]
+
+
+def _special_tokens(folder: Path) -> dict[str, str]:
+    """Return the special tokens named in tokenizer_config.json or special_tokens_map.json."""
+    result: dict[str, str] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        path = folder / name
+        values = read_json(path) if path.is_file() else {}
+        for key in ("bos_token", "eos_token", "pad_token", "unk_token"):
+            value = values.get(key)
+            value = value.get("content") if isinstance(value, dict) else value
+            if isinstance(value, str):
+                result[key] = value
+    return result
+
+
+class AutoTokenizer:
+    """Tokenizers by name."""
+
+    @staticmethod
+    def from_pretrained(
+        name_or_path: str | Path, *, token: str | None = None, revision: str | None = None
+    ) -> Tokenizer:
+        """Load the tokenizer of a local folder or hub id.
+
+        Raises:
+            FileNotFoundError: there is no such model, or it has neither tokenizer.json nor vocab.json and merges.txt.
+        """
+        folder = find_folder(name_or_path, token=token, revision=revision, patterns=TOKENIZER_PATTERNS)
+        library = _library()
+        vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
+        if (folder / TOKENIZER_FILE).is_file():
+            backend = library.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
+        elif vocabulary.is_file() and merges.is_file():
+            backend = library.ByteLevelBPETokenizer(str(vocabulary), str(merges))._tokenizer
+        else:
+            raise FileNotFoundError(f"{folder} has neither {TOKENIZER_FILE} nor vocab.json and merges.txt")
+        return Tokenizer(backend, _special_tokens(folder))

@@ -1,0 +1,150 @@
+"""Converting a Module's tensors in place: device, dtype and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+def typename(value: Any) -> str:
+    """Return the name by which PyTorch's messages call the type of ``value``."""
+    if isinstance(value, Tensor):
+        return value.type()
+    kind = value if isinstance(value, type) else type(value)
+    module = getattr(kind, "__module__", "builtins")
+    return kind.__qualname__ if module in ("builtins", "__builtin__", None) else f"{module}.{kind.__qualname__}"
+
+
+def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+    """Read the arguments of ``to``: ``(device, dtype, non_blocking)``, ``(dtype, non_blocking)`` or ``(tensor,)``."""
+    device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
+    non_blocking = kwargs.pop("non_blocking", False)
+    other = kwargs.pop("tensor", None)
+    kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    for position, value in enumerate(args):
+        if isinstance(value, Tensor) and position == 0:
+            other = value
+        elif isinstance(value, torch.dtype):
+            dtype = value
+        elif isinstance(value, bool):
+            non_blocking = value
+        elif isinstance(value, (str, int, torch.device)) and position == 0:
+            device = value
+        elif value is not None:
+            raise TypeError(f"to() received an invalid argument at position {position}: {typename(value)}")
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    return (None if device is None else torch.device(device)), dtype, non_blocking
+
+
+def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
+    """Drop the gradient of one parameter, or cut it from its history and zero it in place."""
+    if parameter.grad is None:
+        return
+    if set_to_none:
+        parameter.grad = None
+        return
+    if parameter.grad.grad_fn is not None:
+        parameter.grad.detach_()
+    else:
+        parameter.grad.requires_grad_(False)
+    parameter.grad.zero_()
+
+
+class ConversionMixin:
+    """The conversion half of :class:`~webgpu_torch_nn.Module`."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            # The Parameter object stays, so that optimisers and tied modules keep seeing it.
+            with torch.no_grad():
+                converted = fn(parameter)
+                grad = parameter.grad
+                converted_grad = None if grad is None else fn(grad)
+            if grad is not None:
+                parameter.grad = None
+            parameter.data = converted
+            if converted_grad is not None:
+                parameter.grad = converted_grad.requires_grad_(grad.requires_grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def apply(self, fn: Callable[[Any], None]) -> Self:
+        """Call ``fn`` on every submodule, children first, then on this module."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move the parameters and buffers to a device and the floating-point ones to a dtype, in place.
+
+        Call as ``to(device, dtype, non_blocking)``, ``to(dtype, non_blocking)`` or ``to(tensor)``.
+
+        Raises:
+            TypeError: the dtype is neither floating point nor complex.
+        """
+        device, dtype, non_blocking = parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+
+        def convert(tensor: Tensor) -> Tensor:
+            wanted = dtype if tensor.is_floating_point() or tensor.is_complex() else None
+            if tensor.is_meta and device is not None and device.type != "meta":
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                )
+            if device is None:
+                return tensor if wanted is None else tensor.to(wanted, non_blocking)
+            return tensor.to(device, tensor.dtype if wanted is None else wanted, non_blocking)
+
+        return self._apply(convert)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device without copying values: what arrives is uninitialised."""
+        return self._apply(lambda tensor: torch.empty_like(tensor, device=device), recurse=recurse)
+
+    def type(self, dst_type: Any) -> Self:
+        """Cast all parameters and buffers to ``dst_type``."""
+        return self._apply(lambda tensor: tensor.type(dst_type))
+
+    def _cast_floating(self, dtype: Any) -> Self:
+        return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+    def float(self) -> Self:
+        """Cast the floating-point parameters and buffers to float32."""
+        return self._cast_floating(torch.float32)
+
+    def double(self) -> Self:
+        """Cast the floating-point parameters and buffers to float64."""
+        return self._cast_floating(torch.float64)
+
+    def half(self) -> Self:
+        """Cast the floating-point parameters and buffers to float16."""
+        return self._cast_floating(torch.float16)
+
+    def bfloat16(self) -> Self:
+        """Cast the floating-point parameters and buffers to bfloat16."""
+        return self._cast_floating(torch.bfloat16)
+
+    def cpu(self) -> Self:
+        """Move to the CPU."""
+        return self._apply(lambda tensor: tensor.cpu())

@@ -1,0 +1,396 @@
+"""Modules that hold modules or parameters."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from webgpu_torch_core import Tensor
+
+from webgpu_torch_nn.modules._conversion import typename
+from webgpu_torch_nn.modules.module import Module, _indent
+from webgpu_torch_nn.parameter import Parameter
+
+
+def _position(index: Any, length: int) -> int:
+    """Return ``index`` counted from the front, or raise IndexError as PyTorch's containers do."""
+    index = operator.index(index)
+    if not -length <= index < length:
+        raise IndexError(f"index {index} is out of range")
+    return index % length
+
+
+class Sequential(Module):
+    """Call the modules in order, each on the result of the one before; made of modules or of one ordered mapping."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        named = args[0].items() if len(args) == 1 and isinstance(args[0], Mapping) else enumerate(args)
+        for name, module in named:
+            self.add_module(str(name), module)
+
+    def forward(self, input: Any) -> Any:
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def _name_at(self, index: Any) -> str:
+        return list(self._modules)[_position(index, len(self))]
+
+    def _renumber(self, modules: Iterable[Module]) -> None:
+        modules = list(modules)
+        self._modules.clear()
+        self._modules.update({str(i): module for i, module in enumerate(modules)})
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(dict(list(self._modules.items())[index]))
+        return self._modules[self._name_at(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._name_at(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
+        for name in names:
+            delattr(self, name)
+        self._renumber(self._modules.values())
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return Sequential(*self, *other)
+
+    def append(self, module: Module) -> Sequential:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, sequential: Iterable[Module]) -> Sequential:
+        """Add several modules at the end."""
+        for module in sequential:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Put a module before position ``index``."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        modules = list(self)
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def pop(self, key: int | slice) -> Any:
+        """Remove and return the module at ``key``."""
+        value = self[key]
+        del self[key]
+        return value
+
+
+class ModuleList(Module):
+    """A list of modules whose parameters are registered."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def _name_at(self, index: Any) -> str:
+        return str(_position(index, len(self)))
+
+    def _renumber(self, modules: Iterable[Module]) -> None:
+        modules = list(modules)
+        self._modules.clear()
+        self._modules.update({str(i): module for i, module in enumerate(modules)})
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self._modules.values())[index])
+        return self._modules[self._name_at(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._name_at(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self._modules.values())
+        del modules[index if isinstance(index, slice) else _position(index, len(self))]
+        self._renumber(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def append(self, module: Module) -> ModuleList:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> ModuleList:
+        """Add several modules at the end."""
+        if not isinstance(modules, Iterable):
+            raise TypeError("ModuleList.extend should be called with an iterable, but got " + type(modules).__name__)
+        for module in modules:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> None:
+        """Put a module before position ``index``."""
+        modules = list(self)
+        modules.insert(index, module)
+        self._renumber(modules)
+
+    def pop(self, key: int | slice) -> Any:
+        """Remove and return the module at ``key``."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def __repr__(self) -> str:
+        """Write runs of equal modules once: ``(0-11): 12 x Block(...)``."""
+        runs: list[list] = []
+        for index, text in enumerate(map(repr, self)):
+            if runs and runs[-1][2] == text:
+                runs[-1][1] = index
+            else:
+                runs.append([index, index, text])
+        if not runs:
+            return f"{self._get_name()}()"
+        lines = []
+        for first, last, text in runs:
+            line = f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}"
+            lines.append(_indent(line, 2))
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+class ModuleDict(Module):
+    """A dictionary of modules whose parameters are registered."""
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Module:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Remove every module."""
+        self._modules.clear()
+
+    def pop(self, key: str) -> Module:
+        """Remove and return the module of that name."""
+        return self._modules.pop(key)
+
+    def keys(self) -> Any:
+        """Return the names."""
+        return self._modules.keys()
+
+    def items(self) -> Any:
+        """Return the pairs of name and module."""
+        return self._modules.items()
+
+    def values(self) -> Any:
+        """Return the modules."""
+        return self._modules.values()
+
+    def update(self, modules: Any) -> None:
+        """Add the modules of a mapping or of an iterable of pairs."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
+                + type(modules).__name__
+            )
+        for key, module in modules.items() if hasattr(modules, "items") else modules:
+            self[key] = module
+
+
+def _as_parameter(value: Any) -> Any:
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+def _describe(values: Iterable[tuple[Any, Any]]) -> str:
+    lines = []
+    for key, value in values:
+        if isinstance(value, Tensor):
+            kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+            size = "x".join(str(extent) for extent in value.size())
+            place = "" if value.device.type == "cpu" else f" ({value.device})"
+            lines.append(f"  ({key}): {kind} containing: [{typename(value)} of size {size}{place}]")
+        else:
+            lines.append(f"  ({key}): Object of type: {type(value).__name__}")
+    return "\n".join(lines)
+
+
+class ParameterList(Module):
+    """A list of parameters that are registered; plain tensors become parameters, other values are kept as they are."""
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)([self[i] for i in range(*index.indices(len(self)))])
+        return getattr(self, str(_position(index, len(self))))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, str(_position(index, len(self))), _as_parameter(value))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __iadd__(self, values: Iterable[Any]) -> ParameterList:
+        return self.extend(values)
+
+    def append(self, value: Any) -> ParameterList:
+        """Add a value at the end."""
+        self._size += 1
+        self[self._size - 1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Add several values at the end."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+        for value in values:
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        return _describe(enumerate(self))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("ParameterList should not be called.")
+
+
+class ParameterDict(Module):
+    """A dictionary of parameters that are registered; plain tensors become parameters, other values are kept."""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    @staticmethod
+    def _attribute(key: Any) -> str:
+        if not isinstance(key, str):
+            raise TypeError(
+                "Index given to ParameterDict cannot be used as a key as it is not a string "
+                f"(type is '{type(key).__name__}'). Open an issue on github if you need non-string keys."
+            )
+        return key
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, self._attribute(key))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._keys[key] = None
+        setattr(self, self._attribute(key), _as_parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._keys))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def copy(self) -> ParameterDict:
+        """Return a ParameterDict of the same values."""
+        return ParameterDict(dict(self.items()))
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Return the value of ``key``, storing ``default`` there first if it is absent."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of ``key``, or ``default`` if it is absent."""
+        return self[key] if key in self else default
+
+    def clear(self) -> None:
+        """Remove every value."""
+        for key in list(self._keys):
+            del self[key]
+
+    def pop(self, key: str) -> Any:
+        """Remove and return the value of ``key``."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def keys(self) -> Any:
+        """Return the keys."""
+        return self._keys.keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Return the pairs of key and value."""
+        return ((key, self[key]) for key in self._keys)
+
+    def values(self) -> Iterable[Any]:
+        """Return the values."""
+        return (self[key] for key in self._keys)
+
+    def update(self, parameters: Any) -> None:
+        """Add the values of a mapping or of an iterable of pairs."""
+        if not isinstance(parameters, Iterable):
+            raise TypeError(
+                "ParametersDict.update should be called with an iterable of key/value pairs, but got "
+                + type(parameters).__name__
+            )
+        for key, value in parameters.items() if hasattr(parameters, "items") else parameters:
+            self[key] = value
+
+    def extra_repr(self) -> str:
+        return _describe(self.items())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("ParameterDict should not be called.")

@@ -1,0 +1,19 @@
+"""Helpers for gradients and parameters."""
+
+from __future__ import annotations
+
+from webgpu_torch_nn.utils.clip_grad import clip_grad_norm_ as clip_grad_norm_
+from webgpu_torch_nn.utils.clip_grad import clip_grad_value_ as clip_grad_value_
+from webgpu_torch_nn.utils.clip_grad import clip_grads_with_norm_ as clip_grads_with_norm_
+from webgpu_torch_nn.utils.clip_grad import get_total_norm as get_total_norm
+from webgpu_torch_nn.utils.convert_parameters import parameters_to_vector as parameters_to_vector
+from webgpu_torch_nn.utils.convert_parameters import vector_to_parameters as vector_to_parameters
+
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]

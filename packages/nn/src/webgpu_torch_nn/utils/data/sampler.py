@@ -1,0 +1,148 @@
+"""Samplers: the order in which a loader visits a data set, drawn from PyTorch's random streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import webgpu_torch_core as torch
+
+
+class Sampler:
+    """Base class of samplers; subclasses define ``__iter__``, which gives indices or lists of indices."""
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError
+
+
+class SequentialSampler(Sampler):
+    """Every index in order."""
+
+    def __init__(self, data_source: Any) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler):
+    """Every index in random order, or ``num_samples`` independent draws with ``replacement``.
+
+    Without a generator, one is made whose seed is drawn from the default generator.
+
+    Raises:
+        ValueError: ``num_samples`` is not a positive integer.
+    """
+
+    def __init__(
+        self, data_source: Any, replacement: bool = False, num_samples: int | None = None, generator: Any = None
+    ) -> None:
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices one pass gives; a data set may grow between passes."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        count, wanted, generator = len(self.data_source), self.num_samples, self.generator
+        if generator is None:
+            generator = torch.Generator()
+            generator.manual_seed(int(torch.empty((), dtype=torch.int64).random_().item()))
+        if self.replacement:
+            # PyTorch draws in blocks of 32, so the same blocks give the same numbers.
+            for start in range(0, wanted, 32):
+                size = (min(32, wanted - start),)
+                yield from torch.randint(high=count, size=size, dtype=torch.int64, generator=generator).tolist()
+            return
+        for start in range(0, wanted, count):
+            yield from torch.randperm(count, generator=generator).tolist()[: wanted - start]
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """The given indices in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        for position in torch.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[position]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler):
+    """``num_samples`` indices drawn with the given probabilities, which need not add up to 1."""
+
+    def __init__(
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Any = None
+    ) -> None:
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        self.weights = torch.as_tensor(weights, dtype=torch.float64)
+        if self.weights.ndim != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        drawn = torch.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
+        return iter(drawn.tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler):
+    """Lists of ``batch_size`` indices of another sampler; the last, shorter one is kept unless ``drop_last``.
+
+    Raises:
+        ValueError: an argument is of the wrong kind.
+    """
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for index in self.sampler:
+            batch.append(index)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.sampler), self.batch_size)
+        return whole if self.drop_last or rest == 0 else whole + 1
