@@ -241,14 +241,16 @@ def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _describe(values: Iterable[tuple[Any, Any]]) -> str:
+def _describe(values: Iterable[tuple[Any, Any]], indexed: bool = False) -> str:
     lines = []
     for key, value in values:
         if isinstance(value, Tensor):
             kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
             size = "x".join(str(extent) for extent in value.size())
             place = "" if value.device.type == "cpu" else f" ({value.device})"
-            lines.append(f"  ({key}): {kind} containing: [{typename(value)} of size {size}{place}]")
+            lines.append(
+                f"  ({key}): {kind} containing: [{value.dtype if indexed else typename(value)} of size {size}{place}]"
+            )
         else:
             lines.append(f"  ({key}): Object of type: {type(value).__name__}")
     return "\n".join(lines)
@@ -295,7 +297,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        return _describe(enumerate(self))
+        return _describe(enumerate(self), indexed=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
