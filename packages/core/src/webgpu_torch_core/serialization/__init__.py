@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+# Read by type checkers as true; typing itself would cost import time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from webgpu_torch_core.serialization.host import HostStorage, HostTensor
+    from webgpu_torch_core.serialization.pickle_format import UnpicklingError, read_pickle
+    from webgpu_torch_core.serialization.pickle_writer import write_pickle
+    from webgpu_torch_core.serialization.safetensors import (
+        SafetensorError,
+        read_safetensors,
+        read_sharded,
+        read_sharded_index,
+        serialize_safetensors,
+        write_safetensors,
+    )
+
+__all__ = [
+    "HostStorage",
+    "HostTensor",
+    "SafetensorError",
+    "UnpicklingError",
+    "read_pickle",
+    "read_safetensors",
+    "read_sharded",
+    "read_sharded_index",
+    "serialize_safetensors",
+    "write_pickle",
+    "write_safetensors",
+]
+
 _SOURCES = {
     "HostStorage": "host",
     "HostTensor": "host",
-    "SafetensorError": "safetensors",
     "UnpicklingError": "pickle_format",
     "read_pickle": "pickle_format",
-    "read_safetensors": "safetensors",
-    "read_sharded": "safetensors",
-    "read_sharded_index": "safetensors",
-    "serialize_safetensors": "safetensors",
     "write_pickle": "pickle_writer",
-    "write_safetensors": "safetensors",
 }
-
-__all__ = sorted(_SOURCES)
 
 
 def __getattr__(name: str) -> object:
     # Nobody who does not open a file should pay for the import of its reader.
-    if name not in _SOURCES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_SOURCES[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_SOURCES.get(name, 'safetensors')}"), name)
     globals()[name] = value
     return value

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 from webgpu_torch_core.dtypes import dtype
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Return the strides, in elements, of a row-major tensor of ``shape``."""
@@ -157,7 +161,7 @@ class AtomicFile:
 
         self._path = os.fspath(path)  # type: ignore[call-overload]
 
-    def __enter__(self):  # noqa: ANN204 - a binary file
+    def __enter__(self) -> BinaryIO:
         import os
 
         directory, name = os.path.split(os.fsdecode(self._path))

@@ -7,6 +7,7 @@ the pickle is interpreted here (:mod:`~.pickle_machine`): containers, plain valu
 
 from __future__ import annotations
 
+import io
 import os
 from array import array
 from collections.abc import Callable
@@ -15,6 +16,12 @@ from pickle import UnpicklingError
 from webgpu_torch_core.dtypes import BY_NAME, dtype, uint8
 from webgpu_torch_core.serialization.host import MAXIMUM_DIMENSIONS, HostStorage, HostTensor, brief, map_file
 from webgpu_torch_core.serialization.pickle_machine import Global, PickleMachine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from zipfile import ZipInfo
+
+    from typing_extensions import Buffer
 
 STORAGE_DTYPES = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
@@ -71,75 +78,69 @@ def _describe_foreign(data: memoryview) -> str:
     )
 
 
+class _MemoryFile(io.RawIOBase):
+    """A seekable file over bytes, which copies only what is read."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._position = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        target = (0, self._position, len(self._data))[whence] + offset
+        if target < 0:
+            raise ValueError(f"position {target} lies before the start of the file")
+        self._position = target
+        return target
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Buffer) -> int:
+        target = memoryview(buffer)
+        piece = self._data[self._position : self._position + len(target)]
+        target[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
+
+
 def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
     """Return the bytes of every entry of a zip archive, as views of ``data``."""
-    import io
+    import struct
     import zipfile
 
-    class View(io.RawIOBase):
-        """A seekable reader of a memory view, which copies only what is read."""
-
-        position = 0
-
-        def seekable(self) -> bool:
-            return True
-
-        def readable(self) -> bool:
-            return True
-
-        def seek(self, offset: int, whence: int = 0) -> int:
-            base = (0, self.position, len(data))[whence]
-            if base + offset < 0:
-                raise ValueError("negative position")
-            self.position = base + offset
-            return self.position
-
-        def tell(self) -> int:
-            return self.position
-
-        def readinto(self, buffer: object) -> int:
-            target = memoryview(buffer)  # type: ignore[arg-type]
-            piece = data[self.position : self.position + len(target)]
-            target[: len(piece)] = piece
-            self.position += len(piece)
-            return len(piece)
-
+    # What zipfile lets through for records that contradict each other.
+    damage = (
+        zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, EOFError, OSError, LookupError, OverflowError,
+    )  # fmt: skip
     entries: dict[str, memoryview] = {}
     try:
-        # zipfile reads the directory in one piece; BufferedReader gives it read(n) without a copy of the file.
-        with zipfile.ZipFile(io.BufferedReader(View())) as archive:
-            for info in archive.infolist():
-                if info.filename in entries:
-                    raise UnpicklingError(f"{label}: entry {info.filename!r} appears twice in the archive")
-                entries[info.filename] = _entry_bytes(data, info, label)
-    except UnpicklingError:
-        raise
-    except (
-        zipfile.BadZipFile,
-        ValueError,
-        NotImplementedError,
-        EOFError,
-        OSError,
-        LookupError,
-        OverflowError,
-    ) as error:
+        with zipfile.ZipFile(io.BufferedReader(_MemoryFile(data))) as archive:
+            listing = archive.infolist()
+    except damage as error:
         raise UnpicklingError(f"{label}: damaged zip archive: {error}") from None
-    except Exception as error:
-        # zipfile lets struct.error through for truncated records.
-        raise UnpicklingError(f"{label}: damaged zip archive: {error}") from None
+    for info in listing:
+        if info.filename in entries:
+            raise UnpicklingError(f"{label}: entry {info.filename!r} appears twice in the archive")
+        entries[info.filename] = _entry_bytes(data, info, label)
     return entries
 
 
-def _entry_bytes(data: memoryview, info: object, label: str) -> memoryview:
+def _entry_bytes(data: memoryview, info: ZipInfo, label: str) -> memoryview:
     """Return the bytes of an uncompressed entry, found through its local header."""
-    name, start = info.filename, info.header_offset  # type: ignore[attr-defined]
-    if info.compress_type != 0 or info.flag_bits & 1:  # type: ignore[attr-defined]
+    name, start = info.filename, info.header_offset
+    if info.compress_type != 0 or info.flag_bits & 1:
         raise UnpicklingError(f"{label}: entry {name!r} is compressed or encrypted, which torch.save never does")
     header = bytes(data[start : start + 30]) if start >= 0 else b""
     if len(header) != 30 or header[:4] != b"PK\x03\x04":
         raise UnpicklingError(f"{label}: damaged zip archive: entry {name!r} has no header at byte {start}")
     start += 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-    size = info.file_size  # type: ignore[attr-defined]
+    size = info.file_size
     if start + size > len(data):
         raise UnpicklingError(f"{label}: truncated: entry {name!r} needs {size} bytes from byte {start} of {len(data)}")
     return data[start : start + size]
@@ -228,19 +229,21 @@ class _Loader:
             )
         return self.finish(tensor)
 
-    def rebuild_tensor(self, *arguments: object) -> object:
+    def rebuild_tensor(
+        self, storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object,
+        metadata: object = None,
+    ) -> object:  # fmt: skip
         """``_rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks, metadata=None)``."""
-        if not 6 <= len(arguments) <= 7:
-            raise UnpicklingError(f"_rebuild_tensor_v2 takes 6 or 7 arguments, got {len(arguments)}")
-        return self._tensor(*arguments[:5])
+        return self._tensor(storage, offset, shape, strides, requires_grad)
 
-    def rebuild_tensor_v3(self, *arguments: object) -> object:
+    def rebuild_tensor_v3(
+        self, storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object,
+        element: object, metadata: object = None,
+    ) -> object:  # fmt: skip
         """``_rebuild_tensor_v3(storage, offset, shape, strides, requires_grad, hooks, dtype, metadata=None)``."""
-        if not 7 <= len(arguments) <= 8 or not isinstance(arguments[6], dtype):
-            raise UnpicklingError(
-                f"_rebuild_tensor_v3 takes 7 or 8 arguments, the seventh a dtype; got {brief(arguments)}"
-            )
-        return self._tensor(*arguments[:5], arguments[6])
+        if not isinstance(element, dtype):
+            raise UnpicklingError(f"_rebuild_tensor_v3 takes a dtype, got {brief(element)}")
+        return self._tensor(storage, offset, shape, strides, requires_grad, element)
 
     def _origin(self, value: object) -> HostTensor:
         origin = self._origins.get(id(value))

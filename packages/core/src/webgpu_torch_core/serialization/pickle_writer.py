@@ -10,6 +10,10 @@ from collections.abc import Callable
 from webgpu_torch_core.dtypes import dtype
 from webgpu_torch_core.serialization.host import AtomicFile, HostStorage, HostTensor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from zipfile import ZipInfo
+
 _STORAGE_NAMES = {
     "float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
     "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage",
@@ -46,7 +50,7 @@ def write_pickle(path: object, obj: object, describe: Callable[[object], HostTen
             archive.writestr(info, data)  # type: ignore[arg-type]
 
 
-def _padding(position: int, info) -> bytes:  # noqa: ANN001 - a ZipInfo
+def _padding(position: int, info: ZipInfo) -> bytes:
     """Return an extra field (id 'FB', as PyTorch's) that makes the entry's data start aligned."""
     # Beyond 2 GiB zipfile writes 20 bytes of 64-bit sizes before the extra field.
     wide = 20 if info.file_size * 1.05 > 0x7FFFFFFF else 0
