@@ -46,7 +46,8 @@ class GenerationConfig(JsonConfig):
     def from_model_config(cls, config: ModelConfig) -> GenerationConfig:
         """Return the defaults with the special tokens of a model."""
         names = ("bos_token_id", "eos_token_id", "pad_token_id")
-        return cls(**{name: getattr(config, name, None) for name in names})
+        tokens: dict[str, Any] = {name: getattr(config, name, None) for name in names}
+        return cls(**tokens)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> GenerationConfig:

@@ -161,6 +161,7 @@ class GPT2Model(Module):
 class GPT2LMHeadModel(PreTrainedModel):
     """GPT-2 with a language-modelling head, which is the token embedding again."""
 
+    config: GPT2Config
     config_class = GPT2Config
     base_model_prefix = "transformer"
     tied_weights: ClassVar[dict[str, str]] = {"lm_head.weight": "transformer.wte.weight"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 PATTERNS = ["*.json", "*.safetensors", "merges.txt", "vocab.txt"]
@@ -40,7 +41,7 @@ def find_folder(
     return _download(huggingface_hub, name, token, revision, patterns)
 
 
-def _download(hub: object, name: str, token: str | None, revision: str | None, patterns: list[str] | None) -> Path:
+def _download(hub: Any, name: str, token: str | None, revision: str | None, patterns: list[str] | None) -> Path:
     options = {"revision": revision, "token": token}
     try:
         folder = Path(hub.snapshot_download(name, allow_patterns=patterns or PATTERNS, **options))

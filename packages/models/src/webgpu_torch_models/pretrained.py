@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Module
+
+if TYPE_CHECKING:
+    from typing import Self
 
 from webgpu_torch_models import checkpoint
 from webgpu_torch_models.config import ModelConfig
@@ -30,6 +33,8 @@ class PreTrainedModel(Module):
     base_model_prefix: ClassVar[str] = ""
     tied_weights: ClassVar[dict[str, str]] = {}
     ignored_keys: ClassVar[tuple[str, ...]] = ()
+
+    config: Any
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -74,7 +79,7 @@ class PreTrainedModel(Module):
         device: Any = None,
         token: str | None = None,
         revision: str | None = None,
-    ) -> PreTrainedModel:
+    ) -> Self:
         """Load a model of this class from a local folder or from the Hugging Face hub, in evaluation mode.
 
         Args:

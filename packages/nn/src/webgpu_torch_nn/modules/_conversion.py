@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
+from webgpu_torch_nn.modules._attributes import ModuleAttributes
+
 if TYPE_CHECKING:
     from typing import Self
 
@@ -59,7 +61,7 @@ def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
     parameter.grad.zero_()
 
 
-class ConversionMixin:
+class ConversionMixin(ModuleAttributes):
     """The conversion half of :class:`~webgpu_torch_nn.Module`."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -77,7 +79,7 @@ class ConversionMixin:
             if grad is not None:
                 parameter.grad = None
             parameter.data = converted
-            if converted_grad is not None:
+            if grad is not None and converted_grad is not None:
                 parameter.grad = converted_grad.requires_grad_(grad.requires_grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:

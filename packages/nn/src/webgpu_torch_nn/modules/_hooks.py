@@ -10,6 +10,7 @@ from typing import Any
 
 from webgpu_torch_core import Tensor
 
+from webgpu_torch_nn.modules._attributes import ModuleAttributes
 from webgpu_torch_nn.utils.hooks import BackwardHook, RemovableHandle
 
 # Hooks of every module, kept apart from the modules' own so that a call can skip both with a few truth tests.
@@ -96,7 +97,7 @@ class BoundHook:
         self.__init__(state["hook"], state["module"])
 
 
-class HookMixin:
+class HookMixin(ModuleAttributes):
     """The hook half of :class:`~webgpu_torch_nn.Module`."""
 
     def register_forward_pre_hook(

@@ -10,6 +10,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
+from webgpu_torch_nn.modules._attributes import ModuleAttributes
 from webgpu_torch_nn.modules._hooks import BoundHook
 from webgpu_torch_nn.parameter import Parameter
 from webgpu_torch_nn.utils.hooks import RemovableHandle
@@ -30,7 +31,7 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     __str__ = __repr__
 
 
-class StateMixin:
+class StateMixin(ModuleAttributes):
     """The state half of :class:`~webgpu_torch_nn.Module`."""
 
     def get_extra_state(self) -> Any:
@@ -107,7 +108,8 @@ class StateMixin:
                 FutureWarning,
                 stacklevel=2,
             )
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            given: Any = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = given
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -227,7 +229,7 @@ class StateMixin:
         unexpected_keys: list[str] = []
         error_msgs: list[str] = []
         metadata = getattr(state_dict, "_metadata", None)
-        copied = OrderedDict(state_dict)
+        copied: Any = OrderedDict(state_dict)
         if metadata is not None:
             copied._metadata = metadata
 

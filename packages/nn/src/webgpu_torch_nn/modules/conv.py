@@ -106,7 +106,7 @@ class Conv2d(Module):
             return [0, 0, 0, 0]
         amounts: list[int] = []
         for axis in (1, 0):
-            if self.padding == "same":
+            if isinstance(self.padding, str):
                 total = self.dilation[axis] * (self.kernel_size[axis] - 1)
                 amounts += [total // 2, total - total // 2]
             else:

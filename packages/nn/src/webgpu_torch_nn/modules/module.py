@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -18,6 +18,9 @@ from webgpu_torch_nn.modules._hooks import (
 )
 from webgpu_torch_nn.modules._state import StateMixin
 from webgpu_torch_nn.parameter import Buffer, Parameter
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 def _indent(text: str, spaces: int) -> str:
@@ -348,7 +351,7 @@ class Module(ConversionMixin, HookMixin, StateMixin):
 
     # Modes and gradients.
 
-    def train(self, mode: bool = True) -> Module:
+    def train(self, mode: bool = True) -> Self:
         """Set training mode, or evaluation mode if ``mode`` is False, here and below."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -357,11 +360,11 @@ class Module(ConversionMixin, HookMixin, StateMixin):
             module.train(mode)
         return self
 
-    def eval(self) -> Module:
+    def eval(self) -> Self:
         """Set evaluation mode."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Module:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether autograd computes gradients of the parameters."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)

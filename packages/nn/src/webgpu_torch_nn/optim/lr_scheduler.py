@@ -19,7 +19,8 @@ def _track_calls(optimizer: Optimizer) -> None:
     """Make the optimiser remember that it has stepped, so that a schedule can warn about the wrong order."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
-    function, reference = optimizer.step.__func__, weakref.ref(optimizer)
+    function: Any = optimizer.step.__func__
+    reference: Any = weakref.ref(optimizer)
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +45,7 @@ class LRScheduler:
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
+        self.optimizer: Any = optimizer
         for index, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", _copied(group["lr"]))

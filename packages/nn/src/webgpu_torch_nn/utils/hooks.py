@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -136,25 +137,20 @@ def _checked(replaced: Any, previous: tuple, kind: str, what: str) -> tuple:
     return replaced
 
 
-_gate_function: Callable | None = None
-
-
+@functools.cache
 def _gate() -> Callable:
     """Return the identity function whose backward hands its gradients to a callback, defined on first use."""
-    global _gate_function
-    if _gate_function is None:
 
-        class Gate(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx: Any, callback: Callable[[tuple], tuple], *tensors: Tensor) -> Any:
-                ctx.callback = callback
-                ctx.set_materialize_grads(False)
-                outputs = tuple(tensor.view_as(tensor) for tensor in tensors)
-                return outputs if len(outputs) > 1 else outputs[0]
+    class Gate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, callback: Callable[[tuple], tuple], *tensors: Tensor) -> Any:
+            ctx.callback = callback
+            ctx.set_materialize_grads(False)
+            outputs = tuple(tensor.view_as(tensor) for tensor in tensors)
+            return outputs[0] if len(outputs) == 1 else outputs
 
-            @staticmethod
-            def backward(ctx: Any, *grads: Tensor) -> Any:
-                return (None, *ctx.callback(grads))
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> Any:
+            return (None, *ctx.callback(grads))
 
-        _gate_function = Gate.apply
-    return _gate_function
+    return Gate.apply

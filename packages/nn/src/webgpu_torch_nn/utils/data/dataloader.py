@@ -75,13 +75,13 @@ class DataLoader:
         self._streams = isinstance(dataset, IterableDataset)
         if sampler is None and not self._streams:
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
-        self.sampler = sampler
+        self.sampler: Any = sampler
         if batch_sampler is not None:
             batch_size = None
         elif batch_size is not None and not self._streams:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size = batch_size
-        self.batch_sampler = batch_sampler
+        self.batch_sampler: Any = batch_sampler
         joins = batch_sampler is not None or batch_size is not None
         self.collate_fn = collate_fn if collate_fn is not None else default_collate if joins else _as_it_is
 

@@ -55,7 +55,7 @@ class TensorDataset(Dataset):
 class ConcatDataset(Dataset):
     """Several data sets one after the other."""
 
-    def __init__(self, datasets: Iterable[Dataset]) -> None:
+    def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise ValueError("datasets should not be an empty iterable")
