@@ -76,6 +76,8 @@ class PickleMachine:
         self._stack: list = []
         self._marks: list[int] = []
         self._memo: dict[int, object] = {}
+        # Calls copy their arguments; a pickle that has one long list copied again and again is an attack on memory.
+        self._copies_left = 16 * len(self._data) + (1 << 20)
 
     def run(self) -> object:
         """Return the pickled object; raises UnpicklingError for anything malformed or refused."""
@@ -163,7 +165,17 @@ class PickleMachine:
         arguments, function = self._pop(), self._pop()
         if not isinstance(function, Global) or type(arguments) is not tuple:
             raise UnpicklingError(f"malformed pickle: cannot call {brief(function)} with {brief(arguments)}")
+        self._spend(arguments)
         self._push(self._builder.call(function, arguments))
+
+    def _spend(self, values: object, depth: int = 3) -> None:
+        if isinstance(values, (list, tuple, str, dict)):
+            self._copies_left -= len(values)
+            if self._copies_left < 0:
+                raise UnpicklingError("malformed pickle: it copies more than it holds")
+            if depth and isinstance(values, tuple):
+                for value in values[:16]:
+                    self._spend(value, depth - 1)
 
     def _build(self) -> None:
         state = self._pop()
@@ -171,6 +183,7 @@ class PickleMachine:
         # torch.nn.Module.state_dict() hangs its _metadata on the dictionary.
         if type(target) is not OrderedDict or type(state) is not dict or not all(type(key) is str for key in state):
             raise UnpicklingError(f"Weights only load refused to give attributes to a {type(target).__name__}")
+        self._spend(state)
         target.__dict__.update(state)
 
     def _persistent(self) -> None:

@@ -1,0 +1,107 @@
+"""Switches for recording gradients; each works as a context manager and as a decorator."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class _Mode(threading.local):
+    enabled = True
+    inference = False
+
+
+mode = _Mode()
+
+
+def is_grad_enabled() -> bool:
+    """Return whether operations record gradients now."""
+    return mode.enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Return whether inference mode is on."""
+    return mode.inference
+
+
+class _Switch:
+    """Sets the mode on entry and restores it on exit; re-entrant."""
+
+    enabled = True
+    inference: bool | None = None
+
+    def __init__(self) -> None:
+        self._saved: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> Any:
+        self._saved.append((mode.enabled, mode.inference))
+        mode.enabled = self.enabled
+        if self.inference is not None:
+            mode.inference = self.inference
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        mode.enabled, mode.inference = self._saved.pop()
+
+    def __call__(self, function: Decorated) -> Decorated:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+    def __new__(cls, function: Any = None, *_: Any) -> Any:
+        # PyTorch lets no_grad be used without parentheses as a decorator.
+        instance = super().__new__(cls)
+        if callable(function):
+            _Switch.__init__(instance)
+            return instance(function)
+        return instance
+
+
+class no_grad(_Switch):  # noqa: N801
+    """Stop recording gradients."""
+
+    enabled = False
+
+
+class enable_grad(_Switch):  # noqa: N801
+    """Record gradients even inside :class:`no_grad`."""
+
+    enabled = True
+
+
+class inference_mode(_Switch):  # noqa: N801
+    """Stop recording gradients and version counts; tensors made inside cannot be used in a graph later."""
+
+    enabled = False
+    inference = True
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self.enabled = not mode
+        self.inference = mode
+
+
+class set_grad_enabled(_Switch):  # noqa: N801
+    """Switch recording on or off: takes effect at once, and is undone on exit when used as a context manager."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.enabled = bool(mode)
+        self._before = globals()["mode"].enabled
+        globals()["mode"].enabled = self.enabled
+
+    def __enter__(self) -> Any:
+        self._saved.append((self._before, globals()["mode"].inference))
+        globals()["mode"].enabled = self.enabled
+        return self
+
+    def __call__(self, function: Decorated) -> Decorated:
+        mode.enabled = self._before
+        return super().__call__(function)

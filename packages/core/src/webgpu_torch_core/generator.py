@@ -1,0 +1,109 @@
+"""``torch.Generator`` and the default generator of each device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .devices import canonical_device, device
+from .random_streams import MersenneTwister
+
+
+class Generator:
+    """A stream of random numbers: PyTorch's mt19937 on the CPU, Philox (seed and offset) elsewhere."""
+
+    __slots__ = ("_offset", "_seed", "device", "twister")
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = canonical_device(device)
+        self.twister = MersenneTwister()
+        self._seed = self.twister.initial_seed()
+        self._offset = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of a seed."""
+        self.twister.manual_seed(int(seed))
+        self._seed = self.twister.initial_seed()
+        self._offset = 0
+        return self
+
+    def seed(self) -> int:
+        """Start the stream of a seed from the operating system and return it."""
+        number = self.twister.seed()
+        self._seed, self._offset = number, 0
+        return number
+
+    def initial_seed(self) -> int:
+        """Return the seed of the stream."""
+        return self._seed
+
+    def philox_state(self, count: int) -> tuple[int, int]:
+        """Return (seed, offset) for the next ``count`` draws and move on."""
+        del count
+        offset = self._offset
+        self._offset += 1
+        return self._seed, offset
+
+    def get_state(self) -> Any:
+        """Return the state as a uint8 tensor."""
+        from .dtypes import uint8
+        from .ops.creation import from_bytes
+
+        data = self.twister.get_state() if self.device.type in ("cpu", "python") else (
+            self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little")
+        )
+        return from_bytes(data, (len(data),), uint8, "cpu" if self.device.type != "python" else "python")
+
+    def set_state(self, new_state: Any) -> None:
+        """Continue from a state :meth:`get_state` returned."""
+        data = bytes(new_state.tolist())
+        if self.device.type in ("cpu", "python"):
+            self.twister.set_state(data)
+            self._seed = self.twister.initial_seed()
+        elif len(data) == 16:
+            self._seed, self._offset = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")
+        else:
+            raise RuntimeError(f"RNG state is wrong size: expected 16 bytes for {self.device}, got {len(data)}")
+
+
+_defaults: dict[device, Generator] = {}
+_seed: list[int | None] = [None]
+
+
+def default_generator(place: device) -> Generator:
+    """Return the generator a device draws from unless told otherwise."""
+    found = _defaults.get(place)
+    if found is None:
+        found = _defaults[place] = Generator(place)
+        if _seed[0] is not None:
+            found.manual_seed(_seed[0])
+    return found
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start every device's stream from a seed and return the CPU's generator."""
+    _seed[0] = int(seed)
+    for each in _defaults.values():
+        each.manual_seed(seed)
+    return default_generator(canonical_device("cpu"))
+
+
+def seed() -> int:
+    """Start every device's stream from a random seed and return it."""
+    number = default_generator(canonical_device("cpu")).seed()
+    manual_seed(number)
+    return number
+
+
+def initial_seed() -> int:
+    """Return the seed of the CPU's stream."""
+    return default_generator(canonical_device("cpu")).initial_seed()
+
+
+def get_rng_state() -> Any:
+    """Return the state of the CPU's stream."""
+    return default_generator(canonical_device("cpu")).get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Continue the CPU's stream from a state."""
+    default_generator(canonical_device("cpu")).set_state(new_state)

@@ -1,0 +1,92 @@
+"""Host numbers to bytes and back, without NumPy."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from .dtypes import bfloat16, bool_, complex64, dtype, float16
+from .scalar_math import bfloat16_bits_to_float, float_to_bfloat16_bits, round_to_float16
+
+
+def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """Return the shape of nested sequences and their numbers in row-major order.
+
+    Raises:
+        ValueError: sequences at one level differ in length.
+    """
+    from .tensor import Tensor
+
+    if isinstance(data, Tensor):
+        return tuple(data.shape), _numbers(data)
+    if isinstance(data, str | bytes) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        return (), [data]
+    if hasattr(data, "tolist") and not isinstance(data, list | tuple):
+        return flatten(data.tolist())
+    parts = [flatten(each) for each in data]
+    if not parts:
+        return (0,), []
+    shape = parts[0][0]
+    for each, _ in parts:
+        if each != shape:
+            expected = shape[0] if shape else "a number"
+            found = each[0] if each else "a number"
+            raise ValueError(f"expected sequence of length {expected} at dim {1} (got {found})")
+    numbers: list[Any] = []
+    for _, each in parts:
+        numbers.extend(each)
+    return (len(parts), *shape), numbers
+
+
+def _numbers(tensor: Any) -> list[Any]:
+    return tensor.detach().reshape(-1).tolist()
+
+
+def pack(numbers: Sequence[Any], kind: dtype) -> Any:
+    """Return numbers as host bytes of a type.
+
+    Raises:
+        TypeError: an element is not a number.
+        RuntimeError: an integer does not fit.
+    """
+    try:
+        return _pack(numbers, kind)
+    except OverflowError as error:
+        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow") from error
+    except (TypeError, ValueError) as error:
+        wrong = next((each for each in numbers if not isinstance(each, bool | int | float | complex)), None)
+        raise TypeError(f"new(): invalid data type '{type(wrong).__name__}'" if wrong is not None else str(error)) from error
+
+
+def _pack(numbers: Sequence[Any], kind: dtype) -> Any:
+    if kind is bool_:
+        return bytes(bytearray(1 if each else 0 for each in numbers))
+    if kind is bfloat16:
+        return array("H", [float_to_bfloat16_bits(float(each)) for each in numbers])
+    if kind is float16:
+        import struct
+
+        return struct.pack(f"<{len(numbers)}e", *(round_to_float16(float(each)) for each in numbers))
+    if kind is complex64:
+        return array("f", [part for each in numbers for part in (complex(each).real, complex(each).imag)])
+    if kind.category == 1:
+        return array(kind.format, [int(each) for each in numbers])
+    return array(kind.format, [float(each) for each in numbers])
+
+
+def unpack(data: Any, kind: dtype) -> list[Any]:
+    """Return host bytes as a list of Python numbers."""
+    view = memoryview(data)
+    if kind is bool_:
+        return [each != 0 for each in view]
+    if kind is bfloat16:
+        return [bfloat16_bits_to_float(bits) for bits in view.cast("H")]
+    if kind is float16:
+        import struct
+
+        return list(struct.unpack(f"<{len(view) // 2}e", view))
+    if kind is complex64:
+        parts = view.cast("f").tolist()
+        return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
+    return view.cast(kind.format).tolist()

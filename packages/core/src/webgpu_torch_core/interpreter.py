@@ -1,0 +1,243 @@
+"""Every kernel form in plain Python: the definition the other devices must agree with, and one to step through.
+
+A single recorded operation runs by calling its own definition with numbers, so a breakpoint inside ``silu`` stops once
+per element. Sums are accumulated in Python's numbers and rounded to the stored type at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .dtypes import dtype
+from .expression import Expression, topological
+from .kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
+from .layouts import Shape
+from .scalar_math import Real, convert, maximum, minimum
+from .steps import STEPS
+
+Definition = tuple[Callable[..., Any], tuple[Expression, ...]]
+_DEFINITION_LIMIT = 4096
+_definitions: dict[Any, Definition] = {}
+
+
+def register_definition(kernel: Any, function: Callable[..., Any], arguments: tuple[Expression, ...]) -> None:
+    """Remember that a recorded kernel computes ``function(*arguments)`` at every coordinate."""
+    if len(_definitions) >= _DEFINITION_LIMIT:
+        _definitions.pop(next(iter(_definitions)))
+    _definitions[kernel] = (function, arguments)
+
+
+class Environment:
+    """What expressions read while a kernel runs: operands, parameters, and the row's or tile's intermediate results."""
+
+    def __init__(self, operands: Sequence[Sequence[Any]], parameters: Sequence[Any]) -> None:
+        self.operands = operands
+        self.parameters = parameters
+        self.reduced: list[Any] = []
+        self.accumulator: Any = None
+
+
+def evaluate(root: Expression, at: Shape, env: Environment) -> Any:
+    """Return an expression's value at a coordinate."""
+    values: dict[Expression, Any] = {}
+    for node in topological(root):
+        values[node] = _evaluate_node(node, values, at, env)
+    return values[root]
+
+
+def _evaluate_node(node: Expression, values: dict[Expression, Any], at: Shape, env: Environment) -> Any:
+    step = node.step
+    if step == "constant":
+        return Real(node.payload) if node.dtype.is_floating_point else node.payload
+    if step == "load":
+        operand, offset, strides = node.payload
+        return _number(env.operands[operand][offset + sum(map(int.__mul__, strides, at))])
+    if step == "load_at":
+        return _number(env.operands[node.payload][int(values[node.arguments[0]])])
+    if step == "coordinate":
+        return at[node.payload]
+    if step == "parameter":
+        return _number(convert(env.parameters[node.payload], node.dtype))
+    if step == "reduced":
+        return _number(env.reduced[node.payload])
+    if step == "accumulator":
+        return _number(env.accumulator)
+    arguments = [values[each] for each in node.arguments]
+    if step == "cast":
+        return convert(arguments[0], node.dtype)
+    result = STEPS[step].evaluate(*arguments)
+    # Fixed-width integers wrap; floats keep double precision until they are stored.
+    return convert(result, node.dtype) if node.dtype.category == 1 else result
+
+
+def _number(value: Any) -> Any:
+    return Real(value) if isinstance(value, float) else value
+
+
+def coordinates(shape: Shape) -> Iterator[Shape]:
+    """Yield every coordinate of a box in row-major order."""
+    return itertools.product(*map(range, shape))
+
+
+def run_kernel(kernel: Any, operands: Sequence[Any], outputs: Sequence[Any], parameters: Sequence[Any]) -> None:
+    """Run a kernel over lists of numbers; ``outputs`` are changed in place."""
+    env = Environment(operands, parameters)
+    if isinstance(kernel, Pointwise):
+        _pointwise(kernel, env, outputs)
+    elif isinstance(kernel, RowProgram):
+        _rows(kernel, env, outputs)
+    elif isinstance(kernel, Contraction):
+        _contraction(kernel, env, outputs)
+    elif isinstance(kernel, Scan):
+        _scan(kernel, env, outputs)
+    elif isinstance(kernel, Sort):
+        _sort(kernel, env, outputs)
+    elif isinstance(kernel, Scatter):
+        _scatter(kernel, env, outputs)
+    else:
+        raise TypeError(f"unknown kernel form {type(kernel).__name__}")
+
+
+def _store(stores: tuple[Store, ...], at: Shape, env: Environment, outputs: Sequence[Any], kernel: Any) -> None:
+    # All values before any store: one output may overwrite what another value reads.
+    values = [convert(evaluate(each.value, at, env), kernel.outputs[each.output].dtype) for each in stores]
+    for each, value in zip(stores, values, strict=True):
+        outputs[each.output][each.offset + sum(map(int.__mul__, each.strides, at))] = value
+
+
+def _pointwise(kernel: Pointwise, env: Environment, outputs: Sequence[Any]) -> None:
+    found = _definitions.get(kernel)
+    if found is None or len(kernel.stores) != 1:
+        for at in coordinates(kernel.shape):
+            _store(kernel.stores, at, env, outputs, kernel)
+        return
+    function, arguments = found
+    store = kernel.stores[0]
+    for at in coordinates(kernel.shape):
+        value = function(*(evaluate(each, at, env) for each in arguments))
+        outputs[0][store.offset + sum(map(int.__mul__, store.strides, at))] = convert(value, kernel.outputs[0].dtype)
+
+
+def identity(kind: str, of: dtype) -> Any:
+    """Return what a reduction over nothing gives."""
+    if kind in ("sum", "any"):
+        return False if kind == "any" else 0
+    if kind in ("product", "all"):
+        return True if kind == "all" else 1
+    if of.category == 2:
+        return -math.inf if kind == "maximum" else math.inf
+    return of.minimum if kind == "maximum" else of.maximum
+
+
+def combine(kind: str, total: Any, value: Any) -> Any:
+    """Return the next state of a reduction or scatter."""
+    if kind in ("sum", "add"):
+        return total + value
+    if kind in ("product", "multiply"):
+        return total * value
+    if kind == "maximum":
+        return maximum(total, value)
+    if kind == "minimum":
+        return minimum(total, value)
+    if kind == "any":
+        return bool(total or value)
+    if kind == "all":
+        return bool(total and value)
+    if kind == "set":
+        return value
+    raise ValueError(f"unknown reduction kind '{kind}'")
+
+
+def _beats(kind: str, value: Any, best: Any) -> bool:
+    """Return whether a value takes over as extremum: the first one wins, NaN beats everything."""
+    if best != best:
+        return False
+    if value != value:
+        return True
+    return value > best if kind.endswith("maximum") else value < best
+
+
+def _reduce(kind: str, values: Sequence[Any], of: dtype) -> Any:
+    if kind.startswith("arg"):
+        best = 0
+        for position, value in enumerate(values):
+            if _beats(kind, value, values[best]):
+                best = position
+        return best
+    total = identity(kind, of)
+    for value in values:
+        total = combine(kind, total, value)
+    return convert(total, of)
+
+
+def _rows(kernel: RowProgram, env: Environment, outputs: Sequence[Any]) -> None:
+    inner = list(coordinates(kernel.inner))
+    for row in coordinates(kernel.outer):
+        env.reduced = []
+        for reduction in kernel.reductions:
+            values = [convert(evaluate(reduction.value, row + at, env), reduction.dtype) for at in inner]
+            env.reduced.append(_reduce(reduction.kind, values, reduction.dtype))
+        _store(kernel.row_stores, row, env, outputs, kernel)
+        for at in inner if kernel.stores else ():
+            _store(kernel.stores, row + at, env, outputs, kernel)
+
+
+def _contraction(kernel: Contraction, env: Environment, outputs: Sequence[Any]) -> None:
+    depth = list(coordinates(kernel.k))
+    zeros_m, zeros_n = (0,) * len(kernel.m), (0,) * len(kernel.n)
+    for batch in coordinates(kernel.batch):
+        left = {m: [evaluate(kernel.left, batch + m + zeros_n + k, env) for k in depth] for m in coordinates(kernel.m)}
+        right = {n: [evaluate(kernel.right, batch + zeros_m + n + k, env) for k in depth] for n in coordinates(kernel.n)}
+        for m, n in itertools.product(left, right):
+            total = sum(map(_multiply, left[m], right[n]))
+            env.accumulator = convert(total, kernel.dtype)
+            _store(kernel.stores, batch + m + n, env, outputs, kernel)
+
+
+def _multiply(a: Any, b: Any) -> Any:
+    return a * b
+
+
+def _scan(kernel: Scan, env: Environment, outputs: Sequence[Any]) -> None:
+    length = kernel.shape[-1]
+    order = range(length - 1, -1, -1) if kernel.reverse else range(length)
+    for row in coordinates(kernel.shape[:-1]):
+        total: Any = None
+        best = 0
+        for position in order:
+            at = (*row, position)
+            value = convert(evaluate(kernel.value, at, env), kernel.dtype)
+            if total is None or (kernel.kind in ("maximum", "minimum") and (value == total or _beats(kernel.kind, value, total))):
+                total, best = value, position
+            elif kernel.kind in ("sum", "product"):
+                total = convert(combine(kernel.kind, total, value), kernel.dtype)
+            elif value != value and total != total:
+                best = position
+            target = kernel.offset + sum(map(int.__mul__, kernel.strides, at))
+            outputs[0][target] = convert(total, kernel.outputs[0].dtype)
+            if len(outputs) > 1:
+                outputs[1][target] = best
+
+
+def _sort(kernel: Sort, env: Environment, outputs: Sequence[Any]) -> None:
+    length = kernel.shape[-1]
+    for number, row in enumerate(coordinates(kernel.shape[:-1])):
+        values = [evaluate(kernel.value, (*row, position), env) for position in range(length)]
+        nan = [position for position in range(length) if values[position] != values[position]]
+        rest = [position for position in range(length) if values[position] == values[position]]
+        # Stable both ways: equal values keep their order.
+        rest.sort(key=lambda position: values[position], reverse=kernel.descending)  # noqa: B023
+        order = nan + rest if kernel.descending else rest + nan
+        for place, position in enumerate(order[: kernel.limit]):
+            outputs[0][number * kernel.limit + place] = convert(values[position], kernel.outputs[0].dtype)
+            outputs[1][number * kernel.limit + place] = position
+
+
+def _scatter(kernel: Scatter, env: Environment, outputs: Sequence[Any]) -> None:
+    target, of = outputs[0], kernel.outputs[0].dtype
+    for at in coordinates(kernel.lanes + kernel.entries):
+        index = int(evaluate(kernel.index, at, env))
+        target[index] = convert(combine(kernel.kind, _number(target[index]), evaluate(kernel.value, at, env)), of)

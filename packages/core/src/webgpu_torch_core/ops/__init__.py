@@ -1,0 +1,35 @@
+"""Every operation, one family per file; importing this package attaches them to :class:`~webgpu_torch_core.Tensor`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import (
+    arithmetic,
+    composite,
+    contraction,
+    conversion,
+    creation,
+    elementwise,
+    indexing,
+    joining,
+    neural,
+    random,
+    reduction,
+    sorting,
+    views,
+)
+from .registry import OPERATIONS, functions
+
+FAMILIES = (
+    arithmetic, composite, contraction, conversion, creation, elementwise, indexing, joining, neural, random, reduction,
+    sorting, views,
+)  # fmt: skip
+
+
+def attach_all(namespace: dict[str, Any]) -> None:
+    """Put every function of namespace ``torch`` into a module's globals."""
+    namespace.update(functions("torch"))
+
+
+__all__ = ["FAMILIES", "OPERATIONS", "attach_all"]

@@ -1,0 +1,254 @@
+"""Arithmetic that chooses between element-wise operations, and the operators of Tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..tensor import Tensor
+from . import elementwise as e
+from .common import needs_gradient
+from .elementwise_call import finish_out, result_type
+from .inplace import make_in_place
+from .registry import operation
+
+
+def _out(result: Tensor, out: Tensor | None) -> Tensor:
+    return result if out is None else finish_out(result, out)
+
+
+@operation("elementwise", aliases=("divide",))
+def div(input, other, *, rounding_mode=None, out=None):
+    """``input / other``; ``rounding_mode`` 'floor' or 'trunc' rounds the quotient."""
+    if rounding_mode is None:
+        return _out(e.true_divide_(input, other), out)
+    if rounding_mode == "floor":
+        return _out(e.divide_floor(input, other), out)
+    if rounding_mode == "trunc":
+        return _out(e.divide_trunc(input, other), out)
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+
+
+@operation("elementwise")
+def true_divide(input, other, *, out=None):
+    """``input / other``."""
+    return _out(e.true_divide_(input, other), out)
+
+
+@operation("elementwise")
+def rsub(input, other, *, alpha=1):
+    """``other - alpha * input``."""
+    return e.sub(other, input, alpha=alpha)
+
+
+_SIMPLE_POWERS = {
+    0.5: lambda x: e.sqrt(x), 1.0: lambda x: x.clone(), 2.0: lambda x: e.square(x), 3.0: lambda x: e.square(x) * x,
+    -1.0: lambda x: e.reciprocal(x), -0.5: lambda x: e.rsqrt(x), -2.0: lambda x: e.reciprocal(e.square(x)),
+}  # fmt: skip
+
+
+@operation("elementwise")
+def pow(input, exponent, *, out=None):
+    """``input ** exponent``.
+
+    Raises:
+        RuntimeError: an integer to a negative integer power.
+    """
+    if isinstance(exponent, int | float) and isinstance(input, Tensor) and not isinstance(exponent, bool):
+        kind = result_type(input, exponent)
+        if kind.category < 2 and exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        simple = _SIMPLE_POWERS.get(float(exponent))
+        if simple is not None and input.dtype.category == 2 and kind is input.dtype:
+            return _out(simple(input), out)
+        if exponent == 0:
+            return _out(input.new_ones(input.shape, dtype=kind) + 0 * input if needs_gradient(input) else input.new_ones(input.shape, dtype=kind), out)
+    return _out(e.power_(input, exponent), out)
+
+
+@operation("elementwise")
+def float_power(input, exponent, *, out=None):
+    """``input ** exponent`` in float64."""
+    from ..dtypes import float64
+
+    base = input.to(float64) if isinstance(input, Tensor) else float(input)
+    power = exponent.to(float64) if isinstance(exponent, Tensor) else float(exponent)
+    return _out(pow(base, power), out)
+
+
+@operation("elementwise", aliases=("clip",))
+def clamp(input, min=None, max=None, *, out=None):
+    """The elements limited to ``[min, max]``; NaN stays."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if max is None:
+        return _out(e.clamp_low(input, min), out)
+    if min is None:
+        return _out(e.clamp_high(input, max), out)
+    if isinstance(min, Tensor) != isinstance(max, Tensor):
+        return _out(e.clamp_high(e.clamp_low(input, min), max), out)
+    return _out(e.clamp_both(input, min, max), out)
+
+
+@operation("elementwise")
+def clamp_min(input, min, *, out=None):
+    """``max(input, min)``."""
+    return _out(e.clamp_low(input, min), out)
+
+
+@operation("elementwise")
+def clamp_max(input, max, *, out=None):
+    """``min(input, max)``."""
+    return _out(e.clamp_high(input, max), out)
+
+
+@operation("elementwise")
+def round(input, *, decimals=0, out=None):
+    """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
+    if decimals == 0 or input.dtype.category < 2:
+        return _out(e.round_(input), out)
+    scale = 10.0 ** abs(decimals)
+    result = e.round_(input * scale) / scale if decimals > 0 else e.round_(input / scale) * scale
+    return _out(result, out)
+
+
+@operation("elementwise")
+def lerp(input, end, weight, *, out=None):
+    """``input + weight * (end - input)``."""
+    return _out(e.lerp_tensor_(input, end, weight), out)
+
+
+@operation("elementwise", aliases=("special_logit",))
+def logit(input, eps=None, *, out=None):
+    """``log(input / (1 - input))``, the input limited to ``[eps, 1 - eps]`` where given."""
+    return _out(e.logit_(input if eps is None else clamp(input, eps, 1.0 - eps)), out)
+
+
+@operation("elementwise", method=False)
+def where(condition, input=None, other=None, *, out=None):
+    """``input`` where the condition holds, else ``other``; without them, positions as ``nonzero(as_tuple=True)``."""
+    if input is None:
+        return condition.nonzero(as_tuple=True)
+    if condition.dtype.category:
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype!r}")
+    return _out(_where(condition, input, other), out)
+
+
+def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
+    kind = result_type(input, other)
+    if not isinstance(input, Tensor):
+        input = condition.new_full((), input, dtype=kind)
+    if not isinstance(other, Tensor):
+        other = condition.new_full((), other, dtype=kind)
+    input = input if input.dtype is kind else input.to(kind)
+    other = other if other.dtype is kind else other.to(kind)
+    return e.select_(input, other, condition)
+
+
+def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    return where(condition, self, other)
+
+
+Tensor.where = _method_where  # type: ignore[attr-defined]
+
+
+@operation("elementwise")
+def masked_fill(input, mask, value):
+    """``value`` where the mask holds, else ``input``."""
+    if mask.dtype.category:
+        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype!r}")
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    filled = value if isinstance(value, Tensor) else input.new_full((), value)
+    return e.select_(filled.to(dtype=input.dtype, device=input.device), input, mask)
+
+
+@operation("elementwise")
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """``|input - other| <= atol + rtol * |other|``."""
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype!r} did not match {other.dtype!r}")
+    close = input == other
+    if equal_nan and input.dtype.category >= 2:
+        close = close | ((input != input) & (other != other))
+    if input.dtype.category >= 2:
+        near = e.le(e.abs(input - other), atol + rtol * e.abs(other)) & e.isfinite(input - other)
+        close = close | (near & e.isfinite(other))
+    else:
+        close = close | e.le(e.abs(input - other), atol + rtol * e.abs(other))
+    return close
+
+
+@operation("composite")
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether all elements are close, as a Python bool."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+
+
+@operation("composite")
+def equal(input, other):
+    """Whether shapes and all elements are the same, as a Python bool."""
+    return input._layout.shape == other._layout.shape and bool((input == other).all().item())
+
+
+@operation("elementwise")
+def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
+    """NaN and infinities replaced by numbers."""
+    if input.dtype.category < 2:
+        return _out(input.clone(), out)
+    high = input.dtype.maximum if posinf is None else posinf
+    low = input.dtype.minimum if neginf is None else neginf
+    result = masked_fill(input, e.isnan(input), nan)
+    result = masked_fill(result, e.eq(input, math.inf), high)
+    return _out(masked_fill(result, e.eq(input, -math.inf), low), out)
+
+
+for _name in ("div", "true_divide", "pow", "clamp", "clamp_min", "clamp_max", "round", "lerp", "logit", "masked_fill", "nan_to_num"):
+    setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_"))
+Tensor.divide_ = Tensor.div_  # type: ignore[attr-defined]
+Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
+
+
+# Operators
+
+
+def _operator(name: str, function: Any, reflected: Any = None, in_place: str | None = None) -> None:
+    def forward(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, Tensor | int | float | complex):
+            return NotImplemented if not hasattr(other, "__array__") else function(self, self.new_tensor(other))
+        return function(self, other)
+
+    forward.__name__ = f"__{name}__"
+    setattr(Tensor, f"__{name}__", forward)
+    if reflected is not None:
+
+        def backward(self: Tensor, other: Any) -> Any:
+            if not isinstance(other, int | float | complex | Tensor):
+                return NotImplemented if not hasattr(other, "__array__") else reflected(self, self.new_tensor(other))
+            return reflected(self, other)
+
+        setattr(Tensor, f"__r{name}__", backward)
+    if in_place is not None:
+        method = getattr(Tensor, in_place)
+        setattr(Tensor, f"__i{name}__", lambda self, other: method(self, other))
+
+
+_operator("add", e.add, e.add, "add_")
+_operator("sub", e.sub, lambda a, b: e.sub(b, a), "sub_")
+_operator("mul", e.mul, e.mul, "mul_")
+_operator("truediv", div, lambda a, b: e.reciprocal(a) * b if not isinstance(b, Tensor) and a.dtype.category >= 2 else div(b, a), "div_")
+_operator("floordiv", e.floor_divide, lambda a, b: e.floor_divide(b, a), "floor_divide_")
+_operator("mod", e.remainder, lambda a, b: e.remainder(b, a), "remainder_")
+_operator("pow", pow, lambda a, b: pow(b, a), "pow_")
+_operator("and", e.bitwise_and, e.bitwise_and, "bitwise_and_")
+_operator("or", e.bitwise_or, e.bitwise_or, "bitwise_or_")
+_operator("xor", e.bitwise_xor, e.bitwise_xor, "bitwise_xor_")
+_operator("lshift", e.bitwise_left_shift, lambda a, b: e.bitwise_left_shift(b, a), "bitwise_left_shift_")
+_operator("rshift", e.bitwise_right_shift, lambda a, b: e.bitwise_right_shift(b, a), "bitwise_right_shift_")
+for _name, _function in {"eq": e.eq, "ne": e.ne, "lt": e.lt, "le": e.le, "gt": e.gt, "ge": e.ge}.items():
+    _operator(_name, _function)
+Tensor.__neg__ = lambda self: e.neg(self)  # type: ignore[attr-defined]
+Tensor.__pos__ = lambda self: e.positive(self)  # type: ignore[attr-defined]
+Tensor.__abs__ = lambda self: e.abs(self)  # type: ignore[attr-defined]
+Tensor.__invert__ = lambda self: e.bitwise_not(self)  # type: ignore[attr-defined]
+Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -1,0 +1,116 @@
+"""What the op families share: recording a kernel as a tensor, attaching a gradient, reading arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..autograd.grad_mode import mode
+from ..autograd.node import Node
+from ..devices import MetaEngine
+from ..dtypes import dtype
+from ..layouts import Layout, contiguous_layout, wrap_dimension
+from ..tensor import MetaValue, Tensor, check_supported
+
+kernel_cache = lru_cache(maxsize=4096)
+
+
+def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()) -> Any:
+    """Record a kernel over tensors and return its outputs as contiguous tensors of the given shapes.
+
+    Returns one tensor for one output, else a tuple.
+    """
+    first = inputs[0]
+    engine = first._storage.value.engine
+    layouts = [contiguous_layout(tuple(shape)) for shape in shapes]
+    return record_on(engine, first.device, kernel, [each._storage.value for each in inputs], parameters, layouts)
+
+
+def record_on(
+    engine: Any, place: Any, kernel: Any, values: Sequence[Any], parameters: Sequence[Any], layouts: Sequence[Layout]
+) -> Any:
+    """Record a kernel over values and return its outputs as tensors with the given layouts."""
+    if isinstance(engine, MetaEngine):
+        results: list[Any] = [MetaValue(engine, each.dtype, each.numel) for each in kernel.outputs]
+    else:
+        for each in values:
+            if each.engine is not engine:
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but found at least two devices, {engine.device.name} and "
+                    f"{each.engine.name if isinstance(each.engine, MetaEngine) else each.engine.device.name}!"
+                )
+        for output in kernel.outputs:
+            if output.dtype not in engine.device.dtypes:
+                check_supported(engine, output.dtype)
+        results = engine.record(kernel, values, parameters)
+    tensors = tuple(
+        Tensor._from_value(value, layout, output.dtype, place)
+        for value, layout, output in zip(results, layouts, kernel.outputs, strict=True)
+    )
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def needs_gradient(*tensors: Any) -> bool:
+    """Return whether an operation on these must record a gradient."""
+    return mode.enabled and any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
+
+
+def attach(
+    result: Any, title: str, inputs: Sequence[Any], backward: Callable[..., Any], differentiable: Sequence[int] | None = None
+) -> Any:
+    """Give results (one tensor or a tuple) a node whose ``backward`` returns one gradient per input.
+
+    ``differentiable`` lists the outputs that have a gradient (all floating-point ones by default).
+    """
+    if not needs_gradient(*inputs):
+        return result
+    edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in inputs)
+    outputs = result if isinstance(result, tuple) else (result,)
+    node = Node(title, edges, backward, len(outputs))
+    for number, each in enumerate(outputs):
+        if each.dtype.category >= 2 and (differentiable is None or number in differentiable):
+            each._set_gradient(node, number)
+    return result
+
+
+def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
+    """Return reduced dimensions, non-negative and sorted; None or an empty tuple means all.
+
+    Raises:
+        RuntimeError: a dimension appears twice.
+        IndexError: one is out of range.
+    """
+    if dim is None or (isinstance(dim, tuple | list) and not dim):
+        return tuple(range(ndim))
+    chosen = [wrap_dimension(int(each), ndim) for each in (dim if isinstance(dim, tuple | list) else (dim,))]
+    if len(set(chosen)) != len(chosen):
+        repeated = next(each for each in chosen if chosen.count(each) > 1)
+        raise RuntimeError(f"{name} {repeated} appears multiple times in the list of dims")
+    return tuple(sorted(chosen)) if ndim else ()
+
+
+def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
+    """Return sizes given as separate ints, one tuple, or one Size."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int) and hasattr(sizes[0], "__iter__"):
+        sizes = sizes[0]
+    return tuple(int(each) for each in sizes)
+
+
+def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:
+    """Return a shape with dimensions reduced."""
+    if keepdim:
+        return tuple(1 if index in dims else size for index, size in enumerate(shape))
+    return tuple(size for index, size in enumerate(shape) if index not in dims)
+
+
+def require_tensor(function: str, name: str, position: int, value: Any) -> None:
+    """Raise PyTorch's TypeError where an argument is not a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
+
+
+def require_dtype(function: str, value: Tensor, allowed: Callable[[dtype], bool], what: str) -> None:
+    """Raise where an operation does not take an element type."""
+    if not allowed(value.dtype):
+        raise RuntimeError(f"{function}: expected {what}, but got {value.dtype!r}")

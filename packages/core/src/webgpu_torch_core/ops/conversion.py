@@ -1,0 +1,333 @@
+"""Copies, type and device conversions, and reading elements out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import expression as ir
+from ..devices import canonical_device, device
+from ..dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ..kernels import Operand, Output, Pointwise, Store
+from ..layouts import Layout, contiguous_layout
+from ..tensor import MetaValue, Tensor
+from .common import attach, kernel_cache, record_on
+from .creation import as_dtype, from_bytes
+from ..host_data import unpack
+from .inplace import assign, check_writable
+from .registry import operation
+
+
+@kernel_cache
+def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: Layout) -> Pointwise:
+    """Return the kernel that converts a strided operand into a dense result."""
+    leaf = ir.load(0, source.offset, source.strides, kind)
+    store = Store(0, 0, target.strides, ir.cast(leaf, result))
+    return Pointwise(
+        (Operand(kind, numel),), (Output(result, target.numel, None),), (), "copy" if kind is result else "cast", source.shape, (store,)
+    )
+
+
+def _copy(input: Tensor, kind: dtype, target: Layout) -> Tensor:
+    kernel = cast_kernel(input._layout, input._storage.value.numel, input.dtype, kind, target)
+    return record_on(input._engine, input.device, kernel, (input._storage.value,), (), (target,))
+
+
+def _dense_layout(input: Tensor, contiguous: bool) -> Layout:
+    from .elementwise_call import _result_layout
+
+    return contiguous_layout(input._layout.shape) if contiguous else _result_layout((input,), input._layout.shape)
+
+
+@operation("composite")
+def clone(input, *, memory_format=None):
+    """A copy of the elements with gradient; dense strides are kept."""
+    result = _copy(input, input.dtype, _dense_layout(input, memory_format in ("contiguous", contiguous_format)))
+    return attach(result, "CloneBackward0", (input,), lambda grad: grad)
+
+
+class memory_format:  # noqa: N801 - PyTorch's own spelling
+    """A named order of elements in memory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+
+
+def _target(self: Tensor, args: tuple[Any, ...], kind: Any, place: Any) -> tuple[dtype, device]:
+    for each in args:
+        if isinstance(each, Tensor):
+            kind, place = each.dtype, each.device
+        elif isinstance(each, dtype) or each in (float, int, bool):
+            kind = as_dtype(each)
+        elif isinstance(each, str | device | int) and not isinstance(each, bool):
+            place = each
+    return as_dtype(kind) or self.dtype, self.device if place is None else canonical_device(place)
+
+
+@operation("composite", namespace="method")
+def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
+    """The tensor in another type or on another device; itself where nothing changes."""
+    del non_blocking, memory_format
+    kind, place = _target(self, args, dtype, device)
+    if kind is self.dtype and place == self.device and not copy:
+        return self
+    result = self
+    if place != self.device:
+        # Convert on the side that moves fewer bytes.
+        if kind.itemsize < self.dtype.itemsize and self.device.type != "meta":
+            result = to(self, dtype=kind)
+        source = result
+        result = _to_device(source.detach(), place)
+        back, own = self.device, source.dtype
+        attach(result, "ToCopyBackward0", (source,), lambda grad: grad.to(device=back, dtype=own))
+    if kind is not result.dtype or result is self:
+        own = result.dtype
+        converted = _copy(result, kind, _dense_layout(result, False))
+        result = attach(converted, "ToCopyBackward0", (result,), lambda grad: grad.to(own))
+    return result
+
+
+def _to_device(source: Tensor, place: device) -> Tensor:
+    if place.type == "meta":
+        from ..tensor import empty_tensor
+
+        return empty_tensor(source._layout.shape, source.dtype, place)
+    if source.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    dense = source if _is_whole(source) else clone(source)
+    data = dense._engine.read(dense._storage.value)
+    result = from_bytes(data, (dense._storage.value.numel,), source.dtype, place)
+    return Tensor._from_storage(result._storage, dense._layout, source.dtype, place)
+
+
+def _is_whole(source: Tensor) -> bool:
+    return source._layout.numel == source._storage.value.numel and source._layout.offset == 0 and source._layout.is_contiguous
+
+
+def _conversion(name: str, kind: dtype) -> None:
+    def method(self, memory_format=None):
+        return to(self, kind, memory_format=memory_format)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The tensor as {kind.name}."
+    operation("composite", namespace="method")(method)
+
+
+for _name, _kind in {
+    "half": float16, "bfloat16": bfloat16, "float": float32, "double": float64, "bool": bool_, "byte": uint8, "char": int8,
+    "short": int16, "int": int32, "long": int64, "cfloat": complex64,
+}.items():  # fmt: skip
+    _conversion(_name, _kind)
+
+
+@operation("composite", namespace="method")
+def type_as(self, other):
+    """The tensor in another's type and on its device."""
+    return to(self, other)
+
+
+@operation("composite", namespace="method")
+def cpu(self, memory_format=None):
+    """The tensor on the CPU."""
+    del memory_format
+    return to(self, device="cpu")
+
+
+@operation("composite", namespace="method")
+def webgpu(self, device=None):
+    """The tensor on a WebGPU device."""
+    return to(self, device="webgpu" if device is None else device)
+
+
+@operation("composite", namespace="method")
+def type(self, dtype=None, non_blocking=False):
+    """The tensor in another type; without one, the name of its class such as ``torch.FloatTensor``."""
+    del non_blocking
+    if dtype is not None:
+        return to(self, dtype)
+    names = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
+             "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat"}  # fmt: skip
+    prefix = "torch." if self.device.type == "cpu" else f"torch.{self.device.type}."
+    return f"{prefix}{names[self.dtype.name]}Tensor"
+
+
+@operation("composite", namespace="method")
+def copy_(self, src, non_blocking=False):
+    """Overwrite the elements with another tensor's, broadcast and converted."""
+    del non_blocking
+    check_writable(self)
+    source = src if isinstance(src, Tensor) else self.new_tensor(src)
+    if source.device != self.device:
+        source = to(source, device=self.device)
+    if source._layout.shape != self._layout.shape:
+        source = source.expand(self._layout.shape)
+    return assign(self, source)
+
+
+@operation("composite", namespace="method")
+def fill_(self, value):
+    """Overwrite every element with one number."""
+    from .creation import filled
+
+    if isinstance(value, Tensor):
+        return copy_(self, value)
+    check_writable(self)
+    return assign(self, filled(self._layout.shape, value, self.dtype, self.device))
+
+
+@operation("composite", namespace="method")
+def zero_(self):
+    """Overwrite every element with zero."""
+    return fill_(self, 0)
+
+
+# Reading
+
+
+def read_numbers(self: Tensor) -> list[Any]:
+    """Return all elements in row-major order as Python numbers."""
+    if self.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    source = self.detach()
+    whole = source if source._layout.is_contiguous else clone(source, memory_format="contiguous")
+    if not _is_whole(whole):
+        whole = _copy(whole, whole.dtype, contiguous_layout(whole._layout.shape))
+    return unpack(whole._engine.read(whole._storage.value), whole.dtype)
+
+
+@operation("composite", namespace="method")
+def tolist(self):
+    """The elements as nested lists of Python numbers."""
+    return _nested(read_numbers(self), self._layout.shape)
+
+
+def _nested(numbers: list[Any], shape: tuple[int, ...]) -> Any:
+    if not shape:
+        return numbers[0]
+    if len(shape) == 1:
+        return numbers
+    step = len(numbers) // shape[0] if shape[0] else 0
+    return [_nested(numbers[index * step : (index + 1) * step], shape[1:]) for index in range(shape[0])]
+
+
+@operation("composite", namespace="method")
+def item(self):
+    """The only element as a Python number.
+
+    Raises:
+        RuntimeError: there is not exactly one element.
+    """
+    if self._layout.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
+    return read_numbers(self)[0]
+
+
+@operation("composite", namespace="method")
+def numpy(self, *, force=False):
+    """The elements as a NumPy array; on the CPU it shares the tensor's memory."""
+    import numpy as np
+
+    if self.requires_grad and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if self.device.type != "cpu" and not force:
+        raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+    if self.dtype is bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+    source = self.detach()
+    engine = source._engine
+    share = getattr(engine.device, "as_array", None) if not isinstance(source._storage.value, MetaValue) else None
+    if share is None or source._layout.numel == 0:
+        array = np.frombuffer(bytes(engine.read(clone(source, memory_format="contiguous")._storage.value)), dtype=np.dtype(source.dtype.name))
+        return array.reshape(source._layout.shape).copy()
+    value = source._storage.value
+    flat = share(value.realize(), source.dtype, value.numel)
+    value.shared = True
+    size = source.dtype.itemsize
+    return np.lib.stride_tricks.as_strided(
+        flat[source._layout.offset :], source._layout.shape, tuple(stride * size for stride in source._layout.strides)
+    )
+
+
+def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
+    array = numpy(self.cpu() if self.device.type != "cpu" else self)
+    return array if dtype is None else array.astype(dtype, copy=bool(copy))
+
+
+def _single(self: Tensor, name: str) -> Any:
+    if self._layout.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar") if name != "bool" else RuntimeError(
+            f"Boolean value of Tensor with {'no values' if not self._layout.numel else 'more than one value'} is ambiguous"
+        )
+    return read_numbers(self)[0]
+
+
+def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    from ..printing import format_tensor
+
+    del tensor_contents
+    name = self.grad_fn.name() if self.grad_fn is not None else None
+    shown = None if self.device.type == "cpu" else str(self.device)
+    from .elementwise_call import default_float
+
+    return format_tensor(
+        None if self.is_meta else read_numbers(self), self.dtype, tuple(self._layout.shape),
+        requires_grad=self._requires_grad, grad_fn_name=name, device=shown,
+        is_default_dtype=self.dtype in (default_float[0], int64, bool_),
+    )  # fmt: skip
+
+
+def _format(self: Tensor, specification: str) -> str:
+    return item(self).__format__(specification) if self.ndim == 0 and not self.is_meta else object.__format__(self, specification)
+
+
+def _index(self: Tensor) -> int:
+    if self.dtype.category > 1 or self._layout.numel != 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(read_numbers(self)[0])
+
+
+def _length(self: Tensor) -> int:
+    if self.ndim == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return self._layout.shape[0]
+
+
+def _iterate(self: Tensor) -> Any:
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+def _reduce(self: Tensor, protocol: int) -> Any:
+    del protocol
+    whole = self.detach().cpu()
+    data = bytes(whole._engine.read(clone(whole, memory_format="contiguous")._storage.value))
+    return _rebuild, (self.__class__, data, tuple(self._layout.shape), self.dtype, str(self.device), self._requires_grad, dict(self.__dict__))
+
+
+def _rebuild(kind: Any, data: bytes, shape: Any, dtype: Any, place: str, requires_grad: bool, attributes: Any) -> Tensor:
+    tensor = from_bytes(data, shape, dtype, place)
+    result = Tensor._make_subclass(kind, tensor, requires_grad)
+    result.__dict__.update(attributes)
+    return result
+
+
+Tensor.__array__ = _array  # type: ignore[attr-defined]
+Tensor.__float__ = lambda self: float(_single(self, "float"))  # type: ignore[attr-defined]
+Tensor.__int__ = lambda self: int(_single(self, "int"))  # type: ignore[attr-defined]
+Tensor.__complex__ = lambda self: complex(_single(self, "complex"))  # type: ignore[attr-defined]
+Tensor.__bool__ = lambda self: bool(_single(self, "bool"))  # type: ignore[attr-defined]
+Tensor.__index__ = _index  # type: ignore[attr-defined]
+Tensor.__len__ = _length  # type: ignore[attr-defined]
+Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
+Tensor.__repr__ = _repr  # type: ignore[method-assign]
+Tensor.__format__ = _format  # type: ignore[method-assign]
+Tensor.__reduce_ex__ = _reduce  # type: ignore[method-assign]

@@ -1,0 +1,406 @@
+"""Recording an element-wise operation: promotion, broadcasting, one kernel per combination of layouts, its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import expression as ir
+from ..autograd.grad_mode import mode
+from ..autograd.node import Node
+from ..devices import MetaEngine
+from ..dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
+from ..kernels import Operand, Output, Pointwise, Store
+from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
+from ..steps import differentiate
+from ..tensor import MetaValue, Size, Tensor, check_supported
+from .registry import Operation, register
+
+default_float: list[dtype] = [float32]
+
+CACHE_LIMIT = 4096
+
+
+class Resolution:
+    """A recorded form of an operation: its kernel and what comes out."""
+
+    __slots__ = ("dtype", "kernel", "layout")
+
+    def __init__(self, kernel: Pointwise, result: Layout, dtype: dtype) -> None:
+        self.kernel = kernel
+        self.layout = result
+        self.dtype = dtype
+
+
+class Elementwise:
+    """An operation given by a scalar definition.
+
+    Promotion kinds: ``default`` (PyTorch's promotion), ``float`` (integers become the default float type), ``bool``
+    (default promotion, boolean result), ``first`` (the result has the first operand's type).
+    """
+
+    def __init__(self, name: str, definition: Callable[..., Any], promotion: str, title: str | None = None) -> None:
+        self.name = name
+        self.definition = definition
+        self.promotion = promotion
+        self.title = title or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+        self.cache: dict[tuple[Any, ...], Resolution] = {}
+        self.declared: Callable[..., Any] | None = None
+        self.gradients: dict[Any, Elementwise | None] = {}
+        self.result_dtype: Callable[..., dtype] | None = None
+        # A gradient derived from the expression has no Python text of its own to step through.
+        self.runs_on_numbers = True
+
+    def backward(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare the gradient: a scalar function ``(grad, *arguments)`` returning one value per operand."""
+        self.declared = gradient
+        return gradient
+
+    # Recording
+
+    def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] = ()) -> Tensor:
+        """Record the operation over tensors and numbers and return the result."""
+        key: list[Any] = []
+        values = []
+        parameters = []
+        first: Tensor | None = None
+        tracked = False
+        for each in operands:
+            if isinstance(each, Tensor):
+                if first is None:
+                    first = each
+                elif each.device is not first.device and each.device != first.device:
+                    return self.call(_same_device(self.name, operands), extras)
+                key.append(each._layout)
+                key.append(each.dtype)
+                values.append(each._storage.value)
+                tracked = tracked or each._requires_grad or each._grad_fn is not None
+            else:
+                key.append(type(each))
+                parameters.append(each)
+        for each in extras:
+            if each.__class__ is float or each.__class__ is int:
+                key.append(each.__class__)
+                parameters.append(each)
+            else:
+                key.append(each)
+        identity = tuple(key)
+        found = self.cache.get(identity)
+        if found is None:
+            if first is None:
+                raise TypeError(f"{self.name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}")
+            found = self._resolve(identity, operands, extras)
+        engine = values[0].engine
+        if engine.__class__ is MetaEngine:
+            value: Any = MetaValue(engine, found.dtype, found.layout.numel)
+        else:
+            if found.dtype not in engine.device.dtypes:
+                check_supported(engine, found.dtype)
+            value = engine.record(found.kernel, values, parameters)[0]
+        result = Tensor._from_value(value, found.layout, found.dtype, first.device)  # type: ignore[union-attr]
+        if tracked and mode.enabled and found.dtype.category >= 2:
+            self._track(result, operands, extras)
+        return result
+
+    def _resolve(self, identity: tuple[Any, ...], operands: tuple[Any, ...], extras: tuple[Any, ...]) -> Resolution:
+        shape = broadcast_shapes(*(each._layout.shape for each in operands if isinstance(each, Tensor)))
+        promoted, result = self._types(operands, extras)
+        compute = compute_dtype(promoted)
+        leaves: list[ir.Expression] = []
+        arguments: list[Any] = []
+        kernel_operands: list[Operand] = []
+        parameter_types: list[dtype] = []
+        for each in operands:
+            if isinstance(each, Tensor):
+                strides = broadcast_strides(each._layout, shape)
+                leaf = ir.load(len(kernel_operands), each._layout.offset, strides, each.dtype)
+                kernel_operands.append(Operand(each.dtype, each._storage.value.numel))
+                leaves.append(ir.cast(ir.cast(leaf, promoted), compute))
+            else:
+                leaves.append(_number_leaf(each, promoted, compute, parameter_types))
+        for each in extras:
+            if each.__class__ is float or each.__class__ is int:
+                arguments.append(_number_leaf(each, promoted, compute, parameter_types))
+            else:
+                arguments.append(each)
+        expression = self.definition(*leaves, *arguments)
+        if not isinstance(expression, ir.Expression):
+            expression = ir.constant(expression, compute)
+        if result is not bool_ and result is not promoted and result.category == promoted.category:
+            expression = ir.cast(expression, promoted)
+        value = ir.cast(expression, result)
+        out = _result_layout(operands, shape)
+        kernel = Pointwise(
+            tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
+            (Store(0, 0, out.strides, value),),
+        )  # fmt: skip
+        found = Resolution(kernel, out, result)
+        if len(self.cache) > CACHE_LIMIT:
+            self.cache.clear()
+        self.cache[identity] = found
+        self._remember_definition(kernel, leaves, arguments)
+        return found
+
+    def _remember_definition(self, kernel: Pointwise, leaves: list[ir.Expression], arguments: list[Any]) -> None:
+        from .. import interpreter
+
+        if self.runs_on_numbers and all(isinstance(each, ir.Expression) for each in arguments):
+            interpreter.register_definition(kernel, self.definition, (*leaves, *arguments))
+
+    def _types(self, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> tuple[dtype, dtype]:
+        promoted = result_type(*operands)
+        if any(each.__class__ is float for each in extras) and promoted.category < 2 and self.promotion != "first":
+            promoted = default_float[0]
+        if self.promotion == "float" and promoted.category < 2:
+            promoted = default_float[0]
+        if self.result_dtype is not None:
+            return promoted, self.result_dtype(operands)
+        return promoted, bool_ if self.promotion == "bool" else promoted
+
+    # Gradient
+
+    def _track(self, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
+        edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in operands)
+        plans = []
+        needed: set[int] = set()
+        for index, (each, edge) in enumerate(zip(operands, edges, strict=True)):
+            gradient = self._gradient(index, len(operands), extras) if edge is not None else None
+            if gradient is not None:
+                needed.update(gradient[1])
+                plans.append((index, gradient[0], gradient[1], each._layout.shape, each.dtype))
+        saved = {index: each._save() if isinstance(each, Tensor) else each for index, each in enumerate(operands) if index in needed}
+
+        def run_backward(grad: Tensor) -> list[Any]:
+            from .reduction import sum_to_size
+
+            parts: list[Any] = [None] * len(operands)
+            for index, operation_, used, shape, dtype in plans:
+                arguments = tuple(_unpack(saved[each]) for each in used)
+                part = operation_.call((grad, *arguments), extras)
+                part = sum_to_size(part, shape)
+                parts[index] = part if part.dtype is dtype else part.to(dtype)
+            return parts
+
+        result._grad_fn = Node(self.title, edges, run_backward)
+
+    def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> tuple[Elementwise, tuple[int, ...]] | None:
+        """Return the operation computing one operand's gradient, and which operands it needs."""
+        static = tuple(None if each.__class__ in (float, int) else each for each in extras)
+        key = (index, static)
+        if key not in self.gradients:
+            self.gradients[key] = self._make_gradient(index, count, extras)
+        return self.gradients[key]
+
+    def _make_gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
+        def gradient_of(grad: Any, values: list[Any], extra: tuple[Any, ...]) -> Any:
+            if self.declared is not None:
+                parts = self.declared(grad, *values, *extra)
+                return parts[index] if isinstance(parts, tuple) else parts
+            placeholders = [ir.argument(each, value.dtype) for each, value in enumerate(values)]
+            traced = self.definition(*placeholders, *extra)
+            seed = ir.argument(count, grad.dtype)
+            part = differentiate(traced, seed).get(index)
+            return None if part is None else ir.substitute(part, (*values, grad))
+
+        probe = [ir.argument(each, float32) for each in range(count)]
+        symbols = tuple(
+            ir.parameter(number, float32) if each.__class__ in (float, int) else each for number, each in enumerate(extras)
+        )
+        traced = gradient_of(ir.argument(count, float32), probe, symbols)
+        if traced is None:
+            return None
+        if not isinstance(traced, ir.Expression):
+            traced = ir.constant(traced, float32)
+        used = tuple(sorted({n.payload for n in ir.topological(traced) if n.step == "argument" and n.payload != count}))
+
+        def definition(grad: Any, *rest: Any) -> Any:
+            # Operands the gradient does not use are not passed; any expression may stand for them.
+            values = [grad] * count
+            for position, each in enumerate(used):
+                values[each] = rest[position]
+            return gradient_of(grad, values, rest[len(used) :])
+
+        name = f"{self.name}_backward" if count == 1 else f"{self.name}_backward_{index}"
+        result = Elementwise(name, definition, "float", title=f"{self.title[:-1]}Backward0")
+        result.runs_on_numbers = self.declared is not None
+        return result, used
+
+
+def _unpack(saved: Any) -> Any:
+    return saved.unpack() if hasattr(saved, "unpack") else saved
+
+
+def _number_leaf(value: Any, promoted: dtype, compute: dtype, parameter_types: list[dtype]) -> ir.Expression:
+    """Return a run-time parameter for a Python number, in the type it takes part in."""
+    own = compute
+    if isinstance(value, bool):
+        own = bool_
+    parameter_types.append(own)
+    return ir.cast(ir.parameter(len(parameter_types) - 1, own), compute)
+
+
+def _result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
+    """Return the layout of a result: that of the first dense operand of the same shape (memory format), else row-major."""
+    for each in operands:
+        if isinstance(each, Tensor) and each._layout.shape == shape:
+            source = each._layout
+            if source.is_contiguous:
+                break
+            order = sorted(range(source.ndim), key=lambda index: (-source.strides[index], index))
+            expected = 1
+            for index in reversed(order):
+                if source.shape[index] != 1 and source.strides[index] != expected:
+                    return contiguous_layout(shape)
+                expected *= source.shape[index]
+            strides = [0] * source.ndim
+            step = 1
+            for index in reversed(order):
+                strides[index] = step
+                step *= max(source.shape[index], 1)
+            return layout(shape, tuple(strides))
+    return contiguous_layout(shape)
+
+
+def result_type(*operands: Any) -> dtype:
+    """Return the type an operation on these tensors and numbers computes in, as :func:`torch.result_type`.
+
+    Tensors with dimensions come first, then 0-d tensors, then numbers; a lower class only counts when its category
+    (bool, integer, float, complex) is higher.
+    """
+    best: list[dtype | None] = [None, None, None]
+    for each in operands:
+        if isinstance(each, Tensor):
+            rank, kind = (0 if each._layout.ndim else 1), each.dtype
+        else:
+            rank, kind = 2, dtype_of_number(each, default_float[0])
+        known = best[rank]
+        best[rank] = kind if known is None else promote_types(known, kind)
+    result: dtype | None = None
+    for kind in best:
+        if kind is not None and (result is None or kind.category > result.category):
+            if result is not None and kind is best[2] and kind.category == 2:
+                kind = default_float[0]
+            result = kind
+    return result if result is not None else int64
+
+
+def _same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return operands on one device: 0-d CPU tensors become numbers, as PyTorch allows.
+
+    Raises:
+        RuntimeError: tensors with dimensions are on different devices.
+    """
+    places = {str(each.device): each for each in operands if isinstance(each, Tensor) and each._layout.ndim}
+    if len(places) > 1:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(places))}! "
+            f"(when computing {name})"
+        )
+    target = next(iter(places.values()), None) or next(
+        each for each in operands if isinstance(each, Tensor) and each.device.type != "cpu"
+    )
+    return tuple(
+        each.to(target.device) if isinstance(each, Tensor) and each.device != target.device else each for each in operands
+    )
+
+
+def elementwise(
+    definition: Callable[..., Any] | None = None,
+    *,
+    promotion: str = "default",
+    namespace: str = "torch",
+    method: bool | None = None,
+    aliases: tuple[str, ...] = (),
+    in_place: bool = True,
+) -> Any:
+    """Declare an element-wise operation from its scalar definition.
+
+    The definition's positional parameters are operands (tensors or numbers), its keyword-only ones are options: numbers
+    become run-time parameters, anything else specialises the kernel. The result is the torch-level function; its
+    ``backward`` attribute declares a gradient where the one derived from the definition would not be the best.
+    """
+
+    def decorate(definition: Callable[..., Any]) -> Any:
+        name = definition.__name__
+        core = Elementwise(name, definition if not _keyword_names(definition) else _positional(definition), promotion)
+        function = _make_function(name, definition, core)
+        is_method = namespace == "torch" if method is None else method
+        entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))
+        entry.definition = core
+        if is_method and in_place and promotion != "bool_only":
+            from .inplace import make_in_place
+
+            entry.in_place = f"{name}_"
+            changed = make_in_place(function, entry.in_place)
+            for each in (name, *aliases):
+                setattr(Tensor, f"{each}_", changed)
+        return function
+
+    return decorate if definition is None else decorate(definition)
+
+
+def _keyword_names(definition: Callable[..., Any]) -> list[str]:
+    code = definition.__code__
+    return list(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+
+
+def _positional(definition: Callable[..., Any]) -> Callable[..., Any]:
+    names = _keyword_names(definition)
+    count = definition.__code__.co_argcount
+
+    def positional(*values: Any) -> Any:
+        return definition(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+    return positional
+
+
+def _make_function(name: str, definition: Callable[..., Any], core: Elementwise) -> Any:
+    """Return the torch-level function with the definition's own parameter names, so that signatures are real."""
+    code = definition.__code__
+    operands = list(code.co_varnames[: code.co_argcount])
+    keywords = _keyword_names(definition)
+    defaults = definition.__kwdefaults__ or {}
+    positional_defaults = definition.__defaults__ or ()
+    plain = len(operands) - len(positional_defaults)
+    scope: dict[str, Any] = {"_call": core.call, "_finish": finish_out}
+    parts = list(operands[:plain])
+    for each, value in zip(operands[plain:], positional_defaults, strict=True):
+        scope[f"_default_{each}"] = value
+        parts.append(f"{each}=_default_{each}")
+    parts.append("*")
+    for each in keywords:
+        scope[f"_default_{each}"] = defaults[each]
+        parts.append(f"{each}=_default_{each}")
+    parts.append("out=None")
+    operand_tuple = "".join(f"{each}, " for each in operands)
+    extra_tuple = "".join(f"{each}, " for each in keywords)
+    source = (
+        f"def {name}({', '.join(parts)}):\n"
+        f"    _result = _call(({operand_tuple}), ({extra_tuple}))\n"
+        f"    return _result if out is None else _finish(_result, out)\n"
+    )
+    exec(compile(source, f"<operation {name}>", "exec"), scope)
+    function = scope[name]
+    function.__doc__ = definition.__doc__
+    function.__module__ = "webgpu_torch_core"
+    function.backward = core.backward
+    function.operation = core
+    return function
+
+
+def finish_out(result: Tensor, out: Tensor) -> Tensor:
+    """Write a result into the caller's ``out`` tensor and return that.
+
+    Raises:
+        RuntimeError: the result's type cannot be cast to that of ``out``, or gradients are being recorded.
+    """
+    if mode.enabled and (out.requires_grad or result.requires_grad):
+        raise RuntimeError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    if result.dtype.category > out.dtype.category:
+        raise RuntimeError(f"result type {result.dtype.name} can't be cast to the desired output type {out.dtype.name}")
+    if out.device != result.device:
+        raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
+    if out._layout.shape != result._layout.shape:
+        out.resize_(Size(result._layout.shape))
+    out.copy_(result)
+    return out

@@ -1,0 +1,608 @@
+"""Reading and writing at positions: gather, scatter, index_select, basic and advanced indexing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import expression as ir
+from ..dtypes import bool_, dtype, int32, int64, uint8
+from ..kernels import Operand, Output, Pointwise, Scatter, Store
+from ..layouts import Layout, broadcast_shapes, contiguous_layout, contiguous_strides, number_of_elements, wrap_dimension
+from ..tensor import Tensor
+from .common import attach, kernel_cache, needs_gradient, record
+from .joining import element_index, place_inside
+from .registry import operation
+from .views import make_view, permute, slice_view
+
+
+def embed(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int) -> Tensor:
+    """Return zeros of a shape with ``grad`` at positions ``start, start + step, …`` of a dimension."""
+    before = tuple(start if index == dim else 0 for index in range(len(shape)))
+    steps = tuple(step if index == dim else 1 for index in range(len(shape)))
+    return place_inside(grad, before, tuple(shape), 0, steps)
+
+
+def wrapped_position(position: Any, size: int) -> Any:
+    """Return an index expression with negative positions counted from the end, kept inside the dimension.
+
+    Positions outside are an error in PyTorch; kernels cannot raise, so they read the nearest element instead of memory
+    that is not theirs.
+    """
+    position = ir.cast(position, int32)
+    position = ir.select(position < 0, position + size, position)
+    return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
+
+
+def _check_index(name: str, index: Tensor) -> None:
+    if index.dtype not in (int64, int32, uint8):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+
+
+@kernel_cache
+def gather_kernel(source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int) -> Pointwise:
+    """Return the kernel reading ``source`` where ``index`` replaces the coordinate along ``dim``."""
+    position = wrapped_position(ir.load(1, index.offset, index.strides, index_kind), source.shape[dim])
+    coordinates: list[Any] = [ir.coordinate(each) for each in range(index.ndim)]
+    coordinates[dim] = position
+    value = ir.load_at(0, element_index(source, coordinates), kind)
+    return Pointwise(
+        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, index.numel, None),), (), "gather", index.shape,
+        (Store(0, 0, contiguous_strides(index.shape), value),),
+    )  # fmt: skip
+
+
+@operation("indexed")
+def gather(input, dim, index, *, sparse_grad=False, out=None):
+    """``input`` read at ``index`` along a dimension; the result has the index's shape."""
+    del sparse_grad
+    _check_index("gather", index)
+    if input.ndim == 0:
+        return gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape)
+    if input.ndim != index.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    axis = wrap_dimension(dim, input.ndim)
+    for each, (have, size) in enumerate(zip(index._layout.shape, input._layout.shape, strict=True)):
+        if each != axis and have > size:
+            raise RuntimeError(
+                f"Size does not match at dimension {each} expected index {list(index.shape)} to be no larger than self "
+                f"{list(input.shape)} apart from dimension {axis}"
+            )
+    kernel = gather_kernel(
+        input._layout, input._storage.value.numel, input.dtype, index._layout, index._storage.value.numel, index.dtype, axis
+    )
+    result = record(kernel, (input, index), (), (index._layout.shape,))
+    if needs_gradient(input):
+        shape, saved = input._layout.shape, index._save()
+        attach(
+            result, "GatherBackward0", (input, index),
+            lambda grad: (grad.new_zeros(shape).scatter_add(axis, saved.unpack(), grad), None),
+        )  # fmt: skip
+    return result if out is None else out.copy_(result)
+
+
+@operation("composite")
+def take_along_dim(input, indices, dim=None, *, out=None):
+    """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one."""
+    if dim is None:
+        result = gather(input.reshape(-1), 0, indices.reshape(-1))
+        return result if out is None else out.copy_(result)
+    axis = wrap_dimension(dim, input.ndim)
+    shape = broadcast_shapes(
+        tuple(1 if each == axis else size for each, size in enumerate(input._layout.shape)),
+        tuple(1 if each == axis else size for each, size in enumerate(indices._layout.shape)),
+    )
+    source = input.expand(tuple(input.shape[axis] if each == axis else size for each, size in enumerate(shape)))
+    chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
+    result = gather(source, axis, chosen)
+    return result if out is None else out.copy_(result)
+
+
+@operation("composite")
+def index_select(input, dim, index, *, out=None):
+    """The positions of a dimension that a 1-d index lists."""
+    _check_index("index_select", index)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    axis = wrap_dimension(dim, input.ndim)
+    if input.ndim == 0:
+        return input.clone()
+    result = take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0")
+    return result if out is None else out.copy_(result)
+
+
+@kernel_cache
+def positions_kernel(source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int) -> Pointwise:
+    """Return the kernel reading slices of ``source`` at the positions an n-d ``index`` lists along ``dim``."""
+    shape = (*source.shape[:dim], *index.shape, *source.shape[dim + 1 :])
+    strides = (0,) * dim + index.strides + (0,) * (source.ndim - dim - 1)
+    position = wrapped_position(ir.load(1, index.offset, strides, index_kind), source.shape[dim])
+    before = [ir.coordinate(each) for each in range(dim)]
+    after = [ir.coordinate(dim + index.ndim + each) for each in range(source.ndim - dim - 1)]
+    value = ir.load_at(0, element_index(source, [*before, position, *after]), kind)
+    count = number_of_elements(shape)
+    return Pointwise(
+        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, count, None),), (), "index_select", shape,
+        (Store(0, 0, contiguous_strides(shape), value),),
+    )  # fmt: skip
+
+
+def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor:
+    """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``."""
+    kernel = positions_kernel(
+        input._layout, input._storage.value.numel, input.dtype, index._layout, index._storage.value.numel, index.dtype, dim
+    )
+    result = record(kernel, (input, index), (), (kernel.shape,))
+    if needs_gradient(input):
+        shape, saved, dims = input._layout.shape, index._save(), index.ndim
+
+        def run_backward(grad: Tensor) -> Any:
+            rows = grad.flatten(dim, dim + dims - 1) if dims else grad.unsqueeze(dim)
+            return index_add(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows), None
+
+        attach(result, title, (input, index), run_backward)
+    return result
+
+
+# Scatter
+
+
+def _scatter(
+    input: Tensor, lanes: tuple[int, ...], entries: tuple[int, ...], index: Any, value: Any, kind: str, operands: tuple[Tensor, ...], name: str
+) -> Tensor:
+    """Record a scatter into a contiguous copy of ``input``; operand 0 is the base."""
+    base = input.contiguous()
+    if not (base._layout.offset == 0 and base._storage.value.numel == base.numel()):
+        base = base.clone()
+    if 0 in lanes or 0 in entries:
+        return base.clone()
+    described = (Operand(base.dtype, base.numel()), *(Operand(each.dtype, each._storage.value.numel) for each in operands))
+    kernel = Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, kind)
+    return record(kernel, (base, *operands), (), (base._layout.shape,))
+
+
+_REDUCE = {"sum": "add", "add": "add", "prod": "multiply", "multiply": "multiply", "amax": "maximum", "amin": "minimum"}
+
+
+def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str, name: str) -> Tensor:
+    _check_index(name, index)
+    if input.ndim == 0:
+        return _scatter_along(input.reshape(1), 0, index.reshape(1), source.reshape(-1), kind, name).reshape(())
+    axis = wrap_dimension(dim, input.ndim)
+    shape = index._layout.shape
+    if index.numel() and index.ndim != input.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    if index.numel() == 0:
+        return input.clone()
+    for each in range(input.ndim):
+        if (each != axis and shape[each] > input.shape[each]) or shape[each] > source.shape[each]:
+            raise RuntimeError(
+                f"Expected index {list(shape)} to be no larger than self {list(input.shape)} apart from dimension {axis} and to "
+                f"be no larger size than src {list(source.shape)}"
+            )
+    source = source if source.dtype is input.dtype else source.to(input.dtype)
+    order = [each for each in range(input.ndim) if each != axis] + [axis]
+    lanes = tuple(shape[each] for each in order[:-1])
+    index_strides = tuple(index._layout.strides[each] for each in order)
+    source_strides = tuple(source._layout.strides[each] for each in order)
+    position = wrapped_position(ir.load(1, index._layout.offset, index_strides, index.dtype), input.shape[axis])
+    target = contiguous_layout(input._layout.shape)
+    coordinates: list[Any] = [None] * input.ndim
+    for number, each in enumerate(order[:-1]):
+        coordinates[each] = ir.coordinate(number)
+    coordinates[axis] = position
+    value = ir.load(2, source._layout.offset, source_strides, source.dtype)
+    return _scatter(input, lanes, (shape[axis],), element_index(target, coordinates), value, kind, (index, source), name)
+
+
+@operation("scatter")
+def scatter_add(input, dim, index, src):
+    """``input`` with ``src`` added at ``index`` along a dimension."""
+    if src.dtype is not input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    result = _scatter_along(input, dim, index, src.detach(), "add", "scatter_add")
+    return _attach_scatter(result, input, dim, index, src, "add", "ScatterAddBackward0")
+
+
+def _attach_scatter(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor, kind: str, title: str) -> Tensor:
+    if not needs_gradient(input, src):
+        return result
+    saved = index._save()
+
+    def run_backward(grad: Tensor) -> Any:
+        chosen = saved.unpack()
+        kept = grad if kind == "add" else scatter(grad, dim, chosen, 0)
+        part = gather(grad, dim, chosen)
+        if part._layout.shape != src._layout.shape:
+            part = place_inside(part, (0,) * src.ndim, src._layout.shape)
+        return kept, None, part
+
+    return attach(result, title, (input, index, src), run_backward)
+
+
+@operation("scatter")
+def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
+    """``input`` with ``src`` (a tensor or number) written at ``index`` along a dimension."""
+    source = value if src is None else src
+    if not isinstance(source, Tensor):
+        source = input.new_full((), source).expand(index._layout.shape)
+    kind = "set" if reduce is None else _REDUCE[reduce]
+    result = _scatter_along(input, dim, index, source.detach(), kind, "scatter")
+    result = _attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0")
+    return result if out is None else out.copy_(result)
+
+
+@operation("scatter")
+def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
+    """``input`` combined with ``src`` at ``index`` along a dimension by sum, prod, amax, amin or mean."""
+    if reduce == "mean":
+        total = scatter_reduce(input, dim, index, src, "sum", include_self=include_self)
+        base = input.new_ones(input.shape) if include_self else input.new_zeros(input.shape)
+        count = scatter_add(base, dim, index, src.new_ones(src.shape)).clamp(min=1)
+        return total / count if input.dtype.category == 2 else total.div(count, rounding_mode="floor")
+    if reduce not in _REDUCE:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+    base = input
+    if not include_self:
+        neutral = {"sum": 0, "prod": 1, "amax": input.dtype.minimum, "amin": input.dtype.maximum}[reduce]
+        if input.dtype.category == 2 and reduce in ("amax", "amin"):
+            neutral = float("-inf") if reduce == "amax" else float("inf")
+        base = scatter(input, dim, index, neutral)
+    result = _scatter_along(base, dim, index, src.detach(), _REDUCE[reduce], "scatter_reduce")
+    if reduce == "sum":
+        return _attach_scatter(result, base, dim, index, src, "add", "ScatterReduceBackward0")
+    if needs_gradient(input, src):
+        return _attach_extremum(result, base, dim, index, src)
+    return result
+
+
+def _attach_extremum(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """Equal winners share the gradient, as PyTorch's scatter_reduce amax/amin."""
+    value = result.detach()
+
+    def run_backward(grad: Tensor) -> Any:
+        own = (input == value).to(grad.dtype)
+        theirs = (src == gather(value, dim, index)).to(grad.dtype)
+        count = scatter_add(own, dim, index, theirs)
+        share = grad / count
+        return share * own, None, gather(share, dim, index) * theirs
+
+    return attach(result, "ScatterReduceBackward0", (input, index, src), run_backward)
+
+
+@operation("scatter")
+def index_add(input, dim, index, source, *, alpha=1, out=None):
+    """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
+    scaled = source if alpha == 1 else source * alpha
+    result = _index_write(input, dim, index, scaled, "add", "index_add")
+    return result if out is None else out.copy_(result)
+
+
+@operation("scatter")
+def index_copy(input, dim, index, source):
+    """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
+    return _index_write(input, dim, index, source, "set", "index_copy")
+
+
+@operation("scatter")
+def index_fill(input, dim, index, value):
+    """``input`` with one number written at the positions a 1-d index lists."""
+    axis = wrap_dimension(dim, input.ndim)
+    shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
+    filled = value.to(input.dtype) if isinstance(value, Tensor) else input.new_full((), value)
+    return _index_write(input, dim, index, filled.expand(shape), "set", "index_fill")
+
+
+def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str, name: str) -> Tensor:
+    _check_index(name, index)
+    if input.ndim == 0:
+        return _index_write(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), kind, name).reshape(())
+    axis = wrap_dimension(dim, input.ndim)
+    index = index.reshape(-1)
+    shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
+    if source._layout.shape != shape:
+        if source.ndim == 0 and index.numel() == 1 or source.numel() == number_of_elements(shape):
+            source = source.reshape(shape)
+        else:
+            raise RuntimeError(
+                f"{name}(): Source/destination tensor must have same slice shapes. Destination slice shape: {list(shape)} at "
+                f"dimension {axis} and source slice shape: {list(source.shape)} at dimension {axis}."
+            )
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"{name}(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type")
+    result = _write_positions(input, axis, index, source.detach(), kind, name)
+    if needs_gradient(input, source):
+        saved = index._save()
+
+        def run_backward(grad: Tensor) -> Any:
+            chosen = saved.unpack()
+            kept = grad if kind == "add" else index_fill(grad, axis, chosen, 0)
+            return kept, None, take_positions(grad, axis, chosen, "IndexSelectBackward0")
+
+        attach(result, "".join(part.capitalize() for part in name.split("_")) + "Backward0", (input, index, source), run_backward)
+    return result
+
+
+def _write_positions(input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str, name: str) -> Tensor:
+    order = [each for each in range(input.ndim) if each != axis] + [axis]
+    lanes = tuple(input._layout.shape[each] for each in order[:-1])
+    position = wrapped_position(
+        ir.load(1, index._layout.offset, (0,) * (input.ndim - 1) + index._layout.strides, index.dtype), input.shape[axis]
+    )
+    coordinates: list[Any] = [None] * input.ndim
+    for number, each in enumerate(order[:-1]):
+        coordinates[each] = ir.coordinate(number)
+    coordinates[axis] = position
+    value = ir.load(2, source._layout.offset, tuple(source._layout.strides[each] for each in order), source.dtype)
+    target = contiguous_layout(input._layout.shape)
+    return _scatter(input, lanes, (index.numel(),), element_index(target, coordinates), value, kind, (index, source), name)
+
+
+# Subscripts
+
+
+def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
+    """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
+    from .creation import tensor
+
+    items = list(subscript) if isinstance(subscript, tuple) else [subscript]
+    entries: list[Any] = []
+    for each in items:
+        if isinstance(each, list | tuple | range) or type(each).__module__ == "numpy" and getattr(each, "ndim", 0):
+            each = tensor(list(each) if isinstance(each, range) else each, device=input.device)
+            if each.numel() == 0 and each.dtype.category == 2:
+                each = each.to(int64)
+        entries.append(each)
+    consumed = sum(
+        each.ndim if isinstance(each, Tensor) and each.dtype in (bool_, uint8) else 1
+        for each in entries
+        if each is not None and each is not Ellipsis and not isinstance(each, bool)
+    )
+    if consumed > input.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
+    dots = [position for position, each in enumerate(entries) if each is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    fill = [slice(None)] * (input.ndim - consumed)
+    if dots:
+        entries[dots[0] : dots[0] + 1] = fill
+    else:
+        entries += fill
+    return entries
+
+
+def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor | None]]:
+    """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None."""
+    view = input
+    indices: list[Tensor | None] = []
+    dim = 0
+    for each in entries:
+        if each is None:
+            view = view.unsqueeze(dim)
+            indices.append(None)
+            dim += 1
+        elif isinstance(each, bool):
+            view = view.unsqueeze(dim)
+            indices.append(view.new_tensor([0] if each else [], dtype=int64))
+            dim += 1
+        elif isinstance(each, slice):
+            view = _slice(view, dim, each)
+            indices.append(None)
+            dim += 1
+        elif isinstance(each, Tensor):
+            if each.dtype in (bool_, uint8):
+                positions = _mask_positions(view, each, dim)
+                indices.extend(positions)
+                dim += len(positions)
+            elif each.dtype.category != 1:
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            elif each.ndim == 0 and not indices_present(entries):
+                view = view.select(dim, int(each.item()))
+            else:
+                indices.append(each if each.device == input.device else each.to(input.device))
+                dim += 1
+        elif hasattr(each, "__index__"):
+            position = each.__index__()
+            size = view._layout.shape[dim]
+            if not -size <= position < size:
+                raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
+            view = view.select(dim, position)
+        else:
+            raise IndexError(
+                f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})"
+            )
+    return view, indices
+
+
+def indices_present(entries: list[Any]) -> bool:
+    """Return whether a subscript has index tensors with dimensions (then 0-d ones join their broadcasting)."""
+    return any(isinstance(each, Tensor) for each in entries)
+
+
+def _slice(view: Tensor, dim: int, each: slice) -> Tensor:
+    step = 1 if each.step is None else int(each.step)
+    if step <= 0:
+        raise ValueError("step must be greater than zero")
+    size = view._layout.shape[dim]
+    bounds = [None if bound is None else int(bound) for bound in (each.start, each.stop)]
+    start, stop, _ = slice(bounds[0], bounds[1], step).indices(size)
+    length = max(-(-(stop - start) // step), 0)
+    if length == size and step == 1:
+        return view
+    return slice_view(view, dim, start, length, step)
+
+
+def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
+    for axis, size in enumerate(mask._layout.shape):
+        if view._layout.shape[dim + axis] != size:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
+                f"{list(view.shape)} at index {dim + axis}"
+            )
+    return list(mask.to(view.device).nonzero(as_tuple=True))
+
+
+def _joint(view: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Tensor], int, int]:
+    """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many."""
+    where = [position for position, each in enumerate(indices) if each is not None]
+    first = where[0]
+    if where != list(range(first, first + len(where))):
+        # Indexed dimensions that are apart move to the front, as in NumPy.
+        order = where + [position for position in range(view.ndim) if position not in where]
+        view = permute(view, tuple(order))
+        first = 0
+    shape = broadcast_shapes(*(indices[position]._layout.shape for position in where))  # type: ignore[union-attr]
+    chosen = [indices[position].expand(shape) for position in where]  # type: ignore[union-attr]
+    return view, chosen, first, len(where)
+
+
+def _combined(view: Tensor, chosen: list[Tensor], first: int, count: int) -> tuple[Tensor, Tensor]:
+    """Return the view with its indexed dimensions flattened into one, and one index into that."""
+    sizes = view._layout.shape[first : first + count]
+    position: Any = None
+    for index, size in zip(chosen, sizes, strict=True):
+        index = index.to(int64)
+        wrapped = (index < 0).to(int64) * size + index
+        position = wrapped if position is None else position * size + wrapped
+    shape = view._layout.shape
+    return view.reshape((*shape[:first], number_of_elements(sizes), *shape[first + count :])), position
+
+
+def _getitem(self: Tensor, subscript: Any) -> Tensor:
+    entries = _expand_subscript(self, subscript)
+    view, indices = _apply_basic(self, entries)
+    if all(each is None for each in indices):
+        return view if view is not self else make_view(self, self._layout, "AliasBackward0", lambda grad: grad)
+    view, chosen, first, count = _joint(view, indices)
+    flat, position = _combined(view, chosen, first, count) if count > 1 else (view, chosen[0])
+    return take_positions(flat, first, position, "IndexBackward0")
+
+
+def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
+    entries = _expand_subscript(self, subscript)
+    view, indices = _apply_basic(self, entries)
+    if not isinstance(value, Tensor):
+        value = self.new_tensor(value) if not isinstance(value, bool | int | float) else self.new_full((), value)
+    value = value.to(self.device) if value.device != self.device and value.ndim == 0 else value
+    if all(each is None for each in indices):
+        while value.ndim > view.ndim and value.shape[0] == 1:
+            value = value.squeeze(0)
+        view.copy_(value)
+        return
+    moved, chosen, first, count = _joint(view, indices)
+    _put(moved, chosen, first, count, value, accumulate=False)
+
+
+def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tensor, accumulate: bool) -> None:
+    shape = view._layout.shape
+    target = (*shape[:first], *chosen[0]._layout.shape, *shape[first + count :])
+    if value.dtype is not view.dtype:
+        value = value.to(view.dtype)
+    while value.ndim > len(target) and value.shape[0] == 1:
+        value = value.squeeze(0)
+    value = value.expand(target)
+    flat, position = _combined(view, chosen, first, count)
+    rows = value.reshape((*shape[:first], position.numel(), *shape[first + count :]))
+    if position.numel() == 0:
+        return
+    write = index_add if accumulate else index_copy
+    view.copy_(write(flat, first, position.reshape(-1), rows).reshape(shape))
+
+
+@operation("scatter", namespace="method")
+def index_put_(self, indices, values, accumulate=False):
+    """Write (or add) values at the positions index tensors list."""
+    view, found = _apply_basic(self, _expand_subscript(self, tuple(indices)))
+    moved, chosen, first, count = _joint(view, found)
+    _put(moved, chosen, first, count, values, accumulate)
+    return self
+
+
+@operation("scatter")
+def index_put(input, indices, values, accumulate=False):
+    """A copy with values written (or added) at the positions index tensors list."""
+    return index_put_(input.clone(), indices, values, accumulate)
+
+
+Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
+
+
+# Data-dependent shapes
+
+
+@operation("indexed")
+def nonzero(input, *, out=None, as_tuple=False):
+    """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
+    positions = _nonzero_flat(input)
+    coordinates = []
+    rest = positions
+    for size, stride in zip(input._layout.shape, contiguous_strides(input._layout.shape), strict=True):
+        coordinates.append(rest.floor_divide(stride) if stride > 1 else rest)
+        rest = rest.remainder(stride) if stride > 1 else rest
+        del size
+    if as_tuple:
+        return tuple(coordinates) if input.ndim else (positions,)
+    if not coordinates:
+        return input.new_zeros((positions.numel(), 0), dtype=int64)
+    from .joining import stack
+
+    result = stack(coordinates, 1)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def _nonzero_flat(input: Tensor) -> Tensor:
+    """Return flat positions of non-zero elements: a running count says where each one goes."""
+    from .creation import arange
+
+    flags = (input.detach() != 0).reshape(-1)
+    if flags.numel() == 0:
+        return input.new_zeros((0,), dtype=int64)
+    running = flags.to(int64).cumsum(0)
+    count = int(running[-1].item())
+    if count == 0:
+        return input.new_zeros((0,), dtype=int64)
+    # Elements that are zero all write to one spare place at the end.
+    target = running - 1
+    from .arithmetic import where
+
+    slots = where(flags, target, input.new_full((), count, dtype=int64))
+    spare = input.new_zeros((count + 1,), dtype=int64)
+    return spare.scatter(0, slots, arange(flags.numel(), device=input.device))[:count]
+
+
+@operation("composite")
+def masked_select(input, mask, *, out=None):
+    """The elements where the mask holds, as a 1-d tensor."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
+    shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
+    result = input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)]
+    return result if out is None else out.copy_(result)
+
+
+@operation("composite")
+def masked_scatter(input, mask, source):
+    """``input`` with source's elements, in order, where the mask holds."""
+    shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
+    positions = mask.expand(shape).reshape(-1).to(int64).cumsum(0) - 1
+    flat = source.reshape(-1)
+    picked = take_positions(flat, 0, positions.clamp(0, max(flat.numel() - 1, 0)), "MaskedScatterBackward0").reshape(shape)
+    from .arithmetic import where
+
+    return where(mask.expand(shape), picked, input.expand(shape))
+
+
+@operation("composite")
+def take(input, index):
+    """The elements at flat positions."""
+    return take_positions(input.reshape(-1), 0, index, "TakeBackward0")
+
+
+def _in_place_forms() -> None:
+    from .inplace import make_in_place
+
+    for function in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter):
+        setattr(Tensor, f"{function.__name__}_", make_in_place(function, f"{function.__name__}_"))
+
+
+_in_place_forms()

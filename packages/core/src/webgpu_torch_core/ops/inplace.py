@@ -1,0 +1,165 @@
+"""Writing into tensors: whole storages are re-pointed, views are written as regions, gradients follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import expression as ir
+from ..autograd.grad_mode import mode
+from ..autograd.node import Node
+from ..kernels import Operand, Output, Pointwise, Store
+from ..layouts import Layout, broadcast_strides, contiguous_strides
+from ..tensor import MetaValue, Tensor
+
+
+def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return the in-place method of an operation."""
+
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_writable(self)
+        result = function(self, *args, **kwargs)
+        if result.dtype.category > self.dtype.category:
+            raise RuntimeError(
+                f"result type {_title(result)} can't be cast to the desired output type {_title(self)}"
+            )
+        if result._layout.shape != self._layout.shape:
+            raise RuntimeError(
+                f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"
+            )
+        return assign(self, result)
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
+    return in_place
+
+
+def _title(tensor: Tensor) -> str:
+    names = {"float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "uint8": "Byte"}
+    return names.get(tensor.dtype.name, tensor.dtype.name.capitalize())
+
+
+def check_writable(target: Tensor) -> None:
+    """Raise where an in-place operation would break gradients, with PyTorch's messages."""
+    if mode.enabled and target._requires_grad:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    if mode.enabled and target._base is not None and target._base._requires_grad:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    layout = target._layout
+    if any(stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def assign(target: Tensor, source: Tensor) -> Tensor:
+    """Make ``target``'s elements those of ``source`` (same shape; converted to its type), with gradient, and return it."""
+    tracked = mode.enabled and (source.requires_grad or target.requires_grad)
+    before = target._gradient_edge() if tracked else None
+    write(target, source.detach())
+    if tracked and target.dtype.category >= 2:
+        _track_write(target, source, before)
+    return target
+
+
+def write(target: Tensor, source: Tensor) -> None:
+    """Store ``source`` (same shape) into ``target``'s elements, without gradient."""
+    storage, layout = target._storage, target._layout
+    value = storage.value
+    storage.version += 1
+    if value.__class__ is MetaValue:
+        return
+    if layout.numel == 0:
+        return
+    fresh = source._storage.value
+    whole = layout.offset == 0 and layout.numel == value.numel and _is_dense(layout)
+    same = source.dtype is target.dtype and source._layout.strides == layout.strides and source._layout.offset == 0
+    if whole and same and fresh.numel == value.numel and not fresh.shared:
+        # Values never change once recorded, so two storages may point at one.
+        replacement = fresh
+    else:
+        replacement = _record_write(value, target, source, whole)
+    if value.shared:
+        # Somebody outside sees this memory: the new contents must land in it, now.
+        value.engine.overwrite(value, replacement)
+        return
+    storage.value = replacement
+
+
+def _is_dense(layout: Layout) -> bool:
+    order = sorted(range(layout.ndim), key=lambda index: -layout.strides[index])
+    sizes = [layout.shape[index] for index in order if layout.shape[index] != 1]
+    strides = tuple(layout.strides[index] for index in order if layout.shape[index] != 1)
+    return strides == contiguous_strides(sizes)
+
+
+def _record_write(value: Any, target: Tensor, source: Tensor, whole: bool) -> Any:
+    layout = target._layout
+    strides = broadcast_strides(source._layout, layout.shape)
+    leaf = ir.load(0, source._layout.offset, strides, source.dtype)
+    operands = [Operand(source.dtype, source._storage.value.numel)]
+    values = [source._storage.value]
+    initial = None
+    if not whole:
+        initial = 1
+        operands.append(Operand(value.dtype, value.numel))
+        values.append(value)
+    kernel = Pointwise(
+        tuple(operands), (Output(target.dtype, value.numel, initial),), (), "copy", layout.shape,
+        (Store(0, layout.offset, layout.strides, ir.cast(leaf, target.dtype)),),
+    )  # fmt: skip
+    return value.engine.record(kernel, values)[0]
+
+
+def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
+    """Give the target (and its base, where it is a view) the gradient of the write."""
+    edge = source._gradient_edge() if source.requires_grad else None
+    base = target._base
+    dtype = source.dtype
+    if base is None:
+        node = Node("CopyBackwards", (edge,), lambda grad: (grad if grad.dtype is dtype else grad.to(dtype),))
+        if edge is not None and source.dtype is target.dtype:
+            # The result's own node is the target's node: in-place forms show their operation's name.
+            target._grad_fn, target._output_number = edge
+        else:
+            target._grad_fn, target._output_number = node, 0
+        target._requires_grad = False
+        return
+    base_edge = base._gradient_edge()
+    layout = target._layout
+
+    def run_backward(grad: Tensor) -> tuple[Any, Any]:
+        region = grad.contiguous().as_strided(layout.shape, layout.strides, layout.offset)
+        rest = grad.clone()
+        if edge is None:
+            part = None
+        else:
+            part = region.clone() if region.dtype is dtype else region.to(dtype)
+        rest.as_strided(layout.shape, layout.strides, layout.offset).zero_()
+        return rest, part
+
+    base._grad_fn = Node("CopySlices", (base_edge, edge), run_backward)
+    base._output_number = 0
+    base._requires_grad = False
+    del before
+    view_gradient(target, base)
+    target._base_state = (base._storage.version, base._grad_fn)
+
+
+def view_gradient(view: Tensor, base: Tensor) -> None:
+    """Make a view's gradient flow to its base's current node."""
+    layout, shape = view._layout, base._layout.shape
+    base_edge = base._gradient_edge()
+
+    def run_backward(grad: Tensor) -> tuple[Any]:
+        from .creation import zeros
+
+        whole = zeros(shape, dtype=grad.dtype, device=grad.device)
+        with_region = whole.as_strided(layout.shape, layout.strides, layout.offset)
+        write(with_region, grad)
+        return (whole,)
+
+    view._grad_fn = Node("AsStridedBackward0", (base_edge,), run_backward)
+    view._output_number = 0
+    view._requires_grad = False

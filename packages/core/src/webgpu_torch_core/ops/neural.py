@@ -1,0 +1,385 @@
+"""What networks are made of: softmax, normalisation, embedding, losses, dropout, attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..dtypes import bool_, float32, float64, int64
+from ..tensor import Tensor
+from . import elementwise as e
+from .arithmetic import clamp, masked_fill, where
+from .common import as_dimensions, attach, needs_gradient
+from .contraction import matmul
+from .indexing import gather, take_positions
+from .reduction import amax, mean, sum
+from .registry import operation
+
+
+def _wide(input: Tensor) -> Tensor:
+    """Return the input in at least float32."""
+    return input if input.dtype in (float32, float64) else input.to(float32)
+
+
+def _softmax(input: Tensor, dim: int) -> Tensor:
+    source = _wide(input.detach())
+    exponentials = (source - amax(source, dim, True)).exp()
+    result = (exponentials / sum(exponentials, dim, True)).to(input.dtype)
+    if needs_gradient(input):
+
+        def run_backward(grad: Tensor) -> Any:
+            # Recompute where the pass itself is differentiated, so that the gradient of the result is recorded too.
+            output = softmax(input, dim) if needs_gradient(input) else result.detach()
+            weighted = grad * output
+            return weighted - output * sum(weighted, dim, True)
+
+        attach(result, "SoftmaxBackward0", (input,), run_backward)
+    return result
+
+
+def _chosen(input: Tensor, dim: Any) -> int:
+    if dim is None:
+        # PyTorch's legacy choice for functional.softmax without dim.
+        return 0 if input.ndim in (0, 1, 3) else 1
+    as_dimensions(dim, input.ndim)
+    return dim
+
+
+@operation("reduction", aliases=("special_softmax",))
+def softmax(input, dim=None, dtype=None, *, _stacklevel=3):
+    """``exp(input) / sum(exp(input))`` along a dimension."""
+    del _stacklevel
+    source = input if dtype is None else input.to(dtype)
+    if source.dtype.category < 2:
+        raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for \'{source.dtype.name}\'')
+    if source.ndim == 0:
+        return _softmax(source.reshape(1), 0).reshape(())
+    return _softmax(source, _chosen(source, dim))
+
+
+@operation("reduction", aliases=("special_log_softmax",))
+def log_softmax(input, dim=None, dtype=None, *, _stacklevel=3):
+    """``input - log(sum(exp(input)))`` along a dimension."""
+    del _stacklevel
+    source = input if dtype is None else input.to(dtype)
+    if source.ndim == 0:
+        return log_softmax(source.reshape(1), 0).reshape(())
+    return _log_softmax(source, _chosen(source, dim))
+
+
+def _log_softmax(input: Tensor, dim: int) -> Tensor:
+    source = _wide(input.detach())
+    shifted = source - amax(source, dim, True)
+    result = (shifted - sum(shifted.exp(), dim, True).log()).to(input.dtype)
+    if needs_gradient(input):
+
+        def run_backward(grad: Tensor) -> Any:
+            output = _log_softmax(input, dim) if needs_gradient(input) else result.detach()
+            return grad - output.exp() * sum(grad, dim, True)
+
+        attach(result, "LogSoftmaxBackward0", (input,), run_backward)
+    return result
+
+
+@operation("composite", namespace="functional", method=False)
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """``softmax(-input)`` along a dimension."""
+    del _stacklevel
+    return softmax(-input, dim, dtype)
+
+
+@operation("composite", namespace="functional", method=False)
+def gelu(input, approximate="none"):
+    """The Gaussian error linear unit ``input * Phi(input)``; ``approximate='tanh'`` uses the tanh formula."""
+    if approximate == "none":
+        return e.gelu_erf(input)
+    if approximate == "tanh":
+        return e.gelu_tanh(input)
+    raise RuntimeError("approximate argument must be either none or tanh.")
+
+
+@operation("composite", namespace="functional", method=False)
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
+    """``(input - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions.
+
+    Raises:
+        RuntimeError: the input does not end in ``normalized_shape``.
+    """
+    shape = tuple(normalized_shape)
+    if not shape or tuple(input._layout.shape[input.ndim - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
+            f"of size{list(input.shape)}"
+        )
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    result = _normalized(input, dims, eps)
+    if weight is not None:
+        result = result * weight
+    return result if bias is None else result + bias
+
+
+def _normalized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+    """Return the input with mean 0 and variance 1 over dimensions."""
+    source = _wide(input.detach())
+    centered = source - mean(source, dims, True)
+    scale = (mean(centered * centered, dims, True) + eps).rsqrt()
+    normal = centered * scale
+    if not needs_gradient(input):
+        return normal.to(input.dtype)
+    result = normal.to(input.dtype)
+
+    def run_backward(grad: Tensor) -> Any:
+        wide, factor = _wide(grad), scale
+        unit = normal
+        if needs_gradient(input):
+            again = _wide(input)
+            middle = again - mean(again, dims, True)
+            factor = (mean(middle * middle, dims, True) + eps).rsqrt()
+            unit = middle * factor
+        inner = wide - mean(wide, dims, True) - unit * mean(wide * unit, dims, True)
+        return (inner * factor).to(input.dtype)
+
+    return attach(result, "NativeLayerNormBackward0", (input,), run_backward)
+
+
+@operation("composite", namespace="functional", method=False)
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions."""
+    dims = tuple(range(input.ndim - len(tuple(normalized_shape)), input.ndim))
+    from ..dtypes import bfloat16, float16
+
+    machine = {float16: 0.0009765625, bfloat16: 0.0078125, float64: 2.220446049250313e-16}.get(input.dtype, 1.1920928955078125e-07)
+    wide = _wide(input)
+    result = wide * (mean(wide * wide, dims, True) + (machine if eps is None else eps)).rsqrt()
+    result = result.to(input.dtype)
+    return result if weight is None else result * weight
+
+
+@operation("indexed", namespace="functional", method=False)
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """Rows of ``weight`` [entries, features] at integer positions; the row ``padding_idx`` gets no gradient."""
+    if input.dtype.category != 1:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"torch.{input.dtype.name} instead (while checking arguments for embedding)"
+        )
+    if sparse or scale_grad_by_freq:
+        raise NotImplementedError("embedding: sparse and scale_grad_by_freq gradients are not supported")
+    if max_norm is not None:
+        _renormalize(weight, input, max_norm, norm_type)
+    table = weight
+    if padding_idx is not None:
+        table = _without_gradient_row(weight, padding_idx % weight.shape[0])
+    return take_positions(table, 0, input, "EmbeddingBackward0")
+
+
+def _without_gradient_row(weight: Tensor, row: int) -> Tensor:
+    if not needs_gradient(weight):
+        return weight
+    result = weight.detach().view(weight.shape)
+
+    def run_backward(grad: Tensor) -> Any:
+        from .creation import arange
+
+        keep = (arange(grad.shape[0], device=grad.device) != row).unsqueeze(1)
+        return grad * keep
+
+    return attach(result, "EmbeddingBackward0", (weight,), run_backward)
+
+
+def _renormalize(weight: Tensor, rows: Tensor, limit: float, order: float) -> None:
+    from ..autograd.grad_mode import no_grad
+    from .reduction import vector_norm
+
+    with no_grad():
+        table = weight.detach()
+        norms = vector_norm(table, order, 1, True)
+        scale = where(norms > limit, limit / (norms + 1e-7), norms.new_ones(norms.shape))
+        used = table.new_zeros((table.shape[0],)).index_fill(0, rows.reshape(-1), 1).unsqueeze(1) != 0
+        table.copy_(where(used, table * scale, table))
+
+
+@operation("composite", namespace="functional", method=False)
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Elements zeroed with probability ``p``, the others scaled by ``1 / (1 - p)``, while training.
+
+    Raises:
+        ValueError: ``p`` outside of [0, 1].
+    """
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0 or input.numel() == 0:
+        return input
+    if p == 1.0:
+        result = input * input.new_zeros(())
+    else:
+        from .random import bernoulli_mask
+
+        result = input * bernoulli_mask(input, 1.0 - p).div_(1.0 - p)
+    return input.copy_(result) if inplace else result
+
+
+Tensor.dropout = dropout  # type: ignore[attr-defined]
+
+
+# Losses
+
+
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "mean":
+        return mean(loss)
+    if reduction == "sum":
+        return sum(loss)
+    if reduction == "none":
+        return loss
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+@operation("composite", namespace="functional", method=False)
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """``(input - target)**2``, reduced."""
+    del size_average, reduce
+    difference = input - target
+    loss = difference * difference
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """``|input - target|``, reduced."""
+    del size_average, reduce
+    loss = (input - target).abs()
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    """``-weight[target] * input[target]`` over classes in dimension 1, reduced; ``ignore_index`` counts nothing."""
+    del size_average, reduce
+    if input.ndim == 0:
+        raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
+    classes = 0 if input.ndim == 1 else 1
+    expected = tuple(size for index, size in enumerate(input._layout.shape) if index != classes)
+    if tuple(target._layout.shape) != expected:
+        raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1}).")
+    if target.dtype.category != 1:
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype.name}")
+    ignored = target == ignore_index
+    safe = masked_fill(target.to(int64), ignored, 0)
+    picked = gather(input, classes, safe.unsqueeze(classes)).squeeze(classes)
+    factor = (~ignored).to(input.dtype)
+    if weight is not None:
+        factor = factor * take_positions(weight, 0, safe, "IndexBackward0")
+    loss = -masked_fill(picked * factor, ignored, 0.0)
+    if reduction == "mean":
+        return sum(loss) / sum(factor)
+    return _reduced(loss, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
+    """``-log_softmax(input)`` at the target class (or against target probabilities), reduced."""
+    classes = 0 if input.ndim == 1 else 1
+    scores = log_softmax(input, classes)
+    if target.dtype.category == 2:
+        return _soft_cross_entropy(scores, target, weight, reduction, label_smoothing, classes)
+    loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
+    if not label_smoothing:
+        return loss
+    spread = scores if weight is None else scores * weight.reshape((-1,) + (1,) * (input.ndim - 1 - classes))
+    smooth = masked_fill(-sum(spread, classes), target == ignore_index, 0.0)
+    if reduction == "mean":
+        counted = (target != ignore_index).to(input.dtype)
+        if weight is not None:
+            counted = counted * take_positions(weight, 0, clamp(target, min=0), "IndexBackward0")
+        smooth = sum(smooth) / sum(counted)
+    else:
+        smooth = _reduced(smooth, reduction)
+    return (1.0 - label_smoothing) * loss + label_smoothing / input.shape[classes] * smooth
+
+
+def _soft_cross_entropy(scores: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float, classes: int) -> Tensor:
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / scores.shape[classes]
+    if weight is not None:
+        scores = scores * weight.reshape((-1,) + (1,) * (scores.ndim - 1 - classes))
+    loss = -sum(scores * target, classes)
+    if reduction == "mean":
+        return sum(loss) / float(max(loss.numel(), 1))
+    return _reduced(loss, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
+    """Binary cross entropy of logits, reduced, without overflow."""
+    del size_average, reduce
+    positive = target if pos_weight is None else target * pos_weight
+    # -(t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x
+    loss = (1.0 - target) * input - (positive + 1.0 - target) * e.logsigmoid(input)
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def one_hot(tensor, num_classes=-1):
+    """1 at each element's class, 0 elsewhere, in a new last dimension."""
+    if tensor.dtype is not int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    from .creation import arange
+
+    count = num_classes
+    if count == -1:
+        count = int(tensor.max().item()) + 1
+    return (tensor.unsqueeze(-1) == arange(count, device=tensor.device)).to(int64)
+
+
+# Attention
+
+
+@operation("contraction", namespace="functional", method=False)
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    """``softmax(query @ key.T * scale + mask) @ value`` over the last two dimensions (Vaswani et al., 2017).
+
+    query [..., heads, l, e], key [..., heads, s, e], value [..., heads, s, v]; a boolean mask keeps where True.
+
+    Raises:
+        RuntimeError: both ``attn_mask`` and ``is_causal``.
+    """
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if enable_gqa:
+        repeats = query.shape[-3] // key.shape[-3]
+        key = key.repeat_interleave(repeats, -3)
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+    scores = matmul(query, key.transpose(-2, -1)) * factor
+    if is_causal:
+        if attn_mask is not None:
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        scores = _causal(scores)
+    elif attn_mask is not None:
+        if attn_mask.dtype is bool_:
+            scores = masked_fill(scores, ~attn_mask, -math.inf)
+        else:
+            scores = scores + attn_mask
+    weights = softmax(scores, -1)
+    if attn_mask is not None and attn_mask.dtype is bool_:
+        # A row that attends to nothing gives zeros, not NaN.
+        weights = masked_fill(weights, e.isnan(weights), 0.0) if not needs_gradient(weights) else weights
+    if dropout_p > 0.0:
+        weights = dropout(weights, dropout_p)
+    return matmul(weights, value)
+
+
+def _causal(scores: Tensor) -> Tensor:
+    """Mask the future: positions compare as numbers, so no mask tensor is stored."""
+    from .creation import arange
+
+    rows = arange(scores.shape[-2], device=scores.device).unsqueeze(1)
+    columns = arange(scores.shape[-1], device=scores.device)
+    return masked_fill(scores, columns > rows, -math.inf)
+
+

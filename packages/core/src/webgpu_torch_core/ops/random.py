@@ -1,0 +1,320 @@
+"""Random numbers: PyTorch's CPU streams on the CPU, counter-based Philox on other devices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import expression as ir
+from ..devices import canonical_device, device
+from ..dtypes import compute_dtype, dtype, float32, int32, int64, uint32
+from ..generator import Generator, default_generator
+from ..kernels import Output, Pointwise, Store
+from ..layouts import contiguous_layout, number_of_elements
+from ..scalar import philox
+from ..tensor import Tensor, empty_tensor
+from .common import kernel_cache, record_on, sizes_from
+from .creation import as_dtype, from_bytes, place_of
+from .elementwise_call import default_float
+from .inplace import assign, check_writable
+from .registry import operation
+
+HOST_DEVICES = ("cpu", "python")
+
+
+def _word(number: int) -> Any:
+    """Return word ``number`` of the Philox block of this element: counter (position, offset), key (seed)."""
+    position = ir.cast(ir.coordinate(0), uint32)
+    zero = ir.constant(0, uint32)
+    counter = (position, ir.parameter(2, uint32), ir.parameter(3, uint32), zero)
+    return philox(counter, (ir.parameter(0, uint32), ir.parameter(1, uint32)), number)
+
+
+def _unit(word: Any) -> Any:
+    """Return a word as a float in [0, 1): its top 24 bits."""
+    return ir.cast(word >> 8, float32) * (2.0**-24)
+
+
+@kernel_cache
+def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
+    """Return the kernel drawing ``count`` numbers: uniform, normal, bernoulli, exponential or integers.
+
+    Parameters: seed (low, high), offset (low, high), then two numbers of the distribution.
+    """
+    if kind == "integers":
+        low, span = ir.parameter(4, uint32), ir.parameter(5, uint32)
+        draw = ir.cast(_word(0), uint32)
+        value = ir.cast(ir.apply("remainder", draw, span), compute_dtype(result)) + ir.cast(ir.cast(low, int32), compute_dtype(result))
+        types = (uint32,) * 6
+    else:
+        first, second = ir.parameter(4, float32), ir.parameter(5, float32)
+        types = (uint32,) * 4 + (float32,) * 2
+        if kind == "uniform":
+            value = first + _unit(_word(0)) * (second - first)
+        elif kind == "bernoulli":
+            value = ir.select(_unit(_word(0)) < first, 1.0, 0.0)
+        elif kind == "exponential":
+            value = -ir.apply("log", 1.0 - _unit(_word(0))) / first
+        else:
+            # Box-Muller; 1 - u keeps the logarithm's argument away from 0.
+            radius = ir.apply("sqrt", ir.apply("log", 1.0 - _unit(_word(0))) * -2.0)
+            value = first + radius * ir.apply("cos", _unit(_word(1)) * (2.0 * math.pi)) * second
+    store = Store(0, 0, (1,), ir.cast(ir.cast(value, compute_dtype(result)), result))
+    return Pointwise((), (Output(result, count, None),), types, kind, (count,), (store,))
+
+
+def _philox(kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Generator, numbers: tuple[Any, Any]) -> Tensor:
+    count = number_of_elements(shape)
+    seed, offset = generator.philox_state(count)
+    parameters = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, offset >> 32 & 0xFFFFFFFF, *numbers)
+    from ..devices import engine_for
+
+    kernel = philox_kernel(kind, count, result)
+    return record_on(engine_for(place), place, kernel, (), parameters, (contiguous_layout(shape),))
+
+
+def _generator(given: Any, place: device) -> Generator:
+    if given is None:
+        return default_generator(place)
+    if given.device.type != place.type and not (given.device.type == "cpu" and place.type in HOST_DEVICES):
+        raise RuntimeError(f"Expected a '{place}' device type for generator but found '{given.device}'")
+    return given
+
+
+def draw(kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Any, first: Any, second: Any) -> Tensor:
+    """Return random numbers on a device: the same stream as PyTorch's on the CPU."""
+    if place.type == "meta":
+        return empty_tensor(shape, result, place)
+    source = _generator(generator, place)
+    if place.type not in HOST_DEVICES:
+        return _philox(kind, shape, result, place, source, (first, second))
+    from .. import random_distributions as host
+
+    count = number_of_elements(shape)
+    twister = source.twister
+    if kind == "uniform":
+        data = host.fill_uniform(twister, count, result, first, second)
+    elif kind == "normal":
+        data = host.fill_normal(twister, count, result, first, second)
+    elif kind == "bernoulli":
+        data = host.fill_bernoulli(twister, count, first, result)
+    else:
+        data = host.fill_exponential(twister, count, result, first)
+    return from_bytes(data, shape, result, place)
+
+
+def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> None:
+    def function(
+        *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **named
+    ):
+        del layout, pin_memory
+        if "size" in named:
+            size = (named.pop("size"),)
+        place = place_of(device) if out is None else out.device
+        if device is None and out is None and generator is not None:
+            place = canonical_device(generator.device)
+        result = draw(kind, sizes_from(size), as_dtype(dtype) or default_float[0], place, generator, *numbers)
+        if out is not None:
+            return out.resize_(result.shape).copy_(result)
+        return result.requires_grad_() if requires_grad else result
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    operation("random", method=False)(function)
+
+    def like(input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+        del layout, memory_format
+        place = input.device if device is None else canonical_device(device)
+        result = draw(kind, tuple(input._layout.shape), as_dtype(dtype) or input.dtype, place, generator, *numbers)
+        return result.requires_grad_() if requires_grad else result
+
+    like.__name__ = like.__qualname__ = f"{name}_like"
+    like.__doc__ = f"{doc[:-1]}, in the input's shape and type."
+    operation("random", method=False)(like)
+
+
+_creation("rand", "uniform", (0.0, 1.0), "Uniform numbers from [0, 1).")
+_creation("randn", "normal", (0.0, 1.0), "Standard normal numbers.")
+
+
+@operation("random", method=False)
+def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """Integers from ``[low, high)``."""
+    del layout, pin_memory, requires_grad
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    place = place_of(device)
+    kind = as_dtype(dtype) or int64
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    result = integers(int(low), int(high), sizes_from((size,)), kind, place, generator)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: device, generator: Any) -> Tensor:
+    """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
+    source = _generator(generator, place)
+    if place.type in HOST_DEVICES:
+        from ..random_distributions import fill_integers
+
+        return from_bytes(fill_integers(source.twister, number_of_elements(shape), low, high, kind), shape, kind, place)
+    if high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31:
+        raise RuntimeError(f"randint on {place} takes ranges within 32 bits, got [{low}, {high})")
+    return _philox("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))
+
+
+@operation("random", method=False)
+def randint_like(input, low, high=None, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+    """Integers from ``[low, high)`` in the input's shape and type."""
+    del layout, requires_grad, memory_format
+    low, high = (0, low) if high is None else (low, high)
+    place = input.device if device is None else canonical_device(device)
+    return integers(int(low), int(high), tuple(input._layout.shape), as_dtype(dtype) or input.dtype, place, None)
+
+
+@operation("random", method=False)
+def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """The numbers 0 to n - 1 in random order."""
+    del layout, requires_grad, pin_memory
+    place = place_of(device)
+    source = _generator(generator, place)
+    if place.type in HOST_DEVICES:
+        from ..random_distributions import fill_permutation
+
+        result = from_bytes(fill_permutation(source.twister, n), (n,), int64, place)
+    else:
+        result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
+    result = result if dtype is int64 else result.to(dtype)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+@operation("random", method=False)
+def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+    """Normal numbers with given means and standard deviations (numbers or tensors)."""
+    del layout
+    if size is not None:
+        result = draw("normal", sizes_from((size,)), as_dtype(dtype) or default_float[0], place_of(device), generator, float(mean), float(std))
+    else:
+        like = mean if isinstance(mean, Tensor) else std
+        shape = (mean + std)._layout.shape if isinstance(mean, Tensor) and isinstance(std, Tensor) else like._layout.shape
+        result = draw("normal", tuple(shape), like.dtype, like.device, generator, 0.0, 1.0) * std + mean
+    if out is not None:
+        return out.resize_(result.shape).copy_(result)
+    return result.requires_grad_() if requires_grad else result
+
+
+@operation("random")
+def bernoulli(input, p=None, *, generator=None, out=None):
+    """1 with the probability in each element (or with probability ``p``), else 0."""
+    if p is not None:
+        result = draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, generator, float(p), 0.0)
+    else:
+        result = _bernoulli_tensor(input.detach(), input.dtype, generator)
+    return result if out is None else out.copy_(result)
+
+
+def _bernoulli_tensor(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:
+    place = probabilities.device
+    if place.type in HOST_DEVICES:
+        from ..random_distributions import fill_bernoulli
+
+        data = fill_bernoulli(
+            _generator(generator, place).twister, probabilities.numel(), probabilities.reshape(-1).tolist(), kind, probabilities.dtype
+        )
+        return from_bytes(data, tuple(probabilities._layout.shape), kind, place)
+    uniform = draw("uniform", tuple(probabilities._layout.shape), float32, place, generator, 0.0, 1.0)
+    return (uniform < probabilities).to(kind)
+
+
+def bernoulli_mask(input: Tensor, keep: float) -> Tensor:
+    """Return ones with probability ``keep`` in the input's shape and type: a dropout mask."""
+    return draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, None, float(keep), 0.0)
+
+
+@operation("random")
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+    """Category positions drawn with the weights in each row."""
+    if input.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    rows = 1 if input.ndim == 1 else input.shape[0]
+    shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
+    if input.device.type in HOST_DEVICES:
+        from ..random_distributions import fill_multinomial
+
+        source = _generator(generator, input.device)
+        data = fill_multinomial(source.twister, input.detach().reshape(-1).tolist(), rows, num_samples, replacement, input.dtype)
+        result = from_bytes(data, shape, int64, input.device)
+    else:
+        result = _device_multinomial(input.detach().reshape(rows, -1), num_samples, replacement, generator).reshape(shape)
+    return result if out is None else out.copy_(result)
+
+
+def _device_multinomial(weights: Tensor, count: int, replacement: bool, generator: Any) -> Tensor:
+    """Sample without reading anything back: exponential races (Efraimidis & Spirakis, 2006)."""
+    if not replacement and count > weights.shape[-1]:
+        raise RuntimeError(f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {count} > {weights.shape[-1]}")
+    shape = tuple(weights._layout.shape)
+    if not replacement:
+        waits = draw("exponential", shape, float32, weights.device, generator, 1.0, 0.0)
+        scores = weights.to(float32) / waits
+        return scores.argmax(-1, keepdim=True) if count == 1 else scores.topk(count, -1).indices
+    waits = draw("exponential", (shape[0], count, shape[1]), float32, weights.device, generator, 1.0, 0.0)
+    return (weights.to(float32).unsqueeze(1) / waits).argmax(-1)
+
+
+# In-place draws
+
+
+def _fill(self: Tensor, kind: str, generator: Any, first: Any, second: Any) -> Tensor:
+    check_writable(self)
+    result = draw(kind, tuple(self._layout.shape), self.dtype, self.device, generator, first, second)
+    return assign(self, result)
+
+
+@operation("random", namespace="method")
+def uniform_(self, from_=0.0, to=1.0, *, generator=None, **named):
+    """Overwrite with uniform numbers from ``[from, to)``."""
+    return _fill(self, "uniform", generator, float(named.get("from", from_)), float(to))
+
+
+@operation("random", namespace="method")
+def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    """Overwrite with normal numbers."""
+    if std < 0.0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    return _fill(self, "normal", generator, float(mean), float(std))
+
+
+@operation("random", namespace="method")
+def bernoulli_(self, p=0.5, *, generator=None):
+    """Overwrite with ones with probability ``p``, else zeros."""
+    if isinstance(p, Tensor):
+        check_writable(self)
+        return assign(self, _bernoulli_tensor(p.detach().expand(self._layout.shape), self.dtype, generator))
+    return _fill(self, "bernoulli", generator, float(p), 0.0)
+
+
+@operation("random", namespace="method")
+def exponential_(self, lambd=1.0, *, generator=None):
+    """Overwrite with exponential numbers of rate ``lambd``."""
+    return _fill(self, "exponential", generator, float(lambd), 0.0)
+
+
+@operation("random", namespace="method")
+def random_(self, from_=None, to=None, *, generator=None, **named):
+    """Overwrite with integers: from ``[from, to)``, ``[0, to)``, or all the type can count."""
+    from_ = named.get("from", from_)
+    check_writable(self)
+    if from_ is not None and to is None:
+        from_, to = 0, from_
+    shape = tuple(self._layout.shape)
+    if from_ is None:
+        from ..random_distributions import fill_random
+
+        source = _generator(generator, self.device)
+        if self.device.type in HOST_DEVICES:
+            return assign(self, from_bytes(fill_random(source.twister, self.numel(), self.dtype), shape, self.dtype, self.device))
+        from_, to = 0, min(int(self.dtype.maximum), 1 << 24 if self.dtype.category == 2 else (1 << 31) - 1)
+    return assign(self, integers(int(from_), int(to), shape, self.dtype, self.device, generator))

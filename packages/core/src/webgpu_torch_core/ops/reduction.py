@@ -1,0 +1,398 @@
+"""Reductions over any dimensions: one kernel form, gradients written with other operations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import expression as ir
+from ..dtypes import bool_, compute_dtype, dtype, float32, float64, int32, int64
+from ..kernels import Operand, Output, Reduction, RowProgram, Store
+from ..layouts import Layout, contiguous_strides, number_of_elements
+from ..tensor import Tensor
+from .common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape
+from .elementwise_call import default_float
+from .registry import operation
+
+_min, _max, _all, _any, _sum = min, max, all, any, sum
+
+
+@kernel_cache
+def reduction_kernel(
+    kind: str, source: Layout, numel: int, dtype: dtype, dims: tuple[int, ...], accumulate: dtype, result: dtype
+) -> RowProgram:
+    """Return the kernel that reduces ``dims`` of a strided operand, accumulating in one type and storing another."""
+    kept = [index for index in range(source.ndim) if index not in dims]
+    outer = tuple(source.shape[index] for index in kept)
+    inner = tuple(source.shape[index] for index in dims)
+    strides = tuple(source.strides[index] for index in (*kept, *dims))
+    leaf: Any = ir.cast(ir.load(0, source.offset, strides, dtype), accumulate)
+    produced = int64 if kind.startswith("arg") else accumulate
+    value = ir.cast(ir.reduced(0, produced), result)
+    return RowProgram(
+        (Operand(dtype, numel),), (Output(result, number_of_elements(outer), None),), (), kind, outer, inner,
+        (Reduction(kind, leaf, accumulate),), (Store(0, 0, contiguous_strides(outer), value),), (),
+    )  # fmt: skip
+
+
+def reduce(
+    input: Tensor, kind: str, dims: tuple[int, ...], keepdim: bool, result: dtype, accumulate: dtype | None = None
+) -> Tensor:
+    """Record a reduction of non-negative dimensions."""
+    accumulate = accumulate or (int64 if result.category == 1 else compute_dtype(result))
+    kernel = reduction_kernel(
+        kind, input._layout, input._storage.value.numel, input.dtype, dims, accumulate, result
+    )
+    return record(kernel, (input,), (), (reduced_shape(input._layout.shape, dims, keepdim),))
+
+
+def restore(tensor: Tensor, shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """Return a reduced tensor broadcast back over the dimensions it lost."""
+    if not keepdim:
+        tensor = tensor.reshape(tuple(1 if index in dims else size for index, size in enumerate(shape)))
+    return tensor.expand(shape)
+
+
+def sum_to_size(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return a gradient summed over the dimensions along which its operand was broadcast."""
+    have = tensor._layout.shape
+    if have == shape:
+        return tensor
+    extra = len(have) - len(shape)
+    dims = tuple(range(extra)) + tuple(
+        index + extra for index, size in enumerate(shape) if size == 1 and have[index + extra] != 1
+    )
+    result = sum(tensor, dims, keepdim=True) if dims else tensor
+    return result.reshape(shape)
+
+
+def _sum_type(input: Tensor, dtype: dtype | None) -> dtype:
+    return dtype or (int64 if input.dtype.category < 2 else input.dtype)
+
+
+@operation("reduction")
+def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The sum over dimensions (all by default); integers sum in int64."""
+    dims = as_dimensions(dim, input.ndim)
+    result_type = _sum_type(input, dtype)
+    shape = input._layout.shape
+    result = reduce(input, "sum", dims, keepdim, result_type)
+    if needs_gradient(input):
+        own = input.dtype
+
+        def run_backward(grad: Tensor) -> Any:
+            return restore(grad if grad.dtype is own else grad.to(own), shape, dims, keepdim)
+
+        attach(result, "SumBackward1" if dims else "SumBackward0", (input,), run_backward)
+    return _into(result, out)
+
+
+def _into(result: Tensor, out: Tensor | None) -> Tensor:
+    if out is None:
+        return result
+    from .elementwise_call import finish_out
+
+    return finish_out(result, out)
+
+
+def count_of(input: Tensor, dims: tuple[int, ...]) -> int:
+    """Return how many elements each result reduces."""
+    return number_of_elements(input._layout.shape[index] for index in dims)
+
+
+@operation("composite")
+def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The arithmetic mean over dimensions (all by default).
+
+    Raises:
+        RuntimeError: the input is neither floating-point nor complex and no dtype is given.
+    """
+    kind = dtype or input.dtype
+    if kind.category < 2:
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {_dtype_title(kind)}"
+        )
+    dims = as_dimensions(dim, input.ndim)
+    count = count_of(input, dims)
+    total = sum(input, dims, keepdim, dtype=kind) if dims else input.to(kind)
+    return _into(total / (float(count) if count else math.nan), out)
+
+
+def _dtype_title(kind: dtype) -> str:
+    names = {"int64": "Long", "int32": "Int", "uint8": "Byte", "int8": "Char", "int16": "Short", "bool": "Bool"}
+    return names.get(kind.name, kind.name)
+
+
+@operation("reduction")
+def prod(input, dim=None, keepdim=False, *, dtype=None):
+    """The product over one dimension (all by default); integers multiply in int64."""
+    dims = as_dimensions(dim, input.ndim)
+    result = reduce(input, "product", dims, keepdim, _sum_type(input, dtype))
+    if needs_gradient(input):
+        saved = input._save()
+
+        def run_backward(grad: Tensor) -> Any:
+            return _prod_gradient(saved.unpack(), grad, dims, keepdim)
+
+        attach(result, "ProdBackward0", (input,), run_backward)
+    return result
+
+
+def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """Gradient of a product: the product of the other elements, right even where elements are zero."""
+    shape = input._layout.shape
+    kept = tuple(index for index in range(len(shape)) if index not in dims)
+    rows = input.permute(kept + dims).reshape(tuple(shape[i] for i in kept) + (-1,)) if dims else input.reshape(1)
+    ones = rows.new_ones(rows.shape[:-1] + (1,))
+    before = _cat((ones, rows.narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1)
+    after = _cat((ones, rows.flip(-1).narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1).flip(-1)
+    others = (before * after).reshape(tuple(shape[i] for i in kept + dims))
+    inverse = sorted(range(len(shape)), key=lambda index: (kept + dims)[index])
+    return restore(grad, shape, dims, keepdim) * others.permute(tuple(inverse))
+
+
+def _cat(tensors: Any, dim: int) -> Tensor:
+    from .joining import cat
+
+    return cat(tensors, dim)
+
+
+@operation("reduction")
+def all(input, dim=None, keepdim=False, *, out=None):
+    """Whether every element is non-zero."""
+    dims = as_dimensions(dim, input.ndim)
+    from ..dtypes import uint8
+
+    kind = uint8 if input.dtype is uint8 else bool_
+    return _into(reduce(input, "all", dims, keepdim, kind, bool_), out)
+
+
+@operation("reduction")
+def any(input, dim=None, keepdim=False, *, out=None):
+    """Whether some element is non-zero."""
+    dims = as_dimensions(dim, input.ndim)
+    from ..dtypes import uint8
+
+    kind = uint8 if input.dtype is uint8 else bool_
+    return _into(reduce(input, "any", dims, keepdim, kind, bool_), out)
+
+
+@operation("composite")
+def count_nonzero(input, dim=None):
+    """How many elements are not zero, as int64."""
+    return sum(input != 0, dim)
+
+
+def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
+    dims = as_dimensions(dim, input.ndim)
+    if input.ndim and count_of(input, dims) == 0:
+        where = f"dim {dims[0]}" if dim is not None else "the whole tensor"
+        raise IndexError(
+            f"{title}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+            "'dim' argument."
+            if dim is None
+            else f"{title}(): Expected reduction {where} to have non-zero size."
+        )
+    accumulate = int32 if input.dtype.category < 2 and input.dtype.itemsize < 4 else compute_dtype(input.dtype)
+    result = reduce(input, kind, dims, keepdim, input.dtype, accumulate)
+    if needs_gradient(input):
+        saved, shape = input._save(), input._layout.shape
+        value = result.detach()
+
+        def run_backward(grad: Tensor) -> Any:
+            # PyTorch spreads the gradient evenly over equal extrema.
+            source = saved.unpack()
+            full = restore(value, shape, dims, keepdim)
+            hit = (source == full) | (source != source)
+            share = hit.to(grad.dtype)
+            return share * restore(grad, shape, dims, keepdim) / sum(share, dims, keepdim=True)
+
+        attach(result, f"{title.capitalize()}Backward0", (input,), run_backward)
+    return result
+
+
+@operation("reduction")
+def amax(input, dim=(), keepdim=False, *, out=None):
+    """The maximum over dimensions; NaN wins; equal maxima share the gradient."""
+    return _into(_extremum(input, "maximum", dim if dim != () else None, keepdim, "amax"), out)
+
+
+@operation("reduction")
+def amin(input, dim=(), keepdim=False, *, out=None):
+    """The minimum over dimensions; NaN wins; equal minima share the gradient."""
+    return _into(_extremum(input, "minimum", dim if dim != () else None, keepdim, "amin"), out)
+
+
+def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
+    dims = as_dimensions(dim, input.ndim)
+    if input.numel() == 0 and count_of(input, dims) == 0:
+        raise IndexError(f"{title}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+    accumulate = int32 if input.dtype.category < 2 and input.dtype.itemsize < 4 else compute_dtype(input.dtype)
+    return reduce(input, kind, dims, keepdim, int64, accumulate)
+
+
+@operation("reduction")
+def argmax(input, dim=None, keepdim=False):
+    """The position of the first maximum: in the flattened tensor, or along a dimension."""
+    return _position(input, "argmaximum", dim, keepdim, "argmax")
+
+
+@operation("reduction")
+def argmin(input, dim=None, keepdim=False):
+    """The position of the first minimum: in the flattened tensor, or along a dimension."""
+    return _position(input, "argminimum", dim, keepdim, "argmin")
+
+
+def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: str) -> Any:
+    from ..return_types import make
+
+    dims = as_dimensions(dim, input.ndim)
+    positions = _position(input, f"arg{kind}", dim, True, title)
+    values = input.gather(dims[0], positions) if dims else input.clone()
+    if not keepdim and dims:
+        values, positions = values.squeeze(dims[0]), positions.squeeze(dims[0])
+    return make(title, values=values, indices=positions)
+
+
+@operation("reduction")
+def max(input, dim=None, keepdim=False, *, other=None, out=None):
+    """The maximum of all elements; with ``dim``, values and positions; with a tensor, the element-wise maximum."""
+    return _min_or_max(input, dim if other is None else other, keepdim, "maximum", "max", out)
+
+
+@operation("reduction")
+def min(input, dim=None, keepdim=False, *, other=None, out=None):
+    """The minimum of all elements; with ``dim``, values and positions; with a tensor, the element-wise minimum."""
+    return _min_or_max(input, dim if other is None else other, keepdim, "minimum", "min", out)
+
+
+def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, out: Any) -> Any:
+    from . import elementwise
+
+    if isinstance(dim, Tensor):
+        return getattr(elementwise, kind)(input, dim, out=out)
+    if dim is None:
+        return _extremum(input, kind, None, False, title)
+    return _with_positions(input, dim, keepdim, kind, title)
+
+
+@operation("composite")
+def aminmax(input, *, dim=None, keepdim=False):
+    """Minimum and maximum over a dimension (all by default)."""
+    from ..return_types import make
+
+    return make("aminmax", min=_extremum(input, "minimum", dim, keepdim, "amin"), max=_extremum(input, "maximum", dim, keepdim, "amax"))
+
+
+def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+    dims = as_dimensions(dim, input.ndim)
+    count = count_of(input, dims)
+    if input.dtype.category < 2:
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    wide = input if input.dtype in (float32, float64) else input.to(float32)
+    center = mean(wide, dims, True)
+    deviation = wide - center
+    divisor = float(count - correction)
+    total = sum(deviation * deviation, dims, keepdim)
+    variance = total / _max(divisor, 0.0) if divisor > 0 else total / total.new_zeros(())
+    center = center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
+    return variance.to(input.dtype), center.to(input.dtype)
+
+
+def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+    # torch.var(x, False) passes `unbiased` where `dim` stands.
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return dim, correction
+
+
+@operation("composite")
+def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+    """The variance over dimensions, with Bessel's correction by default."""
+    dim, correction = _correction(dim, unbiased, correction)
+    return _into(_moments(input, dim, correction, keepdim)[0], out)
+
+
+@operation("composite")
+def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+    """The standard deviation over dimensions, with Bessel's correction by default."""
+    dim, correction = _correction(dim, unbiased, correction)
+    return _into(_moments(input, dim, correction, keepdim)[0].sqrt(), out)
+
+
+@operation("composite")
+def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """Variance and mean over dimensions."""
+    dim, correction = _correction(dim, unbiased, correction)
+    return _moments(input, dim, correction, keepdim)
+
+
+@operation("composite")
+def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """Standard deviation and mean over dimensions."""
+    dim, correction = _correction(dim, unbiased, correction)
+    variance, center = _moments(input, dim, correction, keepdim)
+    return variance.sqrt(), center
+
+
+@operation("composite", aliases=("special_logsumexp",))
+def logsumexp(input, dim, keepdim=False, *, out=None):
+    """``log(sum(exp(input)))`` over dimensions without overflow."""
+    dims = as_dimensions(dim, input.ndim)
+    wide = input if input.dtype.category >= 2 else input.to(default_float[0])
+    if count_of(wide, dims) == 0:
+        return _into(sum(wide.exp(), dims, keepdim).log(), out)
+    highest = amax(wide.detach(), dims, True)
+    shift = highest.masked_fill(highest.isinf(), 0.0)
+    total = (wide - shift).exp().sum(dims, True).log() + shift
+    return _into(total if keepdim else total.reshape(reduced_shape(wide._layout.shape, dims, False)), out)
+
+
+@operation("composite")
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The vector norm over dimensions: 2-norm by default, ``p`` any real number or infinity."""
+    order = 2.0 if p in ("fro", None) else p
+    if isinstance(order, str):
+        raise RuntimeError(f"norm(): unsupported order '{p}'; use 'fro' or a number")
+    return _into(vector_norm(input, float(order), dim, keepdim, dtype=dtype), out)
+
+
+@operation("composite", namespace="linalg", method=False)
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The vector norm ``sum(|x|**ord)**(1/ord)`` over dimensions."""
+    input = x.to(dtype) if dtype is not None else x
+    if input.dtype.category < 2:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_dtype_title(input.dtype)}")
+    dims = as_dimensions(dim, input.ndim)
+    if ord == math.inf:
+        result = amax(input.abs(), dims, keepdim)
+    elif ord == -math.inf:
+        result = amin(input.abs(), dims, keepdim)
+    elif ord == 0:
+        result = sum((input != 0).to(input.dtype), dims, keepdim)
+    elif ord == 1:
+        result = sum(input.abs(), dims, keepdim)
+    elif ord == 2:
+        result = _two_norm(input, dims, keepdim)
+    else:
+        result = sum(input.abs() ** ord, dims, keepdim) ** (1.0 / ord)
+    return _into(result, out)
+
+
+def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """The Euclidean norm, whose gradient at zero is zero."""
+    wide = input.detach()
+    wide = wide if wide.dtype in (float32, float64) else wide.to(float32)
+    result = sum(wide * wide, dims, keepdim).sqrt().to(input.dtype)
+    if needs_gradient(input):
+        shape = input._layout.shape
+
+        def run_backward(grad: Tensor) -> Any:
+            full = restore(sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else result.detach(), shape, dims, keepdim)
+            return (input * (restore(grad, shape, dims, keepdim) / full)).masked_fill(full == 0, 0.0)
+
+        attach(result, "LinalgVectorNormBackward0", (input,), run_backward)
+    return result

@@ -1,0 +1,87 @@
+"""One place per operation: what each is called, where it appears, and the machinery that records it.
+
+``@elementwise`` turns a scalar definition into a torch-level function; ``@operation`` registers a function written with
+other operations. Both give the method, the aliases, the in-place form and the row of the compatibility table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..tensor import Tensor
+
+
+class Operation:
+    """A registered operation.
+
+    Attributes:
+        name: PyTorch's name without namespace.
+        namespace: ``torch``, ``functional`` (``torch.nn.functional``), ``special`` or ``linalg``; ``method`` only a method.
+        function: the torch-level callable.
+        kind: elementwise, reduction, indexed, scan, sort, contraction, view, composite.
+        aliases: other names of the same function.
+        method: whether it is a Tensor method too.
+        in_place: the name of the in-place method (None: there is none).
+    """
+
+    __slots__ = ("aliases", "definition", "function", "in_place", "kind", "method", "name", "namespace")
+
+    def __init__(
+        self, name: str, namespace: str, kind: str, function: Callable[..., Any], method: bool, aliases: tuple[str, ...]
+    ) -> None:
+        self.name = name
+        self.namespace = namespace
+        self.kind = kind
+        self.function = function
+        self.method = method
+        self.aliases = aliases
+        self.in_place: str | None = None
+        self.definition: Any = None
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def register(operation: Operation) -> Operation:
+    """Add an operation to the registry and to Tensor.
+
+    Raises:
+        ValueError: the name is taken; there is one place per operation.
+    """
+    key = operation.name if operation.namespace in ("torch", "method") else f"{operation.namespace}.{operation.name}"
+    if key in OPERATIONS:
+        raise ValueError(f"operation '{key}' is declared twice")
+    OPERATIONS[key] = operation
+    if operation.method:
+        for name in (operation.name, *operation.aliases):
+            setattr(Tensor, name, operation.function)
+    return operation
+
+
+def operation(
+    kind: str = "composite",
+    *,
+    namespace: str = "torch",
+    method: bool | None = None,
+    aliases: tuple[str, ...] = (),
+    name: str | None = None,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Register a torch-level function; ``method`` defaults to True in namespaces ``torch`` and ``method``."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        is_method = namespace in ("torch", "method") if method is None else method
+        register(Operation(name or function.__name__, namespace, kind, function, is_method, aliases))
+        return function
+
+    return decorate
+
+
+def functions(namespace: str) -> dict[str, Callable[..., Any]]:
+    """Return the functions of a namespace by name, aliases included."""
+    found: dict[str, Callable[..., Any]] = {}
+    for each in OPERATIONS.values():
+        if each.namespace == namespace:
+            for name in (each.name, *each.aliases):
+                found[name] = each.function
+    return found

@@ -1,0 +1,212 @@
+"""Order: cumulative operations, sort, topk and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import expression as ir
+from ..dtypes import bool_, compute_dtype, dtype, int64
+from ..kernels import Operand, Output, Scan, Sort
+from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
+from ..return_types import make
+from ..tensor import Tensor
+from .common import attach, kernel_cache, needs_gradient, record
+from .registry import operation
+
+
+@kernel_cache
+def scan_kernel(source: Layout, numel: int, kind: dtype, scan: str, accumulate: dtype, result: dtype, reverse: bool, indices: bool) -> Scan:
+    """Return the running reduction of a strided operand along its last dimension."""
+    value = ir.cast(ir.load(0, source.offset, source.strides, kind), accumulate)
+    outputs = [Output(result, source.numel, None)]
+    if indices:
+        outputs.append(Output(int64, source.numel, None))
+    return Scan(
+        (Operand(kind, numel),), tuple(outputs), (), f"cumulative_{scan}", source.shape, scan, value, accumulate, reverse, 0,
+        contiguous_strides(source.shape),
+    )  # fmt: skip
+
+
+def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = False, indices: bool = False) -> Any:
+    if input.ndim == 0:
+        found = _scan(input.reshape(1), 0, scan, result, reverse, indices)
+        return tuple(each.reshape(()) for each in found) if indices else found.reshape(())
+    axis = wrap_dimension(dim, input.ndim)
+    moved = input.movedim(axis, -1)
+    accumulate = int64 if result.category < 2 and scan in ("sum", "product") else compute_dtype(result)
+    kernel = scan_kernel(moved._layout, moved._storage.value.numel, moved.dtype, scan, accumulate, result, reverse, indices)
+    found = record(kernel, (moved,), (), (moved._layout.shape,) * len(kernel.outputs))
+    if indices:
+        return tuple(each.movedim(-1, axis) for each in found)
+    return found.movedim(-1, axis)
+
+
+@operation("scan")
+def cumsum(input, dim, *, dtype=None, out=None):
+    """The running sum along a dimension; integers sum in int64."""
+    wrap_dimension(dim, input.ndim)
+    kind = dtype or (int64 if input.dtype.category < 2 else input.dtype)
+    result = _scan(input.detach(), dim, "sum", kind)
+    own = input.dtype
+    attach(result, "CumsumBackward0", (input,), lambda grad: reverse_cumsum(grad, dim).to(own))
+    return result if out is None else out.copy_(result)
+
+
+def reverse_cumsum(input: Tensor, dim: int) -> Tensor:
+    """Return the running sum from the end, differentiable."""
+    result = _scan(input.detach(), dim, "sum", input.dtype, reverse=True)
+    return attach(result, "CumsumBackward0", (input,), lambda grad: cumsum(grad, dim))
+
+
+@operation("scan")
+def cumprod(input, dim, *, dtype=None, out=None):
+    """The running product along a dimension; integers multiply in int64."""
+    kind = dtype or (int64 if input.dtype.category < 2 else input.dtype)
+    result = _scan(input.detach(), dim, "product", kind)
+    if needs_gradient(input):
+
+        def run_backward(grad: Tensor) -> Any:
+            return _cumprod_gradient(input, grad, dim)
+
+        attach(result, "CumprodBackward0", (input,), run_backward)
+    return result if out is None else out.copy_(result)
+
+
+def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
+    """Sum over outputs k >= i of grad[k] times the product of inputs up to k without input i, right at zeros too."""
+    axis = wrap_dimension(dim, input.ndim)
+    if input.ndim == 0:
+        return grad
+    rows = input.movedim(axis, -1)
+    length = rows.shape[-1]
+    from .creation import eye
+
+    # One row per left-out input: the input with a one in its place.
+    identity = eye(length, dtype=bool_, device=input.device)
+    replaced = rows.unsqueeze(-2).expand((*rows.shape[:-1], length, length)).masked_fill(identity, 1.0)
+    products = cumprod(replaced, -1).triu()
+    return (products * grad.movedim(axis, -1).unsqueeze(-2)).sum(-1).movedim(-1, axis)
+
+
+def _running_extremum(input: Tensor, dim: int, scan: str, title: str) -> Any:
+    values, positions = _scan(input.detach(), dim, scan, input.dtype, indices=True)
+    if needs_gradient(input):
+        shape = input._layout.shape
+        saved = positions._save()
+        attach(
+            values, f"{title.capitalize()}Backward0", (input,),
+            lambda grad: grad.new_zeros(shape).scatter_add(dim, saved.unpack(), grad) if shape else grad,
+        )  # fmt: skip
+    return make(title, values=values, indices=positions)
+
+
+@operation("scan")
+def cummax(input, dim):
+    """The running maximum along a dimension, and its position."""
+    return _running_extremum(input, dim, "maximum", "cummax")
+
+
+@operation("scan")
+def cummin(input, dim):
+    """The running minimum along a dimension, and its position."""
+    return _running_extremum(input, dim, "minimum", "cummin")
+
+
+@kernel_cache
+def sort_kernel(source: Layout, numel: int, kind: dtype, descending: bool, limit: int) -> Sort:
+    """Return the sort of a strided operand along its last dimension."""
+    value = ir.load(0, source.offset, source.strides, kind)
+    shape = (*source.shape[:-1], limit)
+    count = contiguous_layout(shape).numel
+    return Sort(
+        (Operand(kind, numel),), (Output(kind, count, None), Output(int64, count, None)), (), "sort", source.shape, value, kind,
+        descending, limit,
+    )  # fmt: skip
+
+
+def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title: str) -> Any:
+    if input.ndim == 0:
+        return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
+    axis = wrap_dimension(dim, input.ndim)
+    moved = input.detach().movedim(axis, -1)
+    count = moved.shape[-1] if limit is None else limit
+    kernel = sort_kernel(moved._layout, moved._storage.value.numel, moved.dtype, descending, count)
+    shape = (*moved._layout.shape[:-1], count)
+    values, positions = record(kernel, (moved,), (), (shape, shape))
+    values, positions = values.movedim(-1, axis), positions.movedim(-1, axis)
+    if needs_gradient(input):
+        original, saved = input._layout.shape, positions._save()
+        attach(
+            values, f"{title.capitalize()}Backward0", (input,),
+            lambda grad: grad.new_zeros(original).scatter_add(axis, saved.unpack(), grad),
+        )  # fmt: skip
+    return make(title, values=values, indices=positions)
+
+
+@operation("sort")
+def sort(input, dim=-1, descending=False, stable=False, *, out=None):
+    """Values in order along a dimension, and where they came from; always stable, NaN last."""
+    del stable, out
+    return _sorted(input, dim, descending, None, "sort")
+
+
+@operation("sort")
+def argsort(input, dim=-1, descending=False, stable=False):
+    """The positions that would sort a dimension."""
+    del stable
+    return _sorted(input.detach(), dim, descending, None, "sort").indices
+
+
+@operation("sort")
+def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
+    """The ``k`` largest (or smallest) values along a dimension, in order, and their positions."""
+    del sorted, out
+    size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"selected index k out of range: k = {k} for a dimension of size {size}")
+    return _sorted(input, dim, largest, int(k), "topk")
+
+
+@operation("sort")
+def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
+    """The ``k``-th smallest value along a dimension, and its position."""
+    del out
+    size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
+    if not 1 <= k <= size:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    values, positions = _sorted(input, dim, False, None, "sort")
+    if input.ndim == 0:
+        return make("kthvalue", values=values, indices=positions)
+    chosen = [each.narrow(dim, k - 1, 1) for each in (values, positions)]
+    return make("kthvalue", values=chosen[0] if keepdim else chosen[0].squeeze(dim), indices=chosen[1] if keepdim else chosen[1].squeeze(dim))
+
+
+@operation("composite")
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    """Elements repeated: each ``repeats`` times, or by counts per element."""
+    del output_size
+    from .creation import arange
+    from .indexing import index_select
+
+    if repeats is None:
+        repeats, input = input, arange(input.numel(), device=input.device)
+        dim = 0
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    axis = wrap_dimension(dim, input.ndim)
+    if isinstance(repeats, int):
+        spread = input.unsqueeze(axis + 1)
+        sizes = list(spread._layout.shape)
+        sizes[axis + 1] = repeats
+        return spread.expand(sizes).flatten(axis, axis + 1)
+    counts = repeats.tolist() if repeats.ndim else [repeats.item()] * input.shape[axis]
+    if len(counts) == 1:
+        counts = counts * input.shape[axis]
+    positions = [index for index, count in enumerate(counts) for _ in range(count)]
+    return index_select(input, axis, input.new_tensor(positions, dtype=int64))
+
+
+for _function in (cumsum, cumprod):
+    from .inplace import make_in_place
+
+    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_"))

@@ -1,0 +1,463 @@
+"""Views: new shapes, strides and offsets over the same storage, and their gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..layouts import Layout, contiguous_strides, expand_layout, infer_size, layout, storage_extent, view_strides, wrap_dimension
+from ..tensor import Size, Tensor
+from .common import attach, needs_gradient, sizes_from
+from .registry import operation
+
+
+def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tensor], Any]) -> Tensor:
+    """Return a view with a layout, whose gradient goes through ``backward``."""
+    result = Tensor._from_storage(input._storage, shape, input.dtype, input.device)
+    if input.requires_grad or input._base is not None:
+        result._base = input._base if input._base is not None else input
+        base = result._base
+        if needs_gradient(input):
+            attach(result, title, (input,), backward)
+        result._base_state = (base._storage.version, base._grad_fn)
+    else:
+        result._base = input
+        result._base_state = (input._storage.version, None)
+    return result
+
+
+@operation("view", namespace="method")
+def view(self, *shape, dtype=None):
+    """The same elements in another shape, without moving data.
+
+    Raises:
+        RuntimeError: the strides do not allow it; use ``reshape``.
+    """
+    from ..dtypes import dtype as dtype_class
+
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtype_class)):
+        return _view_dtype(self, dtype or shape[0])
+    sizes = infer_size(sizes_from(shape), self._layout.numel)
+    strides = view_strides(self._layout, sizes)
+    if strides is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    original = self._layout.shape
+    return make_view(self, layout(sizes, strides, self._layout.offset), "ViewBackward0", lambda grad: grad.reshape(original))
+
+
+def _view_dtype(self: Tensor, kind: Any) -> Tensor:
+    if kind is self.dtype:
+        return make_view(self, self._layout, "ViewBackward0", lambda grad: grad)
+    from .creation import from_bytes
+
+    # Reinterpreting goes through the host: rare, and every backend then agrees with PyTorch's byte layout.
+    data = self.detach().contiguous()
+    sizes = list(self._layout.shape)
+    if self.dtype.itemsize != kind.itemsize:
+        if not sizes:
+            raise RuntimeError(f"self.dim() cannot be 0 to view {self.dtype} as {kind} (different element sizes)")
+        nbytes = sizes[-1] * self.dtype.itemsize
+        if nbytes % kind.itemsize:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {kind.itemsize // self.dtype.itemsize} to view {self.dtype} as {kind} "
+                f"(different element sizes), but got {sizes[-1]}"
+            )
+        sizes[-1] = nbytes // kind.itemsize
+    return from_bytes(data._engine.read(data._storage.value), tuple(sizes), kind, self.device)
+
+
+@operation("view")
+def reshape(input, *shape, **named):
+    """The same elements in another shape; a view where the strides allow it, else a copy."""
+    if "shape" in named:
+        shape = (named["shape"],)
+    sizes = infer_size(sizes_from(shape), input._layout.numel)
+    source = input._layout
+    if sizes == source.shape:
+        return make_view(input, source, "ViewBackward0", lambda grad: grad)
+    strides = view_strides(source, sizes)
+    if strides is None:
+        return reshape(input.contiguous(), sizes)
+    original = source.shape
+    return make_view(input, layout(sizes, strides, source.offset), "ViewBackward0", lambda grad: grad.reshape(original))
+
+
+@operation("view", namespace="method")
+def view_as(self, other):
+    """A view with another tensor's shape."""
+    return view(self, other._layout.shape)
+
+
+@operation("view", namespace="method")
+def reshape_as(self, other):
+    """The same elements in another tensor's shape."""
+    return reshape(self, other._layout.shape)
+
+
+@operation("view")
+def flatten(input, start_dim=0, end_dim=-1):
+    """Dimensions ``start_dim`` to ``end_dim`` merged into one."""
+    if input.ndim == 0:
+        return reshape(input, (1,))
+    first, last = wrap_dimension(start_dim, input.ndim), wrap_dimension(end_dim, input.ndim)
+    if first > last:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    shape = input._layout.shape
+    return reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+@operation("view")
+def unflatten(input, dim, sizes):
+    """One dimension split into several."""
+    index = wrap_dimension(dim, input.ndim)
+    shape = input._layout.shape
+    parts = infer_size(sizes_from((sizes,)), shape[index])
+    return view(input, (*shape[:index], *parts, *shape[index + 1 :])) if input._layout.is_contiguous else reshape(
+        input, (*shape[:index], *parts, *shape[index + 1 :])
+    )
+
+
+@operation("view")
+def ravel(input):
+    """All elements in one dimension."""
+    return reshape(input, (-1,))
+
+
+@operation("view")
+def permute(input, *dims, **named):
+    """Dimensions in another order."""
+    order = sizes_from((named["dims"],) if "dims" in named else dims)
+    if len(order) != input.ndim:
+        raise RuntimeError(
+            f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(order)}"
+        )
+    order = tuple(wrap_dimension(each, input.ndim) for each in order)
+    if len(set(order)) != len(order):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    source = input._layout
+    inverse = tuple(sorted(range(len(order)), key=lambda index: order[index]))
+    target = layout(tuple(source.shape[i] for i in order), tuple(source.strides[i] for i in order), source.offset)
+    return make_view(input, target, "PermuteBackward0", lambda grad: permute(grad, inverse))
+
+
+@operation("view", aliases=("swapaxes", "swapdims"))
+def transpose(input, dim0, dim1):
+    """Two dimensions exchanged."""
+    first, second = wrap_dimension(dim0, input.ndim), wrap_dimension(dim1, input.ndim)
+    source = input._layout
+    shape, strides = list(source.shape), list(source.strides)
+    if input.ndim:
+        shape[first], shape[second] = shape[second], shape[first]
+        strides[first], strides[second] = strides[second], strides[first]
+    target = layout(tuple(shape), tuple(strides), source.offset)
+    return make_view(input, target, "TransposeBackward0", lambda grad: transpose(grad, first, second))
+
+
+@operation("view")
+def t(input):
+    """The transpose of a matrix; 0-d and 1-d tensors as they are."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return transpose(input, 0, 1) if input.ndim == 2 else make_view(input, input._layout, "TBackward0", lambda grad: grad)
+
+
+@operation("view", aliases=("moveaxis",))
+def movedim(input, source, destination):
+    """Dimensions moved to other positions."""
+    sources = [wrap_dimension(each, input.ndim) for each in (source if isinstance(source, tuple | list) else (source,))]
+    targets = [wrap_dimension(each, input.ndim) for each in (destination if isinstance(destination, tuple | list) else (destination,))]
+    if len(sources) != len(targets):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of dims as "
+            f"destination ({destination} dims)"
+        )
+    order = [-1] * input.ndim
+    for start, end in zip(sources, targets, strict=True):
+        order[end] = start
+    rest = iter(index for index in range(input.ndim) if index not in sources)
+    return permute(input, tuple(index if index >= 0 else next(rest) for index in order))
+
+
+def _transposed(name: str, doc: str) -> None:
+    def getter(self: Tensor) -> Tensor:
+        if name == "T":
+            return permute(self, tuple(range(self.ndim))[::-1])
+        if self.ndim < 2:
+            raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+        return transpose(self, -2, -1)
+
+    setattr(Tensor, name, property(getter, doc=doc))
+
+
+_transposed("T", "Dimensions reversed.")
+_transposed("mT", "The last two dimensions exchanged.")
+_transposed("H", "The last two dimensions exchanged (real tensors).")
+
+
+@operation("view", namespace="method")
+def expand(self, *sizes, **named):
+    """Size-1 dimensions repeated without copying."""
+    target = expand_layout(self._layout, sizes_from((named["size"],) if "size" in named else sizes))
+    original = self._layout.shape
+
+    def run_backward(grad: Tensor) -> Any:
+        from .reduction import sum_to_size
+
+        return sum_to_size(grad, original)
+
+    return make_view(self, target, "ExpandBackward0", run_backward)
+
+
+@operation("view", namespace="method")
+def expand_as(self, other):
+    """Expanded to another tensor's shape."""
+    return expand(self, other._layout.shape)
+
+
+@operation("view")
+def broadcast_to(input, size):
+    """Expanded to a shape."""
+    return expand(input, size)
+
+
+@operation("view", method=False)
+def broadcast_tensors(*tensors):
+    """Tensors expanded to their common shape."""
+    from ..layouts import broadcast_shapes
+
+    tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
+    shape = broadcast_shapes(*(each._layout.shape for each in tensors))
+    return tuple(expand(each, shape) for each in tensors)
+
+
+@operation("view")
+def squeeze(input, dim=None):
+    """Dimensions of size 1 dropped: all, or the given ones."""
+    shape = input._layout.shape
+    if dim is None:
+        chosen = range(input.ndim)
+    else:
+        chosen = [wrap_dimension(each, input.ndim) for each in (dim if isinstance(dim, tuple | list) else (dim,))]
+    dropped = {index for index in chosen if input.ndim and shape[index] == 1}
+    kept = [index for index in range(input.ndim) if index not in dropped]
+    target = layout(tuple(shape[i] for i in kept), tuple(input._layout.strides[i] for i in kept), input._layout.offset)
+    return make_view(input, target, "SqueezeBackward0", lambda grad: grad.reshape(shape))
+
+
+@operation("view")
+def unsqueeze(input, dim):
+    """A dimension of size 1 inserted."""
+    limit = input.ndim + 1
+    if not -limit <= dim < limit:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
+    index = dim + limit if dim < 0 else dim
+    source = input._layout
+    stride = source.shape[index] * source.strides[index] if index < source.ndim else 1
+    target = layout(
+        (*source.shape[:index], 1, *source.shape[index:]), (*source.strides[:index], stride, *source.strides[index:]), source.offset
+    )
+    return make_view(input, target, "UnsqueezeBackward0", lambda grad: grad.squeeze(index))
+
+
+@operation("view")
+def as_strided(input, size, stride, storage_offset=None):
+    """A view given by its sizes, strides and offset in the storage.
+
+    Raises:
+        RuntimeError: negative strides, or elements outside of the storage.
+    """
+    offset = input._layout.offset if storage_offset is None else storage_offset
+    target = layout(tuple(size), tuple(stride), offset)
+    if len(target.shape) != len(target.strides):
+        raise RuntimeError(f"mismatch in length of strides and shape: {len(target.strides)} and {len(target.shape)}")
+    if any(each < 0 for each in target.strides):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if storage_extent(target) > input._storage.value.numel:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
+            f"{input.itemsize} requiring a storage size of {storage_extent(target) * input.itemsize} are out of bounds for "
+            f"storage of size {input._storage.value.numel * input.itemsize}"
+        )
+    source = input._layout
+
+    def run_backward(grad: Tensor) -> Any:
+        return _strided_gradient(grad, target, source)
+
+    return make_view(input, target, "AsStridedBackward0", run_backward)
+
+
+def _strided_gradient(grad: Tensor, target: Layout, source: Layout) -> Tensor:
+    """Scatter-add a strided view's gradient over the input's elements."""
+    from .creation import arange, zeros
+
+    extent = max(storage_extent(target), storage_extent(source))
+    positions = arange(extent, device=grad.device)
+    whole = zeros(extent, dtype=grad.dtype, device=grad.device)
+    index = positions.as_strided(target.shape, target.strides, target.offset).reshape(-1)
+    whole = whole.index_add(0, index, grad.reshape(-1))
+    return whole.as_strided(source.shape, source.strides, source.offset).clone()
+
+
+@operation("view", name="select")
+def select_dimension(input, dim, index):
+    """One position of a dimension, which is dropped."""
+    if input.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    position = wrap_dimension(dim, input.ndim)
+    size = input._layout.shape[position]
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for dimension {position} with size {size}")
+    return slice_view(input, position, int(index) % size, 1, 1).squeeze(position)
+
+
+@operation("view")
+def narrow(input, dim, start, length):
+    """``length`` positions of a dimension from ``start`` on."""
+    position = wrap_dimension(dim, input.ndim)
+    size = input._layout.shape[position]
+    start = int(start)
+    first = start + size if start < 0 else start
+    if length < 0 or first < 0 or first + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return slice_view(input, position, first, length, 1)
+
+
+def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> Tensor:
+    """Return ``length`` positions of a dimension from ``start`` in steps (all in range)."""
+    source = input._layout
+    shape, strides = list(source.shape), list(source.strides)
+    offset = source.offset + (start * strides[dim] if length else 0)
+    shape[dim] = length
+    strides[dim] *= step
+    target = layout(tuple(shape), tuple(strides), offset)
+    full = source.shape
+
+    def run_backward(grad: Tensor) -> Any:
+        from .indexing import embed
+
+        return embed(grad, full, dim, start, step)
+
+    return make_view(input, target, "SliceBackward0", run_backward)
+
+
+@operation("view")
+def diagonal(input, offset=0, dim1=0, dim2=1):
+    """The diagonal of two dimensions, as the last dimension."""
+    first, second = wrap_dimension(dim1, input.ndim), wrap_dimension(dim2, input.ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    source = input._layout
+    rows, columns = source.shape[first], source.shape[second]
+    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+    start = offset * source.strides[second] if offset >= 0 else -offset * source.strides[first]
+    kept = [index for index in range(source.ndim) if index not in (first, second)]
+    target = layout(
+        (*(source.shape[i] for i in kept), length),
+        (*(source.strides[i] for i in kept), source.strides[first] + source.strides[second]),
+        source.offset + (start if length else 0),
+    )
+    shape = source.shape
+
+    def run_backward(grad: Tensor) -> Any:
+        from .creation import zeros
+        from .inplace import write
+
+        whole = zeros(shape, dtype=grad.dtype, device=grad.device)
+        write(diagonal(whole, offset, first, second), grad)
+        return whole
+
+    return make_view(input, target, "DiagonalBackward0", run_backward)
+
+
+@operation("view", namespace="method")
+def unfold(self, dimension, size, step):
+    """Sliding windows of a dimension, as a new last dimension."""
+    index = wrap_dimension(dimension, self.ndim)
+    source = self._layout
+    have = source.shape[index] if self.ndim else 1
+    if size > have:
+        raise RuntimeError(f"maximum size for tensor at dimension {index} is {have} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    stride = source.strides[index] if self.ndim else 1
+    count = (have - size) // step + 1
+    shape = (*source.shape[:index], count, *source.shape[index + 1 :], size)
+    strides = (*source.strides[:index], stride * step, *source.strides[index + 1 :], stride)
+    target = layout(shape, strides, source.offset)
+    return make_view(self, target, "UnfoldBackward0", lambda grad: _strided_gradient(grad, target, source))
+
+
+# Splitting
+
+
+@operation("view")
+def split(tensor, split_size_or_sections, dim=0):
+    """Pieces of a dimension: of one size, or of the given sizes."""
+    index = wrap_dimension(dim, tensor.ndim)
+    size = tensor._layout.shape[index]
+    if isinstance(split_size_or_sections, int):
+        step = split_size_or_sections
+        if step < 0 or (step == 0 and size):
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+        sizes = [min(step, size - start) for start in range(0, size, step)] if size else [0]
+    else:
+        sizes = [int(each) for each in split_size_or_sections]
+        if sum(sizes) != size:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {index}), "
+                f"but got split_sizes={sizes}"
+            )
+    pieces, start = [], 0
+    for each in sizes:
+        pieces.append(slice_view(tensor, index, start, each, 1))
+        start += each
+    return tuple(pieces)
+
+
+@operation("view")
+def chunk(input, chunks, dim=0):
+    """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    index = wrap_dimension(dim, input.ndim)
+    size = input._layout.shape[index]
+    return split(input, max(-(-size // chunks), 1), index)
+
+
+@operation("view")
+def unbind(input, dim=0):
+    """Every position of a dimension, as separate tensors."""
+    index = wrap_dimension(dim, input.ndim)
+    return tuple(select_dimension(input, index, each) for each in range(input._layout.shape[index]))
+
+
+@operation("view", namespace="method")
+def contiguous(self, memory_format=None):
+    """The tensor with elements in row-major order: itself where they already are."""
+    del memory_format
+    return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
+
+
+@operation("view", namespace="method")
+def resize_(self, *sizes, memory_format=None):
+    """Change shape in place, growing the storage where needed; new elements are undefined."""
+    del memory_format
+    from .creation import empty
+
+    shape = Size(sizes_from(sizes))
+    needed = shape.numel()
+    if needed > self._storage.value.numel:
+        grown = empty(needed, dtype=self.dtype, device=self.device)
+        if self._storage.value.numel:
+            old = Tensor._from_storage(self._storage, layout((self._storage.value.numel,), (1,)), self.dtype, self.device)
+            from .inplace import write
+
+            write(slice_view(grown, 0, 0, self._storage.value.numel, 1), old.detach())
+        self._storage.value = grown._storage.value
+    self._layout = layout(tuple(shape), contiguous_strides(shape), 0 if needed > self._storage.value.numel else self._layout.offset)
+    return self

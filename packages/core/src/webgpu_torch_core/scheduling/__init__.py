@@ -1,0 +1,9 @@
+"""From recorded single-operation kernels to a plan of merged ones.
+
+``domain`` re-indexes kernels, ``inlining`` replaces loads of pointwise values by their expressions, ``merging`` joins
+kernels over one domain, ``localizing`` turns graph slots into operand numbers, ``memory`` assigns buffers.
+"""
+
+from .schedule import Recorded, Scheduled, schedule
+
+__all__ = ["Recorded", "Scheduled", "schedule"]

@@ -1,0 +1,158 @@
+"""Replacing a load of a pointwise value by the expression that computes it.
+
+The consumer reads a flat value at ``offset + sum(stride * coordinate)``; the producer defined it over a shape in row-major
+order. Where every consumer dimension moves along exactly one producer dimension (after splitting some), the producer's
+coordinates are affine in the consumer's and its expression can be re-indexed and put in place of the load.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..expression import Expression, rewrite, topological
+from ..kernels import Contraction, Kernel
+from ..layouts import Shape, contiguous_strides
+from .domain import Terms, groups, reindex, split_dimensions
+
+
+class Definition:
+    """What a graph slot holds: an expression over a shape, stored contiguously."""
+
+    __slots__ = ("loads", "shape", "value")
+
+    def __init__(self, shape: Shape, value: Expression) -> None:
+        self.shape = shape
+        self.value = value
+        self.loads = sum(1 for node in topological(value) if node.step in ("load", "load_at"))
+
+
+class NeedsSplit(Exception):
+    """The consumer's dimension must be split into these factors first."""
+
+    def __init__(self, dimension: int, factors: Shape) -> None:
+        self.dimension = dimension
+        self.factors = factors
+
+
+def decompose(offset: int, strides: Shape, sizes: Shape, shape: Shape) -> tuple[Terms, list[int]] | None:
+    """Return the producer's coordinates as (terms, constants) of the consumer's, or None where they are not affine.
+
+    Raises:
+        NeedsSplit: they would be after splitting a consumer dimension.
+    """
+    weights = contiguous_strides(shape)
+    real = [index for index, size in enumerate(shape) if size != 1]
+    constants = [0] * len(shape)
+    rest = offset
+    for index in real:
+        constants[index], rest = divmod(rest, weights[index])
+    low = list(constants)
+    high = list(constants)
+    terms: list[tuple[tuple[int, int], ...]] = []
+    for dimension, (stride, size) in enumerate(zip(strides, sizes, strict=False)):
+        if stride == 0 or size == 1:
+            terms.append(())
+            continue
+        magnitude = abs(stride)
+        target = next((index for index in real if weights[index] <= magnitude), None)
+        if target is None or magnitude % weights[target]:
+            return None
+        multiplier = magnitude // weights[target]
+        if (size - 1) * multiplier >= shape[target]:
+            inner = shape[target] // multiplier
+            if shape[target] % multiplier or inner == 0 or size % inner or inner == size or inner == 1:
+                return None
+            raise NeedsSplit(dimension, (size // inner, inner))
+        if stride < 0:
+            multiplier = -multiplier
+            low[target] += (size - 1) * multiplier
+        else:
+            high[target] += (size - 1) * multiplier
+        terms.append(((target, multiplier),))
+    for index in real:
+        if low[index] < 0 or high[index] >= shape[index]:
+            return None
+    return tuple(terms), constants
+
+
+class Inliner:
+    """Expands the loads of one graph's kernels in recording order."""
+
+    def __init__(self, uses: dict[int, int], maximum_bindings: int) -> None:
+        self.definitions: dict[int, Definition] = {}
+        self.uses = uses
+        self.maximum_bindings = maximum_bindings
+
+    def expand(self, kernel: Any) -> Any:
+        """Return the kernel with every load inlined that should be."""
+        for _ in range(64):
+            try:
+                return self._expand(kernel)
+            except NeedsSplit as split:
+                kernel = split_dimensions(kernel, {split.dimension: split.factors})
+        return kernel
+
+    def _expand(self, kernel: Kernel) -> Any:
+        sizes = tuple(size for group in groups(kernel) for size in group)
+        slots = bound_slots(kernel)
+        heavy = isinstance(kernel, Contraction)
+        def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+            del arguments
+            if node.step != "load":
+                return None
+            slot, offset, strides = node.payload
+            definition = self.definitions.get(slot)
+            if definition is None or not self._worthwhile(slot, definition, heavy, node, sizes):
+                return None
+            added = slots | {each.payload[0] for each in topological(definition.value) if each.step == "load"}
+            added |= {each.payload for each in topological(definition.value) if each.step == "load_at"}
+            added.discard(slot)
+            if len(added) + 2 > self.maximum_bindings:
+                return None
+            found = decompose(offset, strides, sizes, definition.shape)
+            if found is None:
+                return None
+            slots.update(added)
+            return reindex(definition.value, *found)
+
+        return kernel.map_expressions(lambda each: rewrite(each, replace))
+
+    def _worthwhile(
+        self, slot: int, definition: Definition, heavy: bool, node: Expression, sizes: Shape
+    ) -> bool:
+        value = definition.value
+        if heavy:
+            # A contraction loads each element many times: inline only what moves or converts data.
+            return value.step == "load" or (value.step == "cast" and value.arguments[0].step == "load")
+        if value.size <= 6:
+            return True
+        repeats = _repeats(node.payload[2], sizes)
+        if self.uses.get(slot, 0) <= 1 and repeats == 1:
+            return value.size <= 400
+        # Recomputing beats a round trip through memory while it stays small.
+        return value.size <= 24 and definition.loads <= 3 and repeats <= 4096
+
+    def define(self, slot: int, shape: Shape, value: Expression) -> None:
+        """Make a slot's expression available to later kernels."""
+        self.definitions[slot] = Definition(shape, value)
+
+
+def _repeats(strides: Shape, sizes: Shape) -> int:
+    """Return how often each element is read because of broadcasting."""
+    count = 1
+    for stride, size in zip(strides, sizes, strict=False):
+        if stride == 0:
+            count *= size
+    return count
+
+
+def bound_slots(kernel: Kernel) -> set[int]:
+    """Return the graph slots a kernel loads."""
+    found: set[int] = set()
+    for root in kernel.expressions():
+        for node in topological(root):
+            if node.step == "load":
+                found.add(node.payload[0])
+            elif node.step == "load_at":
+                found.add(node.payload)
+    return found

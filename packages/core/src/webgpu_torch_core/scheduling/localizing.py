@@ -1,0 +1,118 @@
+"""Turning a merged kernel from graph slots into its own operand and parameter numbers, ready to be compiled and cached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..expression import Expression, make, rewrite, topological
+from ..kernels import Contraction, Operand, Output, Pointwise, Store
+from .domain import all_stores, collapse
+
+
+class Finished:
+    """A kernel with local numbers, and the graph slots and parameters those numbers stand for.
+
+    ``initials`` are the graph slots outputs start from (None: none); ``in_place`` lists operand slots each output could
+    overwrite because the kernel reads exactly the element it stores.
+    """
+
+    __slots__ = ("in_place", "initials", "kernel", "operands", "outputs", "parameters")
+
+    def __init__(self, kernel: Any, operands: list[int], outputs: tuple[int, ...], parameters: list[int]) -> None:
+        self.kernel = kernel
+        self.operands = operands
+        self.outputs = outputs
+        self.parameters = tuple(parameters)
+        self.initials: tuple[int | None, ...] = ()
+        self.in_place: list[list[int]] = []
+
+
+def unfused(item: Any) -> Finished:
+    """Return a recorded kernel as it is, for devices that run one operation at a time."""
+    kernel = item.kernel
+    parameters = list(range(item.parameter_start, item.parameter_start + len(kernel.parameters)))
+    finished = Finished(kernel, list(item.operands), item.outputs, parameters)
+    finished.initials = tuple(None if each.initial is None else item.operands[each.initial] for each in kernel.outputs)
+    finished.in_place = [[] for _ in kernel.outputs]
+    return finished
+
+
+def localize(group: Any, slots: list[Any]) -> Finished:
+    """Return the group's kernel with operands and parameters numbered by first use."""
+    kernel = collapse(group.kernel)
+    operands: list[int] = []
+    parameters: list[int] = []
+    types: list[Any] = []
+    operand_number: dict[int, int] = {}
+    parameter_number: dict[int, int] = {}
+    for root in kernel.expressions():
+        for node in topological(root):
+            if node.step in ("load", "load_at"):
+                slot = node.payload[0] if node.step == "load" else node.payload
+                if slot not in operand_number:
+                    operand_number[slot] = len(operands)
+                    operands.append(slot)
+            elif node.step == "parameter" and node.payload not in parameter_number:
+                parameter_number[node.payload] = len(parameters)
+                parameters.append(node.payload)
+                types.append(node.dtype)
+
+    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+        if node.step == "load":
+            slot, offset, strides = node.payload
+            return make("load", (), (operand_number[slot], offset, strides), node.dtype)
+        if node.step == "load_at":
+            return make("load_at", arguments, operand_number[node.payload], node.dtype)
+        if node.step == "parameter":
+            return make("parameter", (), parameter_number[node.payload], node.dtype)
+        return None
+
+    local = kernel.map_expressions(lambda root: rewrite(root, replace))
+    local = local.replace(
+        operands=tuple(Operand(slots[slot].dtype, slots[slot].numel) for slot in operands),
+        outputs=tuple(Output(slots[slot].dtype, slots[slot].numel, None) for slot in group.outputs),
+        parameters=tuple(types),
+    )
+    finished = Finished(local, operands, group.outputs, parameters)
+    finished.initials = group.initials
+    finished.in_place = [_overwritable(local, operands, index) for index in range(len(group.outputs))]
+    return finished
+
+
+def _overwritable(kernel: Any, operands: list[int], output: int) -> list[int]:
+    """Return operand slots that output ``output`` may share a buffer with: read only where it is stored."""
+    if not isinstance(kernel, Pointwise | Contraction):
+        return []
+    stores = [each for each in all_stores(kernel) if each.output == output]
+    if len(stores) != 1:
+        return []
+    store = stores[0]
+    result = []
+    for number, slot in enumerate(operands):
+        operand = kernel.operands[number]
+        if (operand.dtype, operand.numel) == (kernel.outputs[output].dtype, kernel.outputs[output].numel) and _reads_only(
+            kernel, number, store
+        ):
+            result.append(slot)
+    return result
+
+
+def _reads_only(kernel: Any, number: int, store: Store) -> bool:
+    """Return whether every load of an operand reads exactly the element that ``store`` writes."""
+    if isinstance(kernel, Contraction):
+        for root in (kernel.left, kernel.right):
+            if any(_slot_of(node) == number for node in topological(root)):
+                return False
+    for root in kernel.expressions():
+        for node in topological(root):
+            if _slot_of(node) != number:
+                continue
+            if node.step == "load_at" or node.payload[1:] != (store.offset, store.strides):
+                return False
+    return True
+
+
+def _slot_of(node: Expression) -> int | None:
+    if node.step == "load":
+        return node.payload[0]
+    return node.payload if node.step == "load_at" else None

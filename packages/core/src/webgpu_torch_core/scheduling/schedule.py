@@ -1,0 +1,308 @@
+"""The scheduler: dead values dropped, pointwise chains inlined, kernels over one domain merged, buffers assigned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend import Plan
+from ..dtypes import dtype
+from ..expression import Expression, make, rewrite
+from ..kernels import Contraction, Kernel, Pointwise, RowProgram
+from ..layouts import contiguous_strides
+from . import merging
+from .inlining import Inliner, bound_slots
+from .memory import assign_buffers
+from .localizing import localize, unfused
+
+
+class Recorded:
+    """One recorded kernel: its operands and outputs as graph slots, and where its parameters start."""
+
+    __slots__ = ("kernel", "operands", "outputs", "parameter_start")
+
+    def __init__(self, kernel: Any, operands: tuple[int, ...], outputs: tuple[int, ...], parameter_start: int) -> None:
+        self.kernel = kernel
+        self.operands = operands
+        self.outputs = outputs
+        self.parameter_start = parameter_start
+
+
+class Slot:
+    """A value of the graph: its type, size, and whether it exists before the plan runs."""
+
+    __slots__ = ("dtype", "is_leaf", "numel")
+
+    def __init__(self, dtype: dtype, numel: int, is_leaf: bool) -> None:
+        self.dtype = dtype
+        self.numel = numel
+        self.is_leaf = is_leaf
+
+
+class Scheduled:
+    """A plan and which graph slots its external buffers are.
+
+    ``inputs`` are the leading external buffers (leaf slots); ``outputs`` lists (slot, buffer index); buffer indices below
+    ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals.
+    """
+
+    __slots__ = ("fresh", "inputs", "outputs", "plan")
+
+    def __init__(self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]):
+        self.plan = plan
+        self.inputs = inputs
+        self.outputs = outputs
+        self.fresh = fresh
+
+
+class Group:
+    """A kernel under construction, in graph slots: what it stores, what it starts from, what it depends on."""
+
+    __slots__ = ("ancestors", "identity", "initials", "kernel", "outputs", "slots")
+
+    def __init__(self, identity: int, kernel: Any, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
+        self.identity = identity
+        self.kernel = kernel
+        self.outputs = outputs
+        self.initials = initials
+        self.ancestors = 0
+        self.slots: set[int] = set()
+
+
+def schedule(
+    recorded: list[Recorded],
+    slots: list[Slot],
+    alive: frozenset[int],
+    donatable: frozenset[int],
+    maximum_bindings: int,
+    fuses: bool,
+) -> Scheduled:
+    """Return the plan that computes every alive slot.
+
+    Args:
+        recorded: kernels in recording order.
+        slots: the graph's values.
+        alive: slots that must have a buffer afterwards.
+        donatable: leaf slots whose buffers nobody else will read again.
+        maximum_bindings: most buffers one kernel may bind.
+        fuses: False keeps one kernel per recorded operation.
+    """
+    needed, uses = _live_kernels(recorded, alive)
+    if not fuses:
+        return assign_buffers([unfused(item) for item in needed if _has_elements(item, slots)], slots, alive, donatable)
+    builder = _Builder(slots, alive, uses, maximum_bindings)
+    for item in needed:
+        builder.add(item)
+    groups = _ordered(builder.finish())
+    finished = [localize(group, slots) for group in groups]
+    return assign_buffers(finished, slots, alive, donatable)
+
+
+def _has_elements(item: Recorded, slots: list[Slot]) -> bool:
+    return any(slots[slot].numel for slot in item.outputs)
+
+
+def _live_kernels(recorded: list[Recorded], alive: frozenset[int]) -> tuple[list[Recorded], dict[int, int]]:
+    wanted = set(alive)
+    uses: dict[int, int] = {}
+    kept = []
+    for item in reversed(recorded):
+        if wanted.isdisjoint(item.outputs):
+            continue
+        kept.append(item)
+        for slot in set(item.operands):
+            wanted.add(slot)
+            uses[slot] = uses.get(slot, 0) + 1
+    return kept[::-1], uses
+
+
+class _Builder:
+    def __init__(
+        self, slots: list[Slot], alive: frozenset[int], uses: dict[int, int], maximum_bindings: int
+    ) -> None:
+        self.slots = slots
+        self.alive = alive
+        self.maximum_bindings = maximum_bindings
+        self.inliner = Inliner(uses, maximum_bindings)
+        self.pending: list[tuple[Any, tuple[int, ...], tuple[int | None, ...]]] = []
+
+    def add(self, item: Recorded) -> None:
+        """Take one recorded kernel: inline what it loads, and offer its own value to later ones."""
+        kernel = self.inliner.expand(in_graph_slots(item))
+        initials = tuple(None if each.initial is None else item.operands[each.initial] for each in kernel.outputs)
+        self.pending.append((kernel, item.outputs, initials))
+        if _is_definition(kernel, self.slots[item.outputs[0]].numel):
+            self.inliner.define(item.outputs[0], kernel.shape, kernel.stores[0].value)
+
+    def finish(self) -> list[Group]:
+        """Return the groups that compute every alive or loaded slot."""
+        wanted = set(self.alive)
+        kept = []
+        for kernel, outputs, initials in reversed(self.pending):
+            if wanted.isdisjoint(outputs):
+                continue
+            wanted |= bound_slots(kernel)
+            wanted.update(slot for slot in initials if slot is not None)
+            kept.append((kernel, outputs, initials))
+        merger = _Merger(wanted, self.maximum_bindings)
+        for kernel, outputs, initials in reversed(kept):
+            if not any(self.slots[slot].numel for slot in outputs):
+                continue
+            merger.add(kernel, outputs, initials)
+        return merger.finish(self.alive)
+
+
+class _Merger:
+    """Places kernels into groups, joining an earlier group where that keeps the order of dependencies."""
+
+    def __init__(self, wanted: set[int], maximum_bindings: int) -> None:
+        self.wanted = wanted
+        self.maximum_bindings = maximum_bindings
+        self.groups: list[Group] = []
+        self.producer: dict[int, Group] = {}
+        self.readers: dict[int, list[Group]] = {}
+
+    def add(self, kernel: Any, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
+        """Merge the kernel into a group or open a new one."""
+        loads = bound_slots(kernel) | {slot for slot in initials if slot is not None}
+        sources = {self.producer[slot].identity: self.producer[slot] for slot in loads if slot in self.producer}
+        if isinstance(kernel, Pointwise | RowProgram) and not any(x is not None for x in initials):
+            for candidate in self._candidates(loads, sources):
+                if self._merge(candidate, kernel, outputs, loads, sources):
+                    return
+        group = Group(len(self.groups), kernel, outputs, initials)
+        self.groups.append(group)
+        self._connect(group, outputs, loads, sources)
+
+    def _candidates(self, loads: set[int], sources: dict[int, Group]) -> list[Group]:
+        found = dict(sources)
+        for slot in loads:
+            for reader in self.readers.get(slot, ())[-4:]:
+                found.setdefault(reader.identity, reader)
+        ordered = sorted(found.values(), key=lambda group: (group.identity not in sources, -group.identity))
+        return [group for group in ordered if merging.is_mergeable(group.kernel)]
+
+    def _merge(
+        self, group: Group, kernel: Any, outputs: tuple[int, ...], loads: set[int], sources: dict[int, Group]
+    ) -> bool:
+        bit = 1 << group.identity
+        if any(each is not group and each.ancestors & bit for each in sources.values()):
+            return False
+        bound = (group.slots | loads | set(outputs)) - {s for s in group.outputs if s not in self.wanted}
+        if len(bound) > self.maximum_bindings:
+            return False
+        merged = _try_merge(kernel, outputs, group, depends=group.identity in sources)
+        if merged is None:
+            return False
+        group.kernel, group.outputs = merged
+        group.initials = group.initials + (None,) * len(outputs)
+        before = group.ancestors
+        self._connect(group, outputs, loads, sources)
+        if group.ancestors != before:
+            for other in self.groups:
+                if other.ancestors & bit:
+                    other.ancestors |= group.ancestors
+        return True
+
+    def _connect(self, group: Group, outputs: tuple[int, ...], loads: set[int], sources: dict[int, Group]) -> None:
+        for source in sources.values():
+            if source is not group:
+                group.ancestors |= source.ancestors | (1 << source.identity)
+        for slot in outputs:
+            self.producer[slot] = group
+        for slot in loads:
+            readers = self.readers.setdefault(slot, [])
+            if group not in readers:
+                readers.append(group)
+        group.slots |= loads | set(outputs)
+
+    def finish(self, alive: frozenset[int]) -> list[Group]:
+        """Return the groups with the stores nobody reads removed."""
+        wanted = set(alive)
+        for group in self.groups:
+            wanted |= bound_slots(group.kernel)
+            wanted.update(slot for slot in group.initials if slot is not None)
+        for group in self.groups:
+            _drop_unread(group, wanted)
+        return self.groups
+
+
+def _try_merge(kernel: Any, outputs: tuple[int, ...], group: Group, depends: bool) -> tuple[Any, tuple[int, ...]] | None:
+    host = group.kernel
+    if isinstance(host, RowProgram):
+        if depends:
+            merged = merging.merge_into_rows(kernel, outputs, host, group.outputs)
+            if merged is None and isinstance(kernel, Pointwise) and host.stores:
+                merged = merging.merge_epilogue(kernel, outputs, host, group.outputs)
+            return merged
+        return None
+    if not isinstance(kernel, Pointwise):
+        return None
+    if depends:
+        return merging.merge_epilogue(kernel, outputs, host, group.outputs)
+    if isinstance(host, Contraction):
+        return None
+    return merging.merge_side_by_side(kernel, outputs, host, group.outputs)
+
+
+def _drop_unread(group: Group, wanted: set[int]) -> None:
+    kernel = group.kernel
+    kept = [index for index, slot in enumerate(group.outputs) if slot in wanted]
+    if len(kept) == len(group.outputs) or not hasattr(kernel, "stores"):
+        return
+    number = {old: new for new, old in enumerate(kept)}
+    changes = {"outputs": tuple(kernel.outputs[index] for index in kept)}
+    for field in ("row_stores", "stores"):
+        if hasattr(kernel, field):
+            changes[field] = tuple(
+                each.replace(output=number[each.output]) for each in getattr(kernel, field) if each.output in number
+            )
+    group.kernel = kernel.replace(**changes)
+    group.outputs = tuple(group.outputs[index] for index in kept)
+    group.initials = tuple(group.initials[index] for index in kept)
+
+
+def _ordered(groups: list[Group]) -> list[Group]:
+    """Return the groups so that each comes after its ancestors, otherwise in recording order."""
+    done = 0
+    remaining = list(groups)
+    result: list[Group] = []
+    while remaining:
+        waiting = []
+        for group in remaining:
+            if group.ancestors & ~done:
+                waiting.append(group)
+            else:
+                result.append(group)
+                done |= 1 << group.identity
+        if len(waiting) == len(remaining):
+            raise RuntimeError("the schedule has a cycle; this is a defect of the scheduler")
+        remaining = waiting
+    return [group for group in result if group.outputs]
+
+
+def in_graph_slots(item: Recorded) -> Any:
+    """Return the recorded kernel with operand numbers replaced by graph slots, parameters by graph positions."""
+    operands, start = item.operands, item.parameter_start
+
+    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+        if node.step == "load":
+            slot, offset, strides = node.payload
+            return make("load", (), (operands[slot], offset, strides), node.dtype)
+        if node.step == "load_at":
+            return make("load_at", arguments, operands[node.payload], node.dtype)
+        if node.step == "parameter":
+            return make("parameter", (), node.payload + start, node.dtype)
+        return None
+
+    return item.kernel.map_expressions(lambda root: rewrite(root, replace))
+
+
+def _is_definition(kernel: Kernel, numel: int) -> bool:
+    """Return whether a kernel is a single expression stored contiguously over its whole output."""
+    if not isinstance(kernel, Pointwise) or len(kernel.stores) != 1 or kernel.outputs[0].initial is not None:
+        return False
+    store = kernel.stores[0]
+    return store.offset == 0 and kernel.elements() == numel and store.strides == contiguous_strides(kernel.shape)
+
+
+__all__ = ["Recorded", "Scheduled", "Slot", "schedule"]

@@ -1,0 +1,479 @@
+"""The Tensor: a view of a storage, with its place in the gradient graph.
+
+Operations are attached as methods by :mod:`webgpu_torch_core.ops`; this file holds what a tensor *is*.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any
+
+from .autograd.grad_mode import mode
+from .autograd.node import AccumulateGrad, Node, RemovableHandle
+from .devices import MetaEngine, canonical_device, device, engine_for
+from .dtypes import dtype
+from .graph import Engine, Value
+from .layouts import Layout, contiguous_layout
+
+_storage_numbers = itertools.count(1)
+
+
+class Size(tuple[int, ...]):
+    """A tensor's shape: a tuple of ints."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return the product of the sizes."""
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Size:  # type: ignore[override]
+        return Size(tuple.__add__(self, tuple(other)))
+
+
+class Storage:
+    """The memory that a tensor and its views share; points at its current value in the lazy graph.
+
+    ``version`` counts in-place writes; ``number`` identifies the storage (tied weights have equal numbers).
+    """
+
+    __slots__ = ("__weakref__", "number", "value", "version")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.version = 0
+        self.number = next(_storage_numbers)
+
+
+class MetaValue:
+    """A value on the meta device: a size and a type."""
+
+    __slots__ = ("dtype", "engine", "numel")
+
+    def __init__(self, engine: MetaEngine, dtype: dtype, numel: int) -> None:
+        self.engine = engine
+        self.dtype = dtype
+        self.numel = numel
+
+
+class SavedTensor:
+    """A tensor kept for backward, which notices later in-place changes."""
+
+    __slots__ = ("node", "number", "tensor", "version")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.version = tensor._storage.version
+        # A result that a node saves must not keep that node alive: remember its edge, not its grad_fn.
+        self.tensor = tensor
+
+    def unpack(self) -> Tensor:
+        """Return the tensor.
+
+        Raises:
+            RuntimeError: it was modified in place since it was saved.
+        """
+        tensor = self.tensor
+        if tensor._storage.version != self.version:
+            kind = f"{tensor.device.type}.{_TYPE_NAMES.get(tensor.dtype.name, tensor.dtype.name)}"
+            where = f", which is output {tensor._output_number} of {tensor.grad_fn.name()}," if tensor.grad_fn else ""
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"[torch.{kind} {list(tensor.shape)}]{where} is at version {tensor._storage.version}; expected version "
+                f"{self.version} instead. Hint: enable anomaly detection to find the operation that failed to compute its "
+                "gradient, with torch.autograd.set_detect_anomaly(True)."
+            )
+        return tensor
+
+
+_TYPE_NAMES = {"float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "int64": "LongTensor"}
+
+
+class Tensor:
+    """A multi-dimensional array of one element type on one device, as :class:`torch.Tensor`."""
+
+    __slots__ = (
+        "__dict__", "__weakref__", "_accumulator", "_base", "_base_state", "_grad", "_grad_fn", "_hooks", "_layout",
+        "_output_number", "_requires_grad", "_retains_grad", "_storage", "device", "dtype",
+    )  # fmt: skip
+
+    __array_priority__ = 1000
+    # Comparisons are element-wise, identity is the hash, as in PyTorch.
+    __hash__ = object.__hash__
+
+    _storage: Storage
+    _layout: Layout
+    dtype: dtype
+    device: device
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Tensor and (args or kwargs):
+            from .ops.creation import legacy_tensor
+
+            return legacy_tensor(*args, **kwargs)
+        return object.__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Accept PyTorch's legacy constructor arguments (handled in ``__new__``)."""
+
+    @classmethod
+    def _from_storage(cls, storage: Storage, layout: Layout, dtype: dtype, place: device) -> Tensor:
+        tensor = object.__new__(cls)
+        tensor._storage = storage
+        tensor._layout = layout
+        tensor.dtype = dtype
+        tensor.device = place
+        tensor._requires_grad = False
+        tensor._grad_fn = None
+        tensor._output_number = 0
+        tensor._grad = None
+        tensor._base = None
+        tensor._hooks = None
+        tensor._accumulator = None
+        tensor._retains_grad = False
+        return tensor
+
+    @classmethod
+    def _from_value(cls, value: Any, layout: Layout, dtype: dtype, place: device) -> Tensor:
+        return cls._from_storage(Storage(value), layout, dtype, place)
+
+    @staticmethod
+    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:  # noqa: PLW0211 - PyTorch's signature
+        """Return a tensor of class ``cls`` sharing ``data``'s storage."""
+        result = cls._from_storage(data._storage, data._layout, data.dtype, data.device)  # type: ignore[attr-defined]
+        result._requires_grad = require_grad
+        return result
+
+    # Shape and memory
+
+    @property
+    def shape(self) -> Size:
+        """The sizes."""
+        return Size(self._layout.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._layout.ndim
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._layout.numel * self.dtype.itemsize
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the sizes, or one of them."""
+        if dim is None:
+            return Size(self._layout.shape)
+        from .layouts import wrap_dimension
+
+        return self._layout.shape[wrap_dimension(dim, self._layout.ndim)]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the strides in elements, or one of them."""
+        if dim is None:
+            return self._layout.strides
+        from .layouts import wrap_dimension
+
+        return self._layout.strides[wrap_dimension(dim, self._layout.ndim)]
+
+    def storage_offset(self) -> int:
+        """Return where the view starts in its storage, in elements."""
+        return self._layout.offset
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return self._layout.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self._layout.numel
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Return bytes per element."""
+        return self.dtype.itemsize
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Return whether elements follow each other in row-major order."""
+        del memory_format
+        return self._layout.is_contiguous
+
+    def is_floating_point(self) -> bool:
+        """Return whether elements are real floating-point numbers."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Return whether elements are complex numbers."""
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        """Return whether the element type has negative numbers."""
+        return self.dtype.is_signed
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether the tensor has a shape but no data."""
+        return self.device.type == "meta"
+
+    @property
+    def _engine(self) -> Any:
+        return self._storage.value.engine
+
+    @property
+    def _version(self) -> int:
+        return self._storage.version
+
+    def data_ptr(self) -> int:
+        """Return a number that identifies the first element's place: equal for aliases, as addresses would be."""
+        return (self._storage.number << 40) + self._layout.offset * self.dtype.itemsize
+
+    # Gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on the tensor record gradients."""
+        return self._requires_grad or self._grad_fn is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value and not (self.dtype.is_floating_point or self.dtype.is_complex):
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if not value and self._grad_fn is not None:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        if value and self._grad_fn is not None:
+            return
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set :attr:`requires_grad` in place and return the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was made by the user rather than by a recorded operation."""
+        return self._grad_fn is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computes this tensor's gradient contribution, None for leaves."""
+        if self._base is not None and self._grad_fn is not None:
+            self._refresh_view()
+        return self._grad_fn
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            if value._layout.shape != self._layout.shape:
+                raise RuntimeError(
+                    "assigned grad has data of a different size: the tensor is "
+                    f"{list(self.shape)}, the gradient {list(value.shape)}"
+                )
+            if value.device != self.device:
+                raise RuntimeError(f"assigned grad has data located on a different device: {value.device}, not {self.device}")
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    def _gradient_edge(self) -> tuple[Node, int] | None:
+        if self._grad_fn is not None:
+            if self._base is not None:
+                self._refresh_view()
+            return self._grad_fn, self._output_number
+        if not self._requires_grad:
+            return None
+        # The accumulator is kept by the graph, the tensor only points at it: no cycle keeps either alive.
+        node = self._accumulator() if self._accumulator is not None else None
+        if node is None:
+            node = AccumulateGrad(self)
+            if self._hooks:
+                node.pre_hooks = {0: self._hooks}
+            self._accumulator = weakref.ref(node)
+        return node, 0
+
+    def _accumulate_grad(self, gradient: Tensor) -> None:
+        if gradient.dtype is not self.dtype:
+            gradient = gradient.to(self.dtype)
+        if self._grad is None:
+            self._grad = gradient if mode.enabled else gradient.detach()
+        elif mode.enabled:
+            self._grad = self._grad + gradient
+        else:
+            self._grad.add_(gradient.detach())
+        hooks = self.__dict__.get("_post_accumulate_grad_hooks")
+        if hooks:
+            for hook in list(hooks.values()):
+                hook(self)
+
+    def _set_gradient(self, node: Node, number: int = 0) -> None:
+        self._grad_fn = node
+        self._output_number = number
+        self._requires_grad = False
+
+    def _save(self) -> SavedTensor:
+        return SavedTensor(self)
+
+    def _refresh_view(self) -> None:
+        """Re-derive a view's gradient when its base was written in place since the view was made."""
+        base, state = self._base, self._base_state
+        if base is None or base._storage.version == state[0] or base._grad_fn is state[1]:
+            return
+        from .ops.inplace import view_gradient
+
+        view_gradient(self, base)
+        self._base_state = (base._storage.version, base._grad_fn)
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Add this tensor's gradients to the leaves' ``.grad``, as :meth:`torch.Tensor.backward`."""
+        from .autograd.engine import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def detach(self) -> Tensor:
+        """Return a view that records no gradients."""
+        return Tensor._from_storage(self._storage, self._layout, self.dtype, self.device)
+
+    def detach_(self) -> Tensor:
+        """Cut the tensor off the gradient graph in place."""
+        if self._base is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self._grad_fn = None
+        self._requires_grad = False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The tensor without its gradient history."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        self._storage = value._storage
+        self._layout = value._layout
+        self.dtype = value.dtype
+        self.device = value.device
+
+    def retain_grad(self) -> None:
+        """Keep ``.grad`` of a tensor that is not a leaf."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._grad_fn is not None and not self._retains_grad:
+            self._retains_grad = True
+            node = self._grad_fn
+            if node.retained is None:
+                node.retained = {}
+            node.retained[self._output_number] = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether :meth:`retain_grad` was called."""
+        return self._retains_grad
+
+    def register_hook(self, hook: Any) -> RemovableHandle:
+        """Call ``hook(grad)`` when the tensor's gradient is known; a returned tensor replaces it."""
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._hooks is None:
+            self._hooks = {}
+        edge = self._gradient_edge()
+        if edge is not None:
+            if edge[0].pre_hooks is None:
+                edge[0].pre_hooks = {}
+            edge[0].pre_hooks[edge[1]] = self._hooks  # type: ignore[assignment]
+        return RemovableHandle(self._hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
+        """Call ``hook(tensor)`` after a leaf's gradient was accumulated."""
+        if self._grad_fn is not None or not self._requires_grad:
+            raise RuntimeError("post accumulate grad hooks can only be registered on leaf tensors that require grad")
+        return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self._grad_fn is not None:
+            raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol at the moment.")
+        import copy
+
+        found = memo.get(id(self))
+        if found is not None:
+            return found
+        source = self.detach()
+        storage_copy = memo.get(id(self._storage))
+        if storage_copy is None:
+            whole = Tensor._from_storage(
+                self._storage, contiguous_layout((self._storage.value.numel,)), self.dtype, self.device
+            )
+            storage_copy = memo[id(self._storage)] = whole.clone()._storage
+        result = type(self)._from_storage(storage_copy, source._layout, self.dtype, self.device)
+        result._requires_grad = self._requires_grad
+        memo[id(self)] = result
+        result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        if self._grad is not None:
+            result._grad = copy.deepcopy(self._grad, memo)
+        return result
+
+
+def make_value(place: device, dtype: dtype, numel: int) -> Any:
+    """Return a value of undefined contents on a device."""
+    engine = engine_for(place)
+    if isinstance(engine, MetaEngine):
+        return MetaValue(engine, dtype, numel)
+    check_supported(engine, dtype)
+    return engine.allocate(dtype, numel)
+
+
+def check_supported(engine: Engine, dtype: dtype) -> None:
+    """Raise where a device has no such element type, worded as PyTorch does for devices without float64."""
+    if dtype not in engine.device.dtypes:
+        place = engine.device.name
+        names = ", ".join(sorted(each.name for each in engine.device.dtypes))
+        raise TypeError(
+            f"Cannot convert a {place} Tensor to {dtype.name} dtype as the {place} device doesn't support {dtype.name}. "
+            f"It supports: {names}."
+        )
+
+
+def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
+    """Return a contiguous tensor of undefined contents."""
+    layout = contiguous_layout(shape)
+    place = canonical_device(place)
+    return Tensor._from_value(make_value(place, dtype, layout.numel), layout, dtype, place)
+
+
+def is_lazy(value: Any) -> bool:
+    """Return whether a value lives on a device with data."""
+    return isinstance(value, Value)
