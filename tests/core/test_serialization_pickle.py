@@ -266,6 +266,14 @@ def test_endless_values_do_not_reach_messages(tmp_path):
         read_pickle(tmp_path / "x.pt")
 
 
+def test_copies_are_limited(tmp_path):
+    text = b"X" + (10**6).to_bytes(4, "little") + b"a" * 10**6
+    call = b"c_codecs\nencode\n(h\x00X\x06\0\0\0latin1tR"
+    archive(tmp_path / "x.pt", b"\x80\x02" + text + b"q\x000](" + call * 100 + b"e.")
+    with pytest.raises(UnpicklingError, match="copies more than it holds"):
+        read_pickle(tmp_path / "x.pt")
+
+
 def test_big_endian_files(tmp_path):
     archive(
         tmp_path / "x.pt", tensor_pickle(0, (2,), (1,)), **{"data/a": b"\x3f\x80\0\0\x40\0\0\0", "byteorder": b"big"}
