@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.functional import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from webgpu_torch_core.functional import conv2d as conv2d
 from webgpu_torch_core.functional import cross_entropy as cross_entropy
 from webgpu_torch_core.functional import dropout as dropout
+from webgpu_torch_core.functional import elu as elu
 from webgpu_torch_core.functional import embedding as embedding
 from webgpu_torch_core.functional import gelu as gelu
+from webgpu_torch_core.functional import l1_loss as l1_loss
 from webgpu_torch_core.functional import layer_norm as layer_norm
+from webgpu_torch_core.functional import leaky_relu as _leaky_relu
 from webgpu_torch_core.functional import linear as linear
 from webgpu_torch_core.functional import log_softmax as log_softmax
+from webgpu_torch_core.functional import logsigmoid as logsigmoid
 from webgpu_torch_core.functional import mse_loss as mse_loss
 from webgpu_torch_core.functional import nll_loss as nll_loss
+from webgpu_torch_core.functional import normalize as normalize
 from webgpu_torch_core.functional import one_hot as one_hot
 from webgpu_torch_core.functional import pad as pad
-from webgpu_torch_core.functional import relu as relu
+from webgpu_torch_core.functional import rms_norm as rms_norm
 from webgpu_torch_core.functional import scaled_dot_product_attention as scaled_dot_product_attention
-from webgpu_torch_core.functional import silu as silu
+from webgpu_torch_core.functional import silu as _silu
 from webgpu_torch_core.functional import softmax as softmax
+from webgpu_torch_core.functional import softmin as softmin
+from webgpu_torch_core.functional import softplus as softplus
 
 
 def _written(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
@@ -42,6 +49,21 @@ def _reduced(loss: Tensor, reduction: str) -> Tensor:
 # Activations.
 
 
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(x, 0)``."""
+    return _written(input, torch.relu(input), inplace)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * sigmoid(x)`` (Hendrycks and Gimpel, 2016)."""
+    return _written(input, _silu(input), inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``x`` where positive, ``negative_slope * x`` elsewhere."""
+    return _written(input, _leaky_relu(input, negative_slope=negative_slope), inplace)
+
+
 def sigmoid(input: Tensor) -> Tensor:
     """``1 / (1 + exp(-x))``, elementwise."""
     return input.sigmoid()
@@ -50,11 +72,6 @@ def sigmoid(input: Tensor) -> Tensor:
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent, elementwise."""
     return input.tanh()
-
-
-def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``x`` where positive, ``negative_slope * x`` elsewhere."""
-    return _written(input, torch.where(input > 0, input, input * negative_slope), inplace)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -92,12 +109,6 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _written(input, input * (input + 3).clamp(0, 6) / 6, inplace)
 
 
-def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
-    # The clamp keeps the branch that is not taken finite, so that its zero gradient is not 0 * inf.
-    return _written(input, torch.where(input > 0, input, torch.expm1(input.clamp(max=0)) * alpha), inplace)
-
-
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     if alpha == 0:
@@ -112,20 +123,9 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return _written(input, elu(input, alpha) * scale, inplace)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``."""
-    scaled = input * beta
-    return torch.where(scaled > threshold, input, torch.log1p(torch.exp(scaled.clamp(max=threshold))) / beta)
-
-
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))`` (Misra, 2019)."""
     return _written(input, input * softplus(input).tanh(), inplace)
-
-
-def logsigmoid(input: Tensor) -> Tensor:
-    """``log(sigmoid(x))``, computed as ``min(x, 0) - log(1 + exp(-|x|))``."""
-    return input.clamp(max=0) - torch.log1p(torch.exp(-input.abs()))
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -167,41 +167,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return left * right.sigmoid()
 
 
-def softmin(input: Tensor, dim: int | None = None, dtype: Any = None) -> Tensor:
-    """``softmax(-x)`` along ``dim``."""
-    return softmax(-input, dim=dim, dtype=dtype)
-
-
 # Normalisation and linear maps.
-
-
-def rms_norm(
-    input: Tensor, normalized_shape: list[int] | tuple[int, ...], weight: Tensor | None = None, eps: float | None = None
-) -> Tensor:
-    """``x / sqrt(mean(x²) + eps) * weight`` over the last dimensions (Zhang and Sennrich, 2019); float32 inside.
-
-    ``eps`` is the spacing of the input's floating-point type at 1 if None.
-    """
-    count = len(normalized_shape)
-    if tuple(input.shape[input.ndim - count :]) != tuple(normalized_shape):
-        raise RuntimeError(
-            f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
-            f"[*, {', '.join(map(str, normalized_shape))}], but got input of size{list(input.shape)}"
-        )
-    # 16-bit inputs are squared in float32: the square of a float16 overflows above 256.
-    wide = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
-    if eps is None:
-        eps = torch.finfo(wide.dtype).eps
-    dims = tuple(range(-count, 0))
-    normalized = wide * torch.rsqrt((wide * wide).mean(dim=dims, keepdim=True) + eps)
-    if weight is not None:
-        normalized = normalized * weight
-    return normalized.to(input.dtype)
-
-
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """``x / max(norm(x, p), eps)`` along ``dim``."""
-    return input / input.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -242,18 +208,12 @@ def _warn_if_broadcast(input: Tensor, target: Tensor) -> None:
         )
 
 
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """``|x - y|``, reduced."""
-    _warn_if_broadcast(input, target)
-    return _reduced((input - target).abs(), reduction)
-
-
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """``(x - y)² / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, reduced."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
-        return l1_loss(input, target, reduction)
+        return l1_loss(input, target, reduction=reduction)
     _warn_if_broadcast(input, target)
     difference = (input - target).abs()
     loss = torch.where(difference < beta, difference * difference * (0.5 / beta), difference - 0.5 * beta)
@@ -280,23 +240,6 @@ def binary_cross_entropy(
             "deprecated. Please ensure they have the same size."
         )
     loss = (target - 1) * torch.log1p(-input).clamp(min=-100) - target * input.log().clamp(min=-100)
-    return _reduced(loss if weight is None else loss * weight, reduction)
-
-
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
-    """Binary cross-entropy of ``sigmoid(x)``, computed from ``log(sigmoid(x))`` so that it never overflows."""
-    if target.shape != input.shape:
-        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
-    log_probability = logsigmoid(input)
-    if pos_weight is not None:
-        log_probability = log_probability * ((pos_weight - 1) * target + 1)
-    loss = (1 - target) * input - log_probability
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 
