@@ -1,0 +1,89 @@
+"""The record of one WGSL helper function, and the table that the other files of this folder fill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+FUNCTIONS: dict[str, Function] = {}
+
+_PREFIX = "wt_"
+
+
+class Function:
+    """One WGSL helper: its name, source text, the helpers its text calls, and its documented largest error in ULP.
+
+    ``accuracy`` is ``None`` where the function is exact or where "ULP" has no meaning (integers, bit tests); the
+    measure is relative to the exact real result rounded to float32, over all arguments with a normal result.
+    """
+
+    __slots__ = ("accuracy", "name", "requires", "source")
+
+    def __init__(self, name: str, source: str, requires: tuple[str, ...], accuracy: float | None) -> None:
+        self.name = name
+        self.source = source
+        self.requires = requires
+        self.accuracy = accuracy
+
+    def __repr__(self) -> str:
+        return f"Function(name={self.name!r}, requires={self.requires!r}, accuracy={self.accuracy!r})"
+
+
+def polynomial(variable: str, coefficients: Iterable[float]) -> str:
+    """Return WGSL text of ``c0 + v * (c1 + v * (c2 + ...))`` (Horner), lowest coefficient first."""
+    *lower, text = [repr(float(value)) + "f" for value in coefficients]
+    for coefficient in reversed(lower):
+        text = f"({coefficient} + {variable} * {text})"
+    return text
+
+
+def define(source: str, *, accuracy: float | None = None, **replacements: str) -> Function:
+    """Add one WGSL function or module-scope declaration to the table and return its record.
+
+    The name and the required helpers are read from the text, so they cannot disagree with it. ``$key`` in the text is
+    replaced by the keyword argument ``key``. Raises ValueError where the text declares no new ``wt_`` name.
+    """
+    for key, value in replacements.items():
+        source = source.replace("$" + key, value)
+    source = source.strip()
+    words = _helper_names(source)
+    if not words or words[0] in FUNCTIONS:
+        raise ValueError(f"expected WGSL text that declares one new wt_ name, got {source[:60]!r}")
+    name = words[0]
+    function = Function(name, source, tuple(dict.fromkeys(word for word in words if word != name)), accuracy)
+    FUNCTIONS[name] = function
+    return function
+
+
+def _helper_names(source: str) -> list[str]:
+    code = "\n".join(line.partition("//")[0] for line in source.splitlines())
+    names = []
+    position = code.find(_PREFIX)
+    while position >= 0:
+        end = position
+        while end < len(code) and (code[end].isalnum() or code[end] == "_"):
+            end += 1
+        names.append(code[position:end])
+        position = code.find(_PREFIX, end)
+    return names
+
+
+def prelude(names: Iterable[str]) -> str:
+    """Return the WGSL text of the named helpers and all they require, dependencies first, in a fixed order.
+
+    Raises KeyError for a name that is not in the table.
+    """
+    ordered: dict[str, str] = {}
+
+    def visit(name: str) -> None:
+        if name in ordered:
+            return
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise KeyError(f"no WGSL function named {name!r}; the table has {len(FUNCTIONS)} functions, see FUNCTIONS")
+        for required in function.requires:
+            visit(required)
+        ordered[name] = function.source
+
+    for name in sorted(set(names)):
+        visit(name)
+    return "".join(source + "\n" for source in ordered.values())
