@@ -13,8 +13,8 @@ from nn_oracle import close, copy_weights, to_ours, to_torch
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
-    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
-    ("SGD", {"lr": 0.1, "momentum": 0.8, "dampening": 0.3, "maximize": True}),
+    ("SGD", {"lr": 0.02, "momentum": 0.9, "nesterov": True}),
+    ("SGD", {"lr": 0.01, "momentum": 0.8, "dampening": 0.3, "maximize": True}),
     ("Adam", {"lr": 0.01}),
     ("Adam", {"lr": 0.01, "weight_decay": 0.1, "amsgrad": True}),
     ("AdamW", {"lr": 0.01}),
