@@ -93,13 +93,13 @@ def _is_integer(x: object) -> bool:
 @elementwise
 def add(input, other, *, alpha=1):
     """``input + alpha * other``."""
-    return input + other * alpha if not (alpha.__class__ is int and alpha == 1) else input + other
+    return input + other if alpha.__class__ is int and alpha == 1 else input + other * alpha
 
 
 @elementwise(aliases=("subtract",))
 def sub(input, other, *, alpha=1):
     """``input - alpha * other``."""
-    return input - other * alpha if not (alpha.__class__ is int and alpha == 1) else input - other
+    return input - other if alpha.__class__ is int and alpha == 1 else input - other * alpha
 
 
 @elementwise(aliases=("multiply",))

@@ -45,6 +45,8 @@ class Elementwise:
         self.promotion = promotion
         self.title = title or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
         self.cache: dict[tuple[Any, ...], Resolution] = {}
+        # Options at their default specialise the kernel (alpha = 1 multiplies nothing); other numbers are parameters.
+        self.defaults: tuple[Any, ...] = ()
         self.declared: Callable[..., Any] | None = None
         self.gradients: dict[Any, Elementwise | None] = {}
         self.result_dtype: Callable[..., dtype] | None = None
@@ -78,8 +80,8 @@ class Elementwise:
             else:
                 key.append(type(each))
                 parameters.append(each)
-        for each in extras:
-            if each.__class__ is float or each.__class__ is int:
+        for each, default in zip(extras, self.defaults, strict=True):
+            if (each.__class__ is float or each.__class__ is int) and each != default:
                 key.append(each.__class__)
                 parameters.append(each)
             else:
@@ -118,8 +120,8 @@ class Elementwise:
                 leaves.append(ir.cast(ir.cast(leaf, promoted), compute))
             else:
                 leaves.append(_number_leaf(each, promoted, compute, parameter_types))
-        for each in extras:
-            if each.__class__ is float or each.__class__ is int:
+        for each, default in zip(extras, self.defaults, strict=True):
+            if (each.__class__ is float or each.__class__ is int) and each != default:
                 arguments.append(_number_leaf(each, promoted, compute, parameter_types))
             else:
                 arguments.append(each)
@@ -185,7 +187,10 @@ class Elementwise:
 
     def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> tuple[Elementwise, tuple[int, ...]] | None:
         """Return the operation computing one operand's gradient, and which operands it needs."""
-        static = tuple(None if each.__class__ in (float, int) else each for each in extras)
+        static = tuple(
+            None if each.__class__ in (float, int) and each != default else each
+            for each, default in zip(extras, self.defaults, strict=True)
+        )
         key = (index, static)
         if key not in self.gradients:
             self.gradients[key] = self._make_gradient(index, count, extras)
@@ -204,7 +209,8 @@ class Elementwise:
 
         probe = [ir.argument(each, float32) for each in range(count)]
         symbols = tuple(
-            ir.parameter(number, float32) if each.__class__ in (float, int) else each for number, each in enumerate(extras)
+            ir.parameter(number, float32) if each.__class__ in (float, int) and each != self.defaults[number] else each
+            for number, each in enumerate(extras)
         )
         traced = gradient_of(ir.argument(count, float32), probe, symbols)
         if traced is None:
@@ -223,6 +229,7 @@ class Elementwise:
         name = f"{self.name}_backward" if count == 1 else f"{self.name}_backward_{index}"
         result = Elementwise(name, definition, "float", title=f"{self.title[:-1]}Backward0")
         result.runs_on_numbers = self.declared is not None
+        result.defaults = self.defaults
         return result, used
 
 
@@ -323,6 +330,7 @@ def elementwise(
     def decorate(definition: Callable[..., Any]) -> Any:
         name = definition.__name__
         core = Elementwise(name, definition if not _keyword_names(definition) else _positional(definition), promotion)
+        core.defaults = tuple((definition.__kwdefaults__ or {}).values())
         function = _make_function(name, definition, core)
         is_method = namespace == "torch" if method is None else method
         entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))

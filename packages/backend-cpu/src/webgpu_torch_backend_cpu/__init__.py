@@ -1,0 +1,1 @@
+"""The CPU backend: kernels printed as NumPy source, contractions through BLAS."""

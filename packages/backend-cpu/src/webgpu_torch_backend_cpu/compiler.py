@@ -1,0 +1,329 @@
+"""Every kernel form as a NumPy function: source printed, compiled once, blocked so that chains stay in cache."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from webgpu_torch_core.dtypes import compute_dtype, dtype
+from webgpu_torch_core.expression import Expression
+from webgpu_torch_core.interpreter import identity
+from webgpu_torch_core.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
+from webgpu_torch_core.layouts import Shape, number_of_elements
+
+from . import runtime
+from .printer import TYPES, Printer
+
+#: elements per block: a fused chain of float32 blocks this long stays in the second-level cache
+BLOCK_ELEMENTS = 1 << 16
+
+_numbers = itertools.count()
+
+
+def compile_kernel(kernel: Any) -> Callable[..., None]:
+    """Return ``function(operands, outputs, parameters)`` over lists of byte arrays and numbers."""
+    source, constants = _print(kernel)
+    name = f"<cpu kernel {next(_numbers)} {kernel.name}>"
+    # Tracebacks and debuggers show the generated lines.
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    scope: dict[str, Any] = {"n": np, "r": runtime, **constants}
+    exec(compile(source, name, "exec"), scope)
+    return scope["kernel"]
+
+
+def source_of(kernel: Any) -> str:
+    """Return the NumPy source of a kernel."""
+    return _print(kernel)[0]
+
+
+def _print(kernel: Any) -> tuple[str, dict[str, Any]]:
+    for form, writer in _WRITERS.items():
+        if isinstance(kernel, form):
+            return writer(kernel).text()
+    raise TypeError(f"the cpu backend has no form for {type(kernel).__name__}")
+
+
+class Writer:
+    """Collects the lines of one kernel's function."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self.head: list[str] = []
+        self.body: list[str] = []
+        self.constants: dict[str, Any] = {}
+        self.views: dict[Any, str] = {}
+        self.number = itertools.count()
+        for index, kind in enumerate(kernel.parameters):
+            self.head.append(f"p{index} = n.{TYPES[kind.name]}(parameters[{index}])")
+
+    def text(self) -> tuple[str, dict[str, Any]]:
+        """Return the source and the constants it names."""
+        self.write()
+        lines = ["def kernel(operands, outputs, parameters):", *(f"    {line}" for line in self.head + self.body)]
+        return "\n".join(lines) + "\n", self.constants
+
+    def write(self) -> None:
+        """Fill head and body."""
+        raise NotImplementedError
+
+    def view(self, target: str, index: int, kind: dtype, offset: int, strides: Shape, shape: Shape) -> str:
+        """Return the name of a view over a whole domain, made once before any loop."""
+        key = (target, index, offset, strides, shape)
+        found = self.views.get(key)
+        if found is None:
+            found = self.views[key] = f"v{len(self.views)}"
+            step = kind.itemsize
+            scaled = tuple(stride * step for stride in strides)
+            self.head.append(f"{found} = r.view({target}[{index}], '{TYPES[kind.name]}', {offset * step}, {shape}, {scaled})")
+        return found
+
+    def flat(self, index: int) -> str:
+        """Return the name of all elements of an operand."""
+        key = ("flat", index)
+        found = self.views.get(key)
+        if found is None:
+            found = self.views[key] = f"v{len(self.views)}"
+            operand = self.kernel.operands[index]
+            self.head.append(f"{found} = r.flat(operands[{index}], '{TYPES[operand.dtype.name]}', {operand.numel})")
+        return found
+
+    def printer(self, domain: Shape, block: str, reduced: list[str] | None = None, accumulator: str = "") -> Printer:
+        """Return a printer whose loads read block ``block`` (a slice of the first dimension, '' for everything)."""
+
+        def leaf(node: Expression, argument: str | None) -> str:
+            if node.step == "load":
+                operand, offset, strides = node.payload
+                return self._load(operand, node.dtype, offset, strides, domain, block)
+            if node.step == "load_at":
+                return f"{self.flat(node.payload)}[{argument}]"
+            if node.step == "coordinate":
+                return self._coordinate(node.payload, domain, block)
+            if node.step == "reduced":
+                return (reduced or [])[node.payload]
+            return accumulator
+
+        result = Printer(leaf, self.number)
+        result.constants = self.constants
+        return result
+
+    def _load(self, operand: int, kind: dtype, offset: int, strides: Shape, domain: Shape, block: str) -> str:
+        # Broadcast dimensions stay of size 1, so that what varies only along others is computed once.
+        shape = tuple(1 if stride == 0 else size for stride, size in zip(strides, domain, strict=True))
+        name = self.view("operands", operand, kind, offset, strides, shape)
+        return f"{name}[{block}]" if block and strides and strides[0] != 0 else name
+
+    def _coordinate(self, dimension: int, domain: Shape, block: str) -> str:
+        shape = tuple(-1 if index == dimension else 1 for index in range(len(domain)))
+        name = f"n.arange({domain[dimension]}, dtype=n.int32).reshape({shape})"
+        key = ("coordinate", dimension, len(domain), domain[dimension])
+        found = self.views.get(key)
+        if found is None:
+            found = self.views[key] = f"v{len(self.views)}"
+            self.head.append(f"{found} = {name}")
+        return f"{found}[{block}]" if block and dimension == 0 else found
+
+    def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: str, indent: str) -> None:
+        """Write the values of all stores, then the stores."""
+        values = [printer.value(each.value) for each in stores]
+        self.flush(printer, indent)
+        for each, value in zip(stores, values, strict=True):
+            kind = self.kernel.outputs[each.output].dtype
+            name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
+            self.body.append(f"{indent}{name}[{block or '...'}] = {value}")
+
+    def flush(self, printer: Printer, indent: str) -> None:
+        """Move a printer's statements into the body."""
+        self.body += [f"{indent}{line}" for line in printer.lines]
+        printer.lines.clear()
+
+    def loop(self, size: int, inner: int, limit: int = BLOCK_ELEMENTS) -> tuple[str, str]:
+        """Open a loop over blocks of the first dimension; return the block's subscript and the indentation."""
+        if size * inner <= 2 * limit or size <= 1:
+            return "", ""
+        step = max(limit // max(inner, 1), 1)
+        self.body.append(f"for start in range(0, {size}, {step}):")
+        self.body.append(f"    block = slice(start, start + {step})")
+        return "block", "    "
+
+
+class PointwiseWriter(Writer):
+    """Blocks of the first dimension; values, then stores."""
+
+    def write(self) -> None:
+        shape = self.kernel.shape
+        block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
+        self.stores(self.kernel.stores, self.printer(shape, block), shape, block, indent)
+
+
+_REDUCTIONS = {
+    "sum": "r.total({0}, {1}, n.{2})", "product": "r.product({0}, {1}, n.{2})",
+    "maximum": "n.maximum.reduce({0}, axis={1}, keepdims=True)", "minimum": "n.minimum.reduce({0}, axis={1}, keepdims=True)",
+    "any": "n.logical_or.reduce({0}, axis={1}, keepdims=True)", "all": "n.logical_and.reduce({0}, axis={1}, keepdims=True)",
+    "argmaximum": "r.position({0}, {3}, True)", "argminimum": "r.position({0}, {3}, False)",
+}  # fmt: skip
+
+
+class RowWriter(Writer):
+    """Blocks of rows; each reduction keeps its dimensions so that later expressions broadcast."""
+
+    def write(self) -> None:
+        kernel = self.kernel
+        domain = kernel.outer + kernel.inner
+        depth = len(kernel.outer)
+        axes = tuple(range(depth, len(domain)))
+        block, indent = self.loop(
+            kernel.outer[0] if depth else 1, number_of_elements(domain[1:]) if depth else 1, 4 * BLOCK_ELEMENTS
+        )
+        reduced: list[str] = []
+        printer = self.printer(domain, block, reduced)
+        sizes = ", ".join(map(str, domain[1:] if block else domain))
+        for number, reduction in enumerate(kernel.reductions):
+            value = printer.value(reduction.value)
+            self.flush(printer, indent)
+            shape = f"(len(range(start, min(start + block.stop - start, {domain[0]}))), {sizes},)" if block else f"({sizes}{',' if domain else ''})"
+            self.body.append(f"{indent}w{number} = r.spread({value}, {shape})")
+            self.body.append(f"{indent}r{number} = {self._reduce(reduction, f'w{number}', axes)}")
+            reduced.append(f"r{number}")
+        self._row_stores(block, indent, reduced)
+        if kernel.stores:
+            self.stores(kernel.stores, printer, domain, block, indent)
+
+    def _reduce(self, reduction: Any, value: str, axes: Shape) -> str:
+        kind = reduction.kind
+        if number_of_elements(self.kernel.inner) == 0:
+            start = identity(kind, reduction.dtype)
+            shape = self.kernel.outer + (1,) * len(axes)
+            constant = f"c{len(self.constants)}"
+            self.constants[constant] = np.full(shape, start, TYPES[reduction.dtype.name])
+            return constant
+        return _REDUCTIONS[kind].format(value, axes, TYPES[reduction.dtype.name], len(axes))
+
+    def _row_stores(self, block: str, indent: str, reduced: list[str]) -> None:
+        kernel = self.kernel
+        if not kernel.row_stores:
+            return
+        squeezed = [f"{name}.reshape({name}.shape[:{len(kernel.outer)}])" for name in reduced]
+        self.stores(kernel.row_stores, self.printer(kernel.outer, block, squeezed), kernel.outer, block, indent)
+
+
+class ContractionWriter(Writer):
+    """Both sides as matrices, multiplied by BLAS."""
+
+    def write(self) -> None:
+        kernel = self.kernel
+        domain = kernel.batch + kernel.m + kernel.n + kernel.k
+        sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
+        kind = TYPES[kernel.dtype.name]
+        self.body.append(f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)")
+        shape = kernel.batch + kernel.m + kernel.n
+        self.body.append(f"total = total.reshape({shape})")
+        self.stores(kernel.stores, self.printer(shape, "", None, "total"), shape, "", "")
+
+    def _side(self, value: Expression, domain: Shape, group: str) -> str:
+        """Return the name of a [batch, rows, k] array."""
+        kernel = self.kernel
+        counts = [len(kernel.batch), len(kernel.m), len(kernel.n), len(kernel.k)]
+        # Only this side's own dimensions are spread out; the other side's stay of size 1.
+        hidden = range(counts[0] + counts[1], counts[0] + counts[1] + counts[2]) if group == "m" else range(counts[0], counts[0] + counts[1])
+        shape = tuple(1 if index in hidden else size for index, size in enumerate(domain))
+        printer = self.printer(shape, "")
+        name = printer.value(value)
+        self.flush(printer, "")
+        rows = number_of_elements(getattr(kernel, group))
+        target = (*kernel.batch, rows, number_of_elements(kernel.k))
+        result = f"s{group}"
+        self.body.append(f"{result} = r.spread({name}, {shape}).reshape({target})")
+        return result
+
+
+class ScanWriter(Writer):
+    """NumPy's accumulate along the last axis."""
+
+    def write(self) -> None:
+        kernel = self.kernel
+        printer = self.printer(kernel.shape, "")
+        value = printer.value(kernel.value)
+        self.flush(printer, "")
+        kind = TYPES[kernel.dtype.name]
+        flip = "[..., ::-1]" if kernel.reverse else ""
+        self.body.append(f"x = r.spread({value}, {kernel.shape}){flip}")
+        function = {"sum": "add", "product": "multiply", "maximum": "maximum", "minimum": "minimum"}[kernel.kind]
+        wide = "n.float64" if kind == "float32" and kernel.kind in ("sum", "product") else f"n.{kind}"
+        self.body.append(f"y = n.{function}.accumulate(x, axis=-1, dtype={wide})")
+        self._store(0, f"y{flip}")
+        if len(kernel.outputs) > 1:
+            length = kernel.shape[-1]
+            place = f"n.arange({length})" if not kernel.reverse else f"n.arange({length - 1}, -1, -1)"
+            self.body.append(f"hit = n.where(n.equal(x, y) | n.not_equal(x, x), n.arange({length}), 0)")
+            self.body.append(f"place = {place}[n.maximum.accumulate(hit, axis=-1)]")
+            self._store(1, f"place{flip}")
+
+    def _store(self, output: int, value: str) -> None:
+        kernel = self.kernel
+        kind = kernel.outputs[output].dtype
+        name = self.view("outputs", output, kind, kernel.offset, kernel.strides, kernel.shape)
+        if kind.name == "bfloat16":
+            value = f"r.to_bfloat16(n.asarray({value}, n.float32))"
+        self.body.append(f"{name}[...] = {value}")
+
+
+class SortWriter(Writer):
+    """NumPy's stable argsort; descending order sorts the reversed row, so that equal values keep their order."""
+
+    def write(self) -> None:
+        kernel = self.kernel
+        printer = self.printer(kernel.shape, "")
+        value = printer.value(kernel.value)
+        self.flush(printer, "")
+        length = kernel.shape[-1]
+        self.body.append(f"x = r.spread({value}, {kernel.shape})")
+        keys = "r.from_bfloat16(x)" if kernel.dtype.name == "bfloat16" else "x"
+        if kernel.descending:
+            self.body.append(f"order = ({length - 1} - n.argsort({keys}[..., ::-1], axis=-1, kind='stable'))[..., ::-1]")
+        else:
+            self.body.append(f"order = n.argsort({keys}, axis=-1, kind='stable')")
+        shape = (*kernel.shape[:-1], kernel.limit)
+        self.body.append(f"order = order[..., :{kernel.limit}]")
+        for index, result in enumerate(("n.take_along_axis(x, order, -1)", "order")):
+            kind = TYPES[kernel.outputs[index].dtype.name]
+            count = number_of_elements(shape)
+            self.body.append(f"r.flat(outputs[{index}], '{kind}', {count}).reshape({shape})[...] = {result}")
+
+
+_SCATTERS = {"add": "add", "multiply": "multiply", "maximum": "maximum", "minimum": "minimum"}
+
+
+class ScatterWriter(Writer):
+    """ufunc.at in the entries' order; 16-bit floats combine in float32."""
+
+    def write(self) -> None:
+        kernel = self.kernel
+        domain = kernel.lanes + kernel.entries
+        printer = self.printer(domain, "")
+        index, value = printer.value(kernel.index), printer.value(kernel.value)
+        self.flush(printer, "")
+        of = kernel.outputs[0].dtype
+        kind, count = TYPES[of.name], kernel.outputs[0].numel
+        self.body.append(f"target = r.flat(outputs[0], '{kind}', {count})")
+        self.body.append(f"index = r.spread({index}, {domain}).reshape(-1)")
+        self.body.append(f"value = r.spread({value}, {domain}).reshape(-1)")
+        if kernel.kind == "set":
+            self.body.append("target[index] = value")
+            return
+        function = _SCATTERS[kernel.kind]
+        if compute_dtype(of) is of or of.category == 1:
+            self.body.append(f"n.{function}.at(target, index, value)")
+            return
+        unpack, pack = ("r.from_bfloat16({0})", "r.to_bfloat16({0})") if of.name == "bfloat16" else ("{0}.astype(n.float32)", "{0}.astype(n.float16)")
+        self.body.append(f"wide = {unpack.format('target')}")
+        self.body.append(f"n.{function}.at(wide, index, {unpack.format('value')})")
+        self.body.append(f"target[...] = {pack.format('wide')}")
+
+
+_WRITERS: dict[type, type[Writer]] = {
+    Pointwise: PointwiseWriter, RowProgram: RowWriter, Contraction: ContractionWriter, Scan: ScanWriter, Sort: SortWriter,
+    Scatter: ScatterWriter,
+}  # fmt: skip

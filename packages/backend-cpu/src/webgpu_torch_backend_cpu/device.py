@@ -1,0 +1,112 @@
+"""The CPU device: byte arrays as buffers, kernels compiled once and run in order."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from webgpu_torch_core.backend import Copy, Device, Plan
+from webgpu_torch_core.dtypes import ALL_DTYPES, complex64, dtype
+
+from .compiler import compile_kernel, source_of
+from .printer import TYPES
+
+KERNEL_CACHE_LIMIT = 2048
+
+
+class Buffer:
+    """A run of bytes; counted by the device while it lives."""
+
+    __slots__ = ("array", "device", "nbytes")
+
+    def __init__(self, device: CpuDevice, array: Any, nbytes: int) -> None:
+        self.array = array
+        self.device = device
+        self.nbytes = nbytes
+        device.allocated += nbytes
+        device.buffers += 1
+
+    def __del__(self) -> None:
+        self.device.allocated -= self.nbytes
+        self.device.buffers -= 1
+
+
+class CpuDevice(Device):
+    """NumPy on the host."""
+
+    name = "cpu"
+    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {complex64}
+
+    def __init__(self) -> None:
+        self.allocated = 0
+        self.buffers = 0
+        self._compiled: OrderedDict[Any, Callable[..., None]] = OrderedDict()
+
+    def allocate(self, nbytes: int) -> Buffer:
+        try:
+            return Buffer(self, np.empty(nbytes, np.uint8), nbytes)
+        except MemoryError as error:
+            raise MemoryError(
+                f"cpu: cannot allocate {nbytes} bytes; tensors already hold {self.allocated} bytes"
+            ) from error
+
+    def write(self, buffer: Buffer, data: memoryview) -> None:
+        buffer.array[: len(data)] = np.frombuffer(data, np.uint8)
+
+    def read(self, buffer: Buffer, nbytes: int) -> bytearray:
+        return bytearray(memoryview(buffer.array)[:nbytes])
+
+    def wrap_host(self, array: Any) -> Buffer:
+        """Return a buffer that shares a contiguous array's memory."""
+        return Buffer(self, array.reshape(-1).view(np.uint8), array.nbytes)
+
+    def as_array(self, buffer: Buffer, kind: dtype, count: int) -> Any:
+        """Return a buffer's elements as an array that shares its memory."""
+        return buffer.array[: count * kind.itemsize].view(TYPES[kind.name])
+
+    def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
+        if plan.prepared is None:
+            plan.prepared = [self._prepare(step) for step in plan.steps]
+        arrays = [buffer.array for buffer in externals]
+        arrays += [np.empty(nbytes, np.uint8) for nbytes in plan.temporaries]
+        with np.errstate(all="ignore"):
+            for function, operands, outputs, numbers in plan.prepared:
+                if function is None:
+                    arrays[outputs][:numbers] = arrays[operands][:numbers]
+                else:
+                    function([arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers])
+
+    def _prepare(self, step: Any) -> tuple[Any, Any, Any, Any]:
+        if isinstance(step, Copy):
+            return None, step.source, step.target, step.nbytes
+        return self._function(step.kernel), step.operands, step.outputs, step.parameters
+
+    def _function(self, kernel: Any) -> Callable[..., None]:
+        found = self._compiled.get(kernel)
+        if found is None:
+            found = self._compiled[kernel] = compile_kernel(kernel)
+            if len(self._compiled) > KERNEL_CACHE_LIMIT:
+                self._compiled.popitem(last=False)
+        return found
+
+    def synchronize(self) -> None:
+        """Return at once: every run is finished when it returns."""
+
+    def source(self, kernel: Any) -> str:
+        return source_of(kernel)
+
+    def description(self) -> dict[str, str]:
+        import platform
+
+        return {"adapter": platform.processor() or platform.machine(), "numpy": np.__version__}
+
+    def memory_allocated(self) -> int:
+        return self.allocated
+
+    def memory_reserved(self) -> int:
+        return self.allocated
+
+    def live_buffers(self) -> int:
+        return self.buffers

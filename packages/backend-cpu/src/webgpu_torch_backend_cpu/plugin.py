@@ -1,0 +1,31 @@
+"""The plugin hook: one CPU device."""
+
+from __future__ import annotations
+
+import numpy
+from webgpu_torch_core.backend import Backend, Device
+from webgpu_torch_core.plugins import hookimpl
+
+from .device import CpuDevice
+
+
+class CpuBackend(Backend):
+    """The host processor through NumPy."""
+
+    device_type = "cpu"
+
+    def device_count(self) -> int:
+        return 1
+
+    def open(self, index: int) -> Device:
+        del index
+        return CpuDevice()
+
+    def describe(self) -> dict[str, str]:
+        return {"numpy": numpy.__version__}
+
+
+@hookimpl
+def webgpu_torch_backends() -> list[Backend]:
+    """Return the CPU backend."""
+    return [CpuBackend()]

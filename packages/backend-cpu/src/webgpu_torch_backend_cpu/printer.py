@@ -1,0 +1,115 @@
+"""Expressions as NumPy source: one table for steps, one for types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webgpu_torch_core.dtypes import bfloat16, bool_, dtype
+from webgpu_torch_core.expression import Expression, topological
+
+#: NumPy's name of each element type's storage (bfloat16 is kept as its bits)
+TYPES = {
+    "bool": "bool", "uint8": "uint8", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint32": "uint32",
+    "float16": "float16", "bfloat16": "uint16", "float32": "float32", "float64": "float64",
+}  # fmt: skip
+
+#: the spelling of each primitive step; ``r`` is :mod:`.runtime`, ``n`` is NumPy
+STEPS = {
+    "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "n.divide({0}, {1})",
+    "floor_divide": "r.floor_divide({0}, {1})", "truncate_divide": "r.truncate_divide({0}, {1})",
+    "remainder": "r.remainder({0}, {1})", "fmod": "r.fmod({0}, {1})", "negate": "-{0}", "absolute": "n.abs({0})",
+    "sign": "r.sign({0})", "minimum": "n.minimum({0}, {1})", "maximum": "n.maximum({0}, {1})",
+    "fused_multiply_add": "{0} * {1} + {2}", "floor": "n.floor({0})", "ceil": "n.ceil({0})", "truncate": "n.trunc({0})",
+    "round": "n.rint({0})", "exp": "n.exp({0})", "exp2": "n.exp2({0})", "expm1": "n.expm1({0})", "log": "n.log({0})",
+    "log2": "n.log2({0})", "log10": "n.log10({0})", "log1p": "n.log1p({0})", "sqrt": "n.sqrt({0})",
+    "reciprocal_sqrt": "1 / n.sqrt({0})", "power": "r.power({0}, {1})", "sin": "n.sin({0})", "cos": "n.cos({0})",
+    "tan": "n.tan({0})", "asin": "n.arcsin({0})", "acos": "n.arccos({0})", "atan": "n.arctan({0})", "atan2": "n.arctan2({0}, {1})",
+    "sinh": "n.sinh({0})", "cosh": "n.cosh({0})", "tanh": "n.tanh({0})", "asinh": "n.arcsinh({0})", "acosh": "n.arccosh({0})",
+    "atanh": "n.arctanh({0})", "hypot": "n.hypot({0}, {1})", "erf": "r.erf({0})", "erfc": "r.erfc({0})", "erfinv": "r.erfinv({0})",
+    "lgamma": "r.lgamma({0})", "digamma": "r.digamma({0})", "copysign": "n.copysign({0}, {1})", "sign_bit": "r.sign_bit({0})",
+    "is_nan": "n.isnan({0})", "is_infinite": "n.isinf({0})", "nextafter": "n.nextafter({0}, {1})", "equal": "n.equal({0}, {1})",
+    "not_equal": "n.not_equal({0}, {1})", "less": "n.less({0}, {1})", "less_equal": "n.less_equal({0}, {1})",
+    "bitwise_and": "n.bitwise_and({0}, {1})", "bitwise_or": "n.bitwise_or({0}, {1})", "bitwise_xor": "n.bitwise_xor({0}, {1})",
+    "bitwise_not": "n.invert({0})", "shift_left": "r.shift_left({0}, {1})", "shift_right": "r.shift_right({0}, {1})",
+    "select": "n.where({0}, {1}, {2})", "philox": "r.philox({0}, {1}, {2}, {3}, {4}, {5}, {6})",
+}  # fmt: skip
+
+
+class Printer:
+    """Writes statements that compute expressions, each node once, with leaves spelled by the caller.
+
+    ``leaf(node)`` returns the source of a load, load_at, coordinate, reduced or accumulator.
+    """
+
+    def __init__(self, leaf: Any, number: Any) -> None:
+        self.leaf = leaf
+        # Shared by all printers of one function, so that no variable is written twice.
+        self.number = number
+        self.names: dict[Expression, str] = {}
+        self.lines: list[str] = []
+        self.constants: dict[str, Any] = {}
+
+    def value(self, root: Expression) -> str:
+        """Return the name of a variable holding an expression's value."""
+        for node in topological(root):
+            if node not in self.names:
+                self.names[node] = self._node(node)
+        return self.names[root]
+
+    def _node(self, node: Expression) -> str:
+        step = node.step
+        if step == "constant":
+            return self._constant(node.payload, node.dtype)
+        if step == "parameter":
+            return f"p{node.payload}"
+        arguments = [self.names[each] for each in node.arguments]
+        if step == "cast":
+            source = convert(arguments[0], node.arguments[0].dtype, node.dtype)
+        elif step in STEPS:
+            source = STEPS[step].format(*arguments)
+        elif step == "load_at":
+            source = self.leaf(node, arguments[0])
+        else:
+            source = self.leaf(node, None)
+        if source.isidentifier():
+            return source
+        name = f"t{next(self.number)}"
+        self.lines.append(f"{name} = {source}")
+        return name
+
+    def _constant(self, value: Any, kind: dtype) -> str:
+        import numpy
+
+        from .runtime import to_bfloat16
+
+        name = f"c{len(self.constants)}"
+        if kind is bfloat16:
+            self.constants[name] = to_bfloat16(numpy.float32(value))[()]
+        elif kind.category == 1:
+            self.constants[name] = numpy.int64(value).astype(TYPES[kind.name]) if value < 1 << 63 else numpy.uint64(value)
+        else:
+            with numpy.errstate(all="ignore"):
+                self.constants[name] = numpy.dtype(TYPES[kind.name]).type(value)
+        return name
+
+
+def convert(name: str, source: dtype, target: dtype) -> str:
+    """Return the source of a conversion between element types."""
+    if target is bfloat16:
+        inner = name if source.name == "float32" else f"n.asarray({convert(name, source, _float32())})"
+        return f"r.to_bfloat16({inner})"
+    if source is bfloat16:
+        wide = f"r.from_bfloat16({name})"
+        return wide if target.name == "float32" else convert(wide, _float32(), target)
+    if target is bool_:
+        return f"n.not_equal({name}, 0)"
+    kind = f"n.{TYPES[target.name]}"
+    if target.category == 1 and source.category == 2:
+        return f"r.to_integer({name}, {kind})"
+    return f"n.asarray({name}).astype({kind})"
+
+
+def _float32() -> dtype:
+    from webgpu_torch_core.dtypes import float32
+
+    return float32

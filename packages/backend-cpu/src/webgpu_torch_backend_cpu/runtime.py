@@ -1,0 +1,171 @@
+"""Functions that printed kernels call where NumPy has no single spelling of a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import special
+
+Array = Any
+
+
+def view(buffer: Array, kind: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """Return a strided view of a byte buffer; offset and strides in bytes."""
+    return np.ndarray(shape, kind, buffer, offset, strides)
+
+
+def flat(buffer: Array, kind: str, count: int) -> Array:
+    """Return all elements of a byte buffer."""
+    return np.ndarray((count,), kind, buffer)
+
+
+def from_bfloat16(bits: Array) -> Array:
+    """Return bfloat16 bits as float32."""
+    return np.left_shift(np.asarray(bits, np.uint32), 16).view(np.float32)
+
+
+def to_bfloat16(values: Array) -> Array:
+    """Return float32 values as bfloat16 bits: nearest, ties to even, NaN kept."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
+def to_integer(values: Array, kind: Any) -> Array:
+    """Return values truncated to integers; what has no integer becomes the smallest, as on x86."""
+    values = np.asarray(values)
+    if values.dtype.kind != "f":
+        return values.astype(kind)
+    wide = values.astype(np.float64)
+    inside = (wide >= -9.2233720368547758e18) & (wide < 9.2233720368547758e18)
+    whole = np.where(inside, wide, -9.2233720368547758e18).astype(np.int64)
+    return whole.astype(kind)
+
+
+def require_divisor(b: Array) -> Array:
+    """Raise for an integer division by zero, as PyTorch does on the CPU."""
+    if not np.all(b):
+        raise ZeroDivisionError("ZeroDivisionError")
+    return b
+
+
+def is_integer(a: Array) -> bool:
+    """Return whether an operand has an integer type."""
+    return np.asarray(a).dtype.kind in "iu"
+
+
+def floor_divide(a: Array, b: Array) -> Array:
+    """Return the quotient rounded down."""
+    if is_integer(a):
+        return np.floor_divide(a, require_divisor(b))
+    zero = np.equal(b, 0)
+    return np.where(zero, np.divide(a, b), np.floor_divide(a, b))
+
+
+def truncate_divide(a: Array, b: Array) -> Array:
+    """Return the quotient rounded towards zero."""
+    if not is_integer(a):
+        return np.trunc(np.divide(a, b))
+    quotient = np.floor_divide(a, require_divisor(b))
+    inexact = np.not_equal(quotient * b, a)
+    return quotient + (inexact & (np.less(a, 0) != np.less(b, 0)))
+
+
+def remainder(a: Array, b: Array) -> Array:
+    """Return the remainder with the divisor's sign."""
+    return np.remainder(a, require_divisor(b) if is_integer(a) else b)
+
+
+def fmod(a: Array, b: Array) -> Array:
+    """Return the remainder with the dividend's sign."""
+    return np.fmod(a, require_divisor(b) if is_integer(a) else b)
+
+
+def sign(a: Array) -> Array:
+    """Return -1, 0 or 1; NaN gives 0."""
+    a = np.asarray(a)
+    return (np.greater(a, 0).astype(a.dtype) - np.less(a, 0).astype(a.dtype)).astype(a.dtype)
+
+
+def power(a: Array, b: Array) -> Array:
+    """Return ``a ** b``; negative powers of integers truncate."""
+    if not is_integer(a):
+        return np.power(a, b)
+    a, b = np.broadcast_arrays(a, b)
+    result = np.power(a, np.maximum(b, 0))
+    odd = np.where(np.bitwise_and(b, 1) == 1, -1, 1)
+    inverse = np.where(a == 1, 1, np.where(a == -1, odd, 0)).astype(result.dtype)
+    return np.where(b < 0, inverse, result)
+
+
+def shift_left(a: Array, b: Array) -> Array:
+    """Return ``a << b``; counts outside of the width give 0."""
+    a = np.asarray(a)
+    width = a.dtype.itemsize * 8
+    inside = (np.asarray(b) >= 0) & (np.asarray(b) < width)
+    return np.where(inside, np.left_shift(a, np.where(inside, b, 0).astype(a.dtype)), np.zeros((), a.dtype))
+
+
+def shift_right(a: Array, b: Array) -> Array:
+    """Return ``a >> b``; counts outside of the width give the sign's fill."""
+    a = np.asarray(a)
+    width = a.dtype.itemsize * 8
+    inside = (np.asarray(b) >= 0) & (np.asarray(b) < width)
+    return np.right_shift(a, np.where(inside, b, width - 1).astype(a.dtype))
+
+
+def sign_bit(a: Array) -> Array:
+    """Return whether the sign bit is set."""
+    return np.less(a, 0) if is_integer(a) else np.signbit(a)
+
+
+def copysign(a: Array, b: Array) -> Array:
+    """Return the magnitude of a with the sign of b."""
+    return np.copysign(a, b)
+
+
+def philox(c0: Array, c1: Array, c2: Array, c3: Array, k0: Array, k1: Array, word: Array) -> Array:
+    """Return one word of Philox4x32-10 (Salmon et al., SC'11) for arrays of counters."""
+    mask = np.uint64(0xFFFFFFFF)
+    counter = [np.asarray(each, np.uint64) for each in (c0, c1, c2, c3)]
+    key = [np.asarray(k0, np.uint64), np.asarray(k1, np.uint64)]
+    for _ in range(10):
+        first, second = counter[0] * np.uint64(0xD2511F53), counter[2] * np.uint64(0xCD9E8D57)
+        counter = [
+            (second >> np.uint64(32)) ^ counter[1] ^ key[0], second & mask,
+            (first >> np.uint64(32)) ^ counter[3] ^ key[1], first & mask,
+        ]  # fmt: skip
+        key = [(key[0] + np.uint64(0x9E3779B9)) & mask, (key[1] + np.uint64(0xBB67AE85)) & mask]
+    return np.asarray(counter[int(word)], np.uint32)
+
+
+def total(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
+    """Return a sum over axes, accumulated in double precision for floats."""
+    wide = np.float64 if np.dtype(kind).kind == "f" else kind
+    return np.add.reduce(values, axis=axes, keepdims=True, dtype=wide).astype(kind)
+
+
+def product(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
+    """Return a product over axes."""
+    wide = np.float64 if np.dtype(kind).kind == "f" else kind
+    return np.multiply.reduce(values, axis=axes, keepdims=True, dtype=wide).astype(kind)
+
+
+def position(values: Array, count: int, largest: bool) -> Array:
+    """Return the row-major position of the first extremum over the last ``count`` axes; NaN counts as the extremum."""
+    kept = values.shape[: values.ndim - count]
+    rows = np.ascontiguousarray(values).reshape((*kept, -1))
+    if rows.dtype.kind == "b":
+        rows = rows.astype(np.uint8)
+    found = np.argmax(rows, -1) if largest else np.argmin(rows, -1)
+    return found.astype(np.int64).reshape(kept + (1,) * count)
+
+
+def spread(values: Array, shape: tuple[int, ...]) -> Array:
+    """Return values broadcast to the full block, for reductions of expressions that do not vary along an axis."""
+    return values if np.shape(values) == shape else np.broadcast_to(values, shape)
+
+
+erf, erfc, erfinv, lgamma, digamma = special.erf, special.erfc, special.erfinv, special.lgamma, special.digamma
