@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..expression import Expression, rewrite, topological
-from ..kernels import Contraction, Kernel
+from ..kernels import Contraction, Kernel, Scan, Sort
 from ..layouts import Shape, contiguous_strides
 from .domain import Terms, groups, reindex, split_dimensions
 
@@ -109,7 +109,13 @@ class Inliner:
             added.discard(slot)
             if len(added) + 2 > self.maximum_bindings:
                 return None
-            found = decompose(offset, strides, sizes, definition.shape)
+            try:
+                found = decompose(offset, strides, sizes, definition.shape)
+            except NeedsSplit:
+                # The last dimension of a scan or sort is one line of elements; it cannot be split.
+                if isinstance(kernel, Scan | Sort):
+                    return None
+                raise
             if found is None:
                 return None
             slots.update(added)
