@@ -10,9 +10,7 @@ from __future__ import annotations
 from webgpu_torch_backend_wgpu.functions.table import define, polynomial
 
 _EXP = polynomial("r", (0.5, 0.16666666, 0.041666348, 0.0083333915, 0.0013941656, 0.00019846017))
-_EXP2 = polynomial(
-    "r", (0.6931472, 0.2402265, 0.055504102, 0.009618035, 0.001333395, 0.00015468022, 1.5195025e-05)
-)
+_EXP2 = polynomial("r", (0.6931472, 0.2402265, 0.055504102, 0.009618035, 0.001333395, 0.00015468022, 1.5195025e-05))
 _LOG = polynomial(
     "f",
     (
@@ -176,10 +174,10 @@ fn wt_pow_positive(x: f32, y: f32) -> f32 {
   let log_low = z_low - ((log_high - e) - z_high);
   let y_high = wt_mask_low(y);
   let product = y_high * log_high;
-  if (product >= 256.0) { return wt_inf(); }
-  if (product <= -256.0) { return 0.0; }
+  if (product >= 160.0) { return wt_inf(); }
+  if (product <= -160.0) { return 0.0; }
   let rest = (y - y_high) * log_high + y * log_low;
-  let n = clamp(round(product + rest), -250.0, 250.0);
+  let n = round(product + rest);
   let r = (product - n) + rest;
   return wt_scale(1.0 + r * $EXP2, i32(n));
 }
@@ -245,7 +243,7 @@ fn wt_tanh(x: f32) -> f32 {
   let a = wt_abs(x);
   if (a < 0.625) {
     let z = x * x;
-    return x + x * z * $TANH;
+    return wt_copysign(x + x * z * $TANH, x);
   }
   let value = 1.0 - 2.0 / (wt_exp(2.0 * min(a, 20.0)) + 1.0);
   return select(wt_copysign(value, x), x, wt_isnan(x));

@@ -20,7 +20,14 @@ fn wt_copysign(x: f32, y: f32) -> f32 {
   return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(y) & 0x80000000u));
 }
 """)
-define("fn wt_sign(x: f32) -> f32 { return select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0); }")
+define("""
+// By bits: some drivers turn comparisons with zero into their own sign instruction, which gives -0 for 0.
+fn wt_sign(x: f32) -> f32 {
+  let magnitude = bitcast<u32>(x) & 0x7fffffffu;
+  let one = (bitcast<u32>(x) & 0x80000000u) | 0x3f800000u;
+  return bitcast<f32>(select(one, 0u, (magnitude == 0u) | (magnitude > 0x7f800000u)));
+}
+""")
 
 # PyTorch's maximum, minimum, clamp, relu and amax pass NaN on; fmax and fmin drop it; WGSL's max and min may do either.
 define("fn wt_maximum(a: f32, b: f32) -> f32 { return select(b, a, (a > b) | wt_isnan(a)); }")

@@ -25,7 +25,8 @@ fn wt_erf(x: f32) -> f32 {
         "z", (0.12837917, -0.37612626, 0.112835854, -0.026853811, 0.0051883277, -0.00080101925, 7.853858e-05)
     ),
     FAR=polynomial(
-        "t", (0.00018848755, -1.1295804, -0.6332162, -0.10842227, 0.025210446, -0.0042053224, 0.00044148, -2.1698212e-05)
+        "t",
+        (0.00018848755, -1.1295804, -0.6332162, -0.10842227, 0.025210446, -0.0042053224, 0.00044148, -2.1698212e-05),
     ),
 )
 define(
@@ -180,8 +181,9 @@ fn wt_digamma_positive(x: f32) -> f32 {
     y += 1.0;
   }
   let t = y - 1.5;
-  // The zero of digamma in two parts.
-  return ((y - 1.4616321) - 1.243815e-8) * $P + sum;
+  // The zero of digamma in two parts, the lower one times the polynomial's value there: the difference of two
+  // constants would be folded into one.
+  return ((y - 1.4616321) * $P - 1.2036053e-8) + sum;
 }
 """,
     accuracy=5,
@@ -233,9 +235,7 @@ fn wt_i0e_far(x: f32) -> f32 {
 }
 """,
     accuracy=4,
-    P=polynomial(
-        "t", (0.3989423, 0.049867418, 0.028094823, 0.027250709, 0.085128695, -0.30564836, 1.8277229)
-    ),
+    P=polynomial("t", (0.3989423, 0.049867418, 0.028094823, 0.027250709, 0.085128695, -0.30564836, 1.8277229)),
 )
 define(
     """
@@ -260,21 +260,20 @@ fn wt_i1e_far(x: f32) -> f32 {
 }
 """,
     accuracy=4,
-    P=polynomial(
-        "t", (0.3989423, -0.14960293, -0.046801835, -0.038659118, -0.1034055, 0.33763316, -2.0761206)
-    ),
+    P=polynomial("t", (0.3989423, -0.14960293, -0.046801835, -0.038659118, -0.1034055, 0.33763316, -2.0761206)),
 )
 define(
     """
-// e^x splits off a factor of 2^8, for I0 is finite where e^x is not. NaN at infinity, as in PyTorch.
+// e^x as a square, for I0 is finite where e^x is not. NaN at infinity, as in PyTorch.
 fn wt_i0(x: f32) -> f32 {
   let a = wt_abs(x);
   if (!wt_isfinite(x)) { return wt_nan(); }
   if (a <= 8.0) { return wt_i0_near(x * x); }
-  return (wt_exp_scaled(a, -8) * wt_i0e_far(a)) * 256.0;
+  let root = wt_exp(0.5 * a);
+  return (root * wt_i0e_far(a)) * root;
 }
 """,
-    accuracy=5,
+    accuracy=6,
 )
 define(
     """
@@ -294,10 +293,11 @@ fn wt_i1(x: f32) -> f32 {
   let a = wt_abs(x);
   if (!wt_isfinite(x)) { return wt_nan(); }
   if (a <= 8.0) { return x * wt_i1_near(x * x); }
-  return wt_copysign((wt_exp_scaled(a, -8) * wt_i1e_far(a)) * 256.0, x);
+  let root = wt_exp(0.5 * a);
+  return wt_copysign((root * wt_i1e_far(a)) * root, x);
 }
 """,
-    accuracy=5,
+    accuracy=6,
 )
 define(
     """

@@ -111,7 +111,7 @@ fn wt_sin(x: f32) -> f32 {
   return wt_sin_quadrant(angle.x, bitcast<f32>(angle.y));
 }
 """,
-    accuracy=2,
+    accuracy=3,
 )
 define(
     """
@@ -120,7 +120,7 @@ fn wt_cos(x: f32) -> f32 {
   return wt_sin_quadrant(angle.x + 1u, bitcast<f32>(angle.y));
 }
 """,
-    accuracy=2,
+    accuracy=3,
 )
 define(
     """
@@ -134,9 +134,7 @@ fn wt_tan(x: f32) -> f32 {
 }
 """,
     accuracy=4,
-    TAN=polynomial(
-        "z", (0.33333352, 0.13332613, 0.054065756, 0.021251157, 0.0109183835, -1.7718623e-05, 0.0044303956)
-    ),
+    TAN=polynomial("z", (0.33333352, 0.13332613, 0.054065756, 0.021251157, 0.0109183835, -1.7718623e-05, 0.0044303956)),
 )
 define("""
 // (quadrant, bits of r) for pi * x: the reduction is exact before the multiplication by pi.
