@@ -1,9 +1,10 @@
 """WGSL helper functions that meet PyTorch's accuracy and its special cases, where WGSL's built-ins do not.
 
 All floating-point functions take and return f32; f16 and bfloat16 values are widened first. They rely on neither a
-fused multiply-add nor on ``x != x`` for NaN. Drivers may merge constants (``(a + c) - d`` becomes ``a + (c - d)``), so
-no function depends on adding or multiplying two constants one after the other. Subnormal arguments and results may be
-taken as zero by the adapter.
+fused multiply-add nor on ``x != x`` for NaN. Drivers may merge constants (``(a + c) - d`` becomes ``a + (c - d)``) and
+reorder products, so no function depends on adding two constants one after the other or on the order of factors.
+Subnormal arguments and results may be taken as zero by the adapter.
+
 ``prelude(names)`` gives the text of the functions a kernel uses.
 """
 

@@ -120,8 +120,12 @@ fn wt_remainder(x: f32, y: f32) -> f32 {
 define(
     """
 // As PyTorch: from the exact remainder, so that the quotient agrees with wt_remainder.
-fn wt_floor_divide(x: f32, y: f32) -> f32 {
-  if ((bitcast<u32>(y) << 1u) == 0u) { return x / y; }
+fn wt_floor_divide(dividend: f32, divisor: f32) -> f32 {
+  if ((bitcast<u32>(divisor) << 1u) == 0u) { return wt_divide(dividend, divisor); }
+  // Keep the remainder out of the subnormal range, where it would be lost.
+  let tiny = (wt_abs(divisor) < 7.888609e-31) & (wt_abs(dividend) < 1.2676506e30);
+  let x = dividend * select(1.0, 16777216.0, tiny);
+  let y = divisor * select(1.0, 16777216.0, tiny);
   let rest = wt_fmod(x, y);
   let other_sign = ((bitcast<u32>(rest) ^ bitcast<u32>(y)) >> 31u) != 0u;
   var quotient = wt_divide_exact(x - rest, y);
@@ -140,7 +144,7 @@ fn wt_divide_exact(x: f32, y: f32) -> f32 {
   let ix = bitcast<u32>(x) & 0x7fffffffu;
   let iy = bitcast<u32>(y) & 0x7fffffffu;
   let sign = (bitcast<u32>(x) ^ bitcast<u32>(y)) & 0x80000000u;
-  if (ix >= 0x7f800000u || iy >= 0x7f800000u || ix < 0x800000u || iy < 0x800000u) { return x / y; }
+  if (ix >= 0x7f800000u || iy >= 0x7f800000u || ix < 0x800000u || iy < 0x800000u) { return wt_divide(x, y); }
   let my = (iy & 0x7fffffu) | 0x800000u;
   var rest = (ix & 0x7fffffu) | 0x800000u;
   var quotient = rest / my;
