@@ -1,0 +1,86 @@
+"""Finding adapters and opening devices."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+from webgpu_torch_core.backend import Backend, Device
+
+_KIND_RANK = {"DiscreteGPU": 0, "IntegratedGPU": 1, "VirtualGPU": 2, "Unknown": 3, "CPU": 4}
+_API_RANK = {"Vulkan": 0, "Metal": 0, "D3D12": 1}
+_ADVICE = "On Linux install a Vulkan driver (for software rendering: apt-get install mesa-vulkan-drivers libvulkan1)"
+
+
+def adapters() -> list[Any]:
+    """Return the adapters that can compute, the most capable first; ``WEBGPU_TORCH_ADAPTER`` keeps those it names."""
+    import wgpu
+    from wgpu.backends.wgpu_native.extras import set_instance_extras
+
+    # OpenGL cannot run our kernels and complains on stderr where there is no display; an instance that the program
+    # made already stays as it is.
+    with contextlib.suppress(RuntimeError):
+        set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
+    found = [each for each in wgpu.gpu.enumerate_adapters_sync() if each.info["backend_type"] in _API_RANK]
+    wanted = os.environ.get("WEBGPU_TORCH_ADAPTER", "").lower()
+    if wanted:
+        found = [each for each in found if wanted in str(dict(each.info)).lower()]
+    found = _one_api_each(found)
+    return sorted(found, key=lambda each: _KIND_RANK.get(each.info["adapter_type"], 3))
+
+
+def _one_api_each(found: list[Any]) -> list[Any]:
+    """Drop a card's second listing under another graphics API; two equal cards under one API both stay."""
+    best: dict[tuple[int, int], int] = {}
+    for each in found:
+        card = (each.info["vendor_id"], each.info["device_id"])
+        rank = _API_RANK[each.info["backend_type"]]
+        best[card] = min(best.get(card, rank), rank)
+    return [
+        each
+        for each in found
+        if _API_RANK[each.info["backend_type"]] == best[(each.info["vendor_id"], each.info["device_id"])]
+    ]
+
+
+class WgpuBackend(Backend):
+    """WebGPU through wgpu-native: Vulkan, Metal or DirectX 12."""
+
+    device_type = "webgpu"
+
+    def __init__(self) -> None:
+        self._adapters: list[Any] | None = None
+
+    def _found(self) -> list[Any]:
+        if self._adapters is None:
+            self._adapters = adapters()
+        return self._adapters
+
+    def device_count(self) -> int:
+        return len(self._found())
+
+    def open(self, index: int) -> Device:
+        from .device import WgpuDevice
+
+        found = self._found()
+        if not 0 <= index < len(found):
+            raise RuntimeError(f"WebGPU adapter {index} does not exist: {len(found)} found. {_ADVICE}")
+        return WgpuDevice(found[index], index)
+
+    def describe(self) -> dict[str, str]:
+        import wgpu
+
+        lines = {"wgpu": wgpu.__version__}
+        for number, each in enumerate(self._found()):
+            info, limits = each.info, each.limits
+            lines[f"adapter {number}"] = (
+                f"{info['device']} ({info['description']}, {info['backend_type']}, {info['adapter_type']})"
+            )
+            lines[f"limits {number}"] = (
+                f"{limits['max-storage-buffer-binding-size']} bytes per binding, {limits['max-buffer-size']} per buffer, "
+                f"{limits['max-storage-buffers-per-shader-stage']} storage buffers"
+            )
+        if not self._found():
+            lines["adapter"] = f"none found. {_ADVICE}"
+        return lines

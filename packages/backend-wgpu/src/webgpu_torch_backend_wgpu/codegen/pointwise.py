@@ -1,0 +1,88 @@
+"""Pointwise kernels: one thread computes four consecutive elements where the layout allows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webgpu_torch_core.expression import Expression, topological
+from webgpu_torch_core.kernels import Pointwise
+from webgpu_torch_core.layouts import number_of_elements
+
+from ..program import Capabilities, Program
+from .access import LANES, Buffers, aligned
+from .printer import LINEAR_GROUP, Module, Printer, spread_workgroups, split_index
+
+WORKGROUP = 256
+
+
+def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program:
+    """Return the program of a pointwise kernel."""
+    module = Module(kernel, capabilities)
+    vector = _vector_dimension(kernel)
+    lanes = 1 if vector is None else LANES
+    shape = kernel.shape
+    if vector is not None:
+        shape = (*shape[:-1], -(-shape[-1] // LANES))
+    count = number_of_elements(shape)
+    lines = module.lines
+    lines.append(f"let i = ({LINEAR_GROUP}) * {WORKGROUP}u + thread;")
+    lines.append(f"if (i >= {count}u) {{ return; }}")
+    coordinates = split_index(lines, module, "i", shape)
+    if vector is not None:
+        first = module.fresh("c")
+        lines.append(f"let {first} = {coordinates[-1]} * {LANES}u;")
+        coordinates = [*coordinates[:-1], first]
+    buffers = Buffers(module, kernel, kernel.stores, vector)
+    values = lane_values(module, buffers, [store.value for store in kernel.stores], coordinates, lanes)
+    for number, store in enumerate(kernel.stores):
+        buffers.store(store, [lane[number] for lane in values], coordinates, lines)
+    groups = spread_workgroups(-(-count // WORKGROUP), capabilities.workgroups_per_dimension)
+    return Program((module.finish((WORKGROUP, 1, 1), groups),), ())
+
+
+def lane_values(
+    module: Module, buffers: Buffers, roots: list[Expression], coordinates: list[str], lanes: int, reduced: list[str] | None = None
+) -> list[list[str]]:
+    """Write the statements that compute expressions for each lane; return their names as [lane][expression]."""
+    groups: dict[Any, Any] = {}
+    result = []
+    for lane in range(lanes):
+
+        def leaf(node: Expression, argument: str | None, lane: int = lane) -> str:
+            if node.step == "load":
+                return buffers.load(node, coordinates, lane, groups, module.lines)
+            if node.step == "load_at":
+                return buffers.load_at(node, argument or "0u")
+            if node.step == "reduced":
+                return (reduced or [])[node.payload]
+            position = coordinates[node.payload]
+            return f"i32({position} + {lane}u)" if node.payload == buffers.vector and lane else f"i32({position})"
+
+        printer = Printer(module, leaf)
+        result.append([printer.value(root) for root in roots])
+    return result
+
+
+def _vector_dimension(kernel: Pointwise) -> int | None:
+    """Return the last dimension where four elements per thread pay, else None."""
+    if not kernel.shape:
+        return None
+    last = len(kernel.shape) - 1
+    stores_aligned = all(aligned(store.offset, store.strides, last) for store in kernel.stores)
+    if not stores_aligned:
+        return None
+    if kernel.shape[-1] % LANES == 0:
+        return last
+    # A flat kernel may run past its end: buffers are padded, but only where the whole buffer is this kernel's to write.
+    whole = len(kernel.shape) == 1 and all(
+        store.offset == 0 and kernel.outputs[store.output].numel == kernel.shape[0] for store in kernel.stores
+    )
+    computed = any(node.step == "load_at" for root in kernel.expressions() for node in topological(root))
+    loads = all(
+        node.payload[2][0] in (0, 1) and node.payload[1] % LANES == 0
+        for root in kernel.expressions()
+        for node in topological(root)
+        if node.step == "load"
+    )
+    return last if whole and loads and not computed else None
+

@@ -1,0 +1,303 @@
+"""The WebGPU device: pooled buffers, compiled programs, plans replayed as a few large submits."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from webgpu_torch_core.backend import Device, Plan
+from webgpu_torch_core.dtypes import ALL_DTYPES, complex64, dtype, float64
+from webgpu_torch_core.kernels import Kernel
+
+from . import native
+from .disk_cache import DiskCache
+from .errors import DeviceLostError, translate
+from .limits import capabilities, maximum_bindings, wanted_features
+from .memory import Buffer, Pool
+from .modules import Compiled, Compiler, Pipeline, text_of
+from .profiling import Profiler
+from .program import Program
+from .replay import Prepared, Ready, Replayer, pack_parameters, prepare
+from .tuning import Tuner
+
+#: the largest mappable buffer for reading; larger reads go through two of them in turn
+STAGING_BYTES = 1 << 25
+#: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
+WRITE_CHUNK = 1 << 26
+
+
+class WgpuDevice(Device):
+    """One adapter's device.
+
+    Donation: outputs share a buffer with an operand only through ``Output.initial``, and such a program binds that
+    buffer once, as the output. A kernel may use at most ``capabilities.binding_bytes`` of one buffer; larger buffers can
+    be allocated, copied, written and read.
+    """
+
+    def __init__(self, adapter: Any, index: int) -> None:
+        self.name = f"webgpu:{index}"
+        self.adapter = adapter
+        features = wanted_features(adapter)
+        self.device = adapter.request_device_sync(
+            label=self.name, required_features=features, required_limits=dict(adapter.limits)
+        )
+        self.capabilities = capabilities(adapter, features)
+        self.maximum_bindings = maximum_bindings(self.capabilities)
+        self.dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {float64, complex64}
+        self.lock = threading.RLock()
+        self.failure: Exception | None = None
+        self.lost: str | None = None
+        self.debug = int(os.environ.get("WEBGPU_TORCH_DEBUG") or 0)
+        trusted = os.environ.get("WEBGPU_TORCH_CHECKED", "0") in ("", "0")
+        self.recorder = native.Recorder(self.device)
+        self.pool = Pool(self.device, adapter.limits["max-buffer-size"], lambda: self.recorder.flush(wait=True))
+        self.compiler = Compiler(self.device, self.capabilities, trusted, self.debug)
+        self.replayer = Replayer(self.device, self.pool, self.recorder, self.capabilities.binding_bytes)
+        self.profiler = Profiler(self.device, self.recorder, "timestamp-query" in features)
+        self.tuner = Tuner(DiskCache("tuning", self.capabilities.adapter, str(adapter.info["description"])))
+        self._staging: list[native.Staging] = []
+        atexit.register(_close, weakref.ref(self))
+
+    # Buffers
+
+    def allocate(self, nbytes: int) -> Buffer:
+        self._check_alive()
+        return self.pool.take(nbytes)
+
+    def write(self, buffer: Buffer, data: memoryview) -> None:
+        flat = memoryview(data).cast("B")
+        if len(flat) > buffer.nbytes:
+            raise ValueError(f"cannot write {len(flat)} bytes into a buffer of {buffer.nbytes} bytes")
+        with self.lock:
+            self._check_alive()
+            self._watch(lambda: self._write(buffer, flat), "writing to the device")
+
+    def _write(self, buffer: Buffer, data: memoryview) -> None:
+        whole = len(data) & ~3
+        tail = bytes(data[whole:])
+        if tail:
+            # Copies are of whole words: what follows in the last one stays as it is.
+            after = b"" if len(data) >= buffer.requested else bytes(self.read(buffer, whole + 4)[len(data) :])
+            tail = (tail + after).ljust(4, b"\0")
+        for start in range(0, whole, WRITE_CHUNK):
+            self.recorder.write(buffer.handle, start, data[start : min(start + WRITE_CHUNK, whole)])
+            if whole > WRITE_CHUNK:
+                self.recorder.flush(wait=True)
+        if tail:
+            self.recorder.write(buffer.handle, whole, tail)
+
+    def read(self, buffer: Buffer, nbytes: int) -> bytearray:
+        if nbytes > buffer.nbytes:
+            raise ValueError(f"cannot read {nbytes} bytes from a buffer of {buffer.nbytes} bytes")
+        result = bytearray(nbytes)
+        with self.lock:
+            self._check_alive()
+            if nbytes:
+                self._watch(lambda: self._read(buffer, memoryview(result)), "reading results")
+            self._raise_failure()
+        return result
+
+    def _read(self, buffer: Buffer, into: memoryview) -> None:
+        nbytes = len(into)
+        stagings = self._stagings(nbytes)
+        size = stagings[0].nbytes
+        chunks = [(start, min(start + size, nbytes)) for start in range(0, nbytes, size)]
+        try:
+            for number, (start, stop) in enumerate(chunks):
+                stagings[number % 2].request(self.recorder, buffer.handle, start, stop - start)
+                # The GPU copies this chunk while the host takes the one before.
+                if number:
+                    stagings[(number - 1) % 2].receive(self.recorder, into[slice(*chunks[number - 1])])
+            stagings[(len(chunks) - 1) % 2].receive(self.recorder, into[slice(*chunks[-1])])
+        except BaseException:
+            # A buffer may still be mapped or waiting to be.
+            self._staging = []
+            raise
+
+    def _stagings(self, nbytes: int) -> list[native.Staging]:
+        """Return the staging buffers for a read: one that holds it, or two of the largest size."""
+        size = min(max(1 << (nbytes - 1).bit_length(), 1 << 16), STAGING_BYTES)
+        if not self._staging or self._staging[0].nbytes < size:
+            self._staging = [native.Staging(self.device, size)]
+        if nbytes > self._staging[0].nbytes and len(self._staging) < 2:
+            self._staging.append(native.Staging(self.device, STAGING_BYTES))
+        return self._staging
+
+    def synchronize(self) -> None:
+        with self.lock:
+            self._check_alive()
+            self._watch(lambda: self.recorder.flush(wait=True), "waiting for the device")
+            self._raise_failure()
+
+    # Errors
+
+    def _watch(self, action: Callable[[], Any], doing: str) -> Any:
+        """Do something and keep the error wgpu reports in it for the next synchronising call."""
+        try:
+            result, error = native.watched(action)
+        except native.GPUError as raised:
+            result, error = None, (type(raised).__name__, str(raised))
+        if error is not None:
+            self._note(translate(*error, doing))
+        return result
+
+    def _note(self, failure: Exception) -> None:
+        if isinstance(failure, DeviceLostError):
+            self.lost = str(failure)
+        if self.failure is None:
+            self.failure = failure
+
+    def _check_alive(self) -> None:
+        if self.lost is not None:
+            raise DeviceLostError(self.lost)
+
+    def _raise_failure(self) -> None:
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+
+    # Programs
+
+    def program(self, kernel: Kernel) -> tuple[Program, list[Pipeline]]:
+        """Return a kernel's passes and compiled pipelines."""
+        compiled = self.compiled(kernel)
+        return compiled.program, compiled.pipelines
+
+    def compiled(self, kernel: Kernel) -> Compiled:
+        """Return a kernel's compiled program."""
+        return self.compiler.compile([kernel])[kernel]
+
+    def source(self, kernel: Kernel) -> str:
+        return text_of(self.compiler.generate(kernel, self.capabilities))
+
+    # Plans
+
+    def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
+        with self.lock:
+            self._check_alive()
+            prepared = plan.prepared
+            if prepared is None:
+                prepared = plan.prepared = prepare(plan, self.compiler)
+            take = self.pool.take
+            buffers = [*externals, *[take(nbytes) for nbytes in plan.temporaries]]
+            scratch = [take(nbytes) for nbytes in prepared.scratch]
+            error = self._replay(prepared, buffers, scratch, parameters)
+            if error is not None:
+                self._note(translate(*error, self._describe_run(prepared, buffers, scratch)))
+
+    def _replay(
+        self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer], parameters: Sequence[float | int]
+    ) -> tuple[str, str] | None:
+        """Run a prepared plan; returns the error wgpu reported."""
+        handler = native.error_handler
+        handler.capture("run")
+        error = None
+        try:
+            if prepared.parameter_order:
+                data = pack_parameters(prepared, parameters)
+                if data != prepared.parameter_bytes:
+                    self.recorder.write(prepared.parameter_buffer._internal, 0, data)
+                    prepared.parameter_bytes = data
+            recording = self.replayer.recording(prepared, buffers, scratch)
+            if self.debug >= 2:
+                self.profiler.run(prepared, recording)
+            else:
+                self.replayer.submit(recording)
+        finally:
+            error = handler.release("run")
+        return error
+
+    def _describe_run(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> str:
+        recording, _ = native.watched(lambda: self.replayer.recording(prepared, buffers, scratch))
+        blamed = self.replayer.blame(prepared, recording)
+        names = dict.fromkeys(each.step.kernel.name for each in prepared.steps if isinstance(each, Ready))
+        return f"running {blamed or ', '.join(names)[:400]}"
+
+    def measure(self, kernel: Kernel, program: Program, repeats: int = 5) -> float:
+        """Return the seconds the best of several runs of a program takes, over buffers of its own.
+
+        Raises:
+            RuntimeError: the program does not compile or run here.
+        """
+        compiler = Compiler(self.device, self.capabilities, self.compiler.trusted)
+        compiler.generate = lambda _kernel, _capabilities: program
+        with self.lock:
+            prepared, buffers = _alone(kernel, compiler, self.pool)
+            scratch = [self.pool.take(nbytes) for nbytes in prepared.scratch]
+            recording, error = native.watched(lambda: self.replayer.recording(prepared, buffers, scratch))
+            if error is not None:
+                raise translate(*error, f"measuring {kernel.name}")
+            dispatches = [each for submit in recording.submits for part in submit for each in part]
+            return min(self.profiler.timed(dispatches) for _ in range(repeats))
+
+    # Reports
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """Counts since the device was opened, for tests and profiles."""
+        return {
+            "dispatches": self.replayer.dispatches,
+            "submits": self.recorder.submits,
+            "bind_groups": self.replayer.groups.created,
+            "bind_group_hits": self.replayer.groups.hits,
+            "recording_hits": self.replayer.recording_hits,
+            "programs": self.compiler.compiled_pipelines,
+        }
+
+    def description(self) -> dict[str, str]:
+        info = self.adapter.info
+        return {
+            "adapter": str(info["device"]),
+            "driver": str(info["description"]),
+            "api": str(info["backend_type"]),
+            "half": str(self.capabilities.half),
+            "int64": str(self.capabilities.int64),
+            "binding bytes": str(self.capabilities.binding_bytes),
+        }
+
+    def memory_allocated(self) -> int:
+        return self.pool.allocated
+
+    def max_memory_allocated(self) -> int:
+        """Return the most bytes that were in use at once."""
+        return self.pool.peak
+
+    def memory_reserved(self) -> int:
+        return self.pool.reserved
+
+    def empty_cache(self) -> None:
+        with self.lock:
+            self.pool.empty()
+            self._staging = []
+
+    def live_buffers(self) -> int:
+        return self.pool.live
+
+
+def _alone(kernel: Kernel, compiler: Compiler, pool: Pool) -> tuple[Prepared, list[Buffer]]:
+    """Return a plan of one kernel with buffers for it."""
+    from webgpu_torch_core.backend import Step
+
+    sizes = [each.numel * each.dtype.itemsize for each in kernel.operands]
+    operands = tuple(range(len(sizes)))
+    outputs = []
+    for each in kernel.outputs:
+        if each.initial is not None:
+            outputs.append(each.initial)
+            continue
+        outputs.append(len(sizes))
+        sizes.append(each.numel * each.dtype.itemsize)
+    step = Step(kernel, operands, tuple(outputs), tuple(range(len(kernel.parameters))))
+    prepared = prepare(Plan([step], len(sizes), ()), compiler)
+    return prepared, [pool.take(size) for size in sizes]
+
+
+def _close(reference: weakref.ref[WgpuDevice]) -> None:
+    """Let the GPU finish before the interpreter takes wgpu apart."""
+    device = reference()
+    if device is not None and device.lost is None:
+        device.recorder.poll(True)

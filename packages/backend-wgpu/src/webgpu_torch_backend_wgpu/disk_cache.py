@@ -1,0 +1,91 @@
+"""Choices that outlive the process: small JSON files in the platform's cache folder, safe under several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+#: entries kept per file; the oldest go first
+ENTRY_LIMIT = 4096
+
+
+def cache_directory() -> Path:
+    """Return where caches go: ``WEBGPU_TORCH_CACHE``, or the platform's folder for them."""
+    given = os.environ.get("WEBGPU_TORCH_CACHE")
+    if given:
+        return Path(given)
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "webgpu-torch"
+
+
+def library_version() -> str:
+    """Return the version of this distribution; caches of other versions are not read."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("webgpu-torch-backend-wgpu")
+    except PackageNotFoundError:
+        return "0"
+
+
+class DiskCache:
+    """A dictionary of JSON values under text keys, one file per library version, adapter and driver.
+
+    Unreadable or damaged files count as empty and are rewritten; a folder that cannot be written leaves the values in
+    memory. Two processes that write at once each leave a whole file; one may miss what the other just added.
+    """
+
+    def __init__(self, name: str, adapter: str, driver: str, directory: Path | None = None) -> None:
+        safe = "".join(each if each.isalnum() else "-" for each in f"{adapter}-{driver}")[:120]
+        self.path = (directory or cache_directory()) / library_version() / safe / f"{name}.json"
+        self._lock = threading.Lock()
+        self._values: dict[str, Any] | None = None
+
+    def get(self, key: str) -> Any:
+        """Return the value kept under a key, or None."""
+        with self._lock:
+            if self._values is None:
+                self._values = self._read()
+            return self._values.get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a JSON value under a key."""
+        with self._lock:
+            # What another process wrote meanwhile is kept.
+            values = {**(self._values or {}), **self._read()}
+            values.pop(key, None)
+            values[key] = value
+            while len(values) > ENTRY_LIMIT:
+                del values[next(iter(values))]
+            self._values = values
+            self._write(values)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _write(self, values: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".writing-")
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    json.dump(values, file)
+                os.replace(temporary, self.path)
+            except OSError:
+                os.unlink(temporary)
+                raise

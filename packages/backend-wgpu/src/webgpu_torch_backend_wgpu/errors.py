@@ -1,0 +1,49 @@
+"""Errors of the GPU as Python exceptions."""
+
+from __future__ import annotations
+
+
+class OutOfMemoryError(MemoryError, RuntimeError):
+    """The device has no room for a buffer."""
+
+
+class KernelError(RuntimeError):
+    """A kernel was refused or failed; the message names it and the operation."""
+
+
+class DeviceLostError(RuntimeError):
+    """The device stopped working; nothing on it can be read any more."""
+
+
+_LINES_AROUND = 5
+
+
+def numbered(source: str, message: str) -> str:
+    """Return a compiler's message with the numbered lines of source around the one it names (``wgsl:line:column``)."""
+    line = _line_of(message)
+    lines = source.splitlines()
+    if line:
+        first, last = max(line - 1 - _LINES_AROUND, 0), min(line + _LINES_AROUND, len(lines))
+    else:
+        first, last = 0, min(len(lines), 60)
+    shown = "\n".join(
+        f"{'>' if number + 1 == line else ' '}{number + 1:4} | {lines[number]}" for number in range(first, last)
+    )
+    return f"{message.rstrip()}\n{shown}"
+
+
+def _line_of(message: str) -> int:
+    """Return the line a compiler message points at, 0 where it names none."""
+    _, found, rest = message.partition("wgsl:")
+    digits = rest.split(":")[0]
+    return int(digits) if found and digits.isdigit() else 0
+
+
+def translate(kind: str, message: str, doing: str) -> Exception:
+    """Return the exception for an error wgpu reported while ``doing`` something."""
+    text = message.strip()
+    if "is lost" in text or "device lost" in text.lower():
+        return DeviceLostError(f"the WebGPU device was lost while {doing}: {text}. Tensors on it cannot be read any more.")
+    if kind in ("OutOfMemory", "out-of-memory"):
+        return OutOfMemoryError(f"WebGPU out of memory while {doing}: {text}")
+    return KernelError(f"WebGPU {kind} error while {doing}: {text}")

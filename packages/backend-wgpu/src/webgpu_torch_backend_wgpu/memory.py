@@ -1,0 +1,152 @@
+"""GPU buffers from a pool: the same program gets the same buffers again, so bind groups are reused."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .errors import OutOfMemoryError
+
+#: free bytes the pool may hold before a new allocation gives them back, where the program itself uses less
+FREE_BYTES = 1 << 29
+
+
+def size_class(nbytes: int, limit: int = 1 << 62) -> int:
+    """Return the size a request is rounded up to: a power of two from 256 bytes, above 1 MiB steps of an eighth of it."""
+    if nbytes <= 256:
+        return 256
+    power = (nbytes - 1).bit_length()
+    step = 1 << power if nbytes <= 1 << 20 else 1 << (power - 4)
+    rounded = -(-nbytes // step) * step
+    return rounded if nbytes > limit else min(rounded, limit)
+
+
+class Buffer:
+    """A GPU buffer in use; it returns to its pool with the last reference.
+
+    Attributes:
+        handle: the native buffer.
+        nbytes: its whole size; requested is what was asked for.
+        serial: identifies the native buffer: equal serials are the same memory.
+    """
+
+    __slots__ = ("_returned", "handle", "keep", "nbytes", "requested", "serial")
+
+    def __init__(self, returned: deque[Any], keep: Any, nbytes: int, serial: int, requested: int) -> None:
+        self._returned = returned
+        self.keep = keep
+        self.handle = keep._internal
+        self.nbytes = nbytes
+        self.requested = requested
+        self.serial = serial
+
+    def __del__(self) -> None:
+        # Appending to a deque is atomic: this may run in any thread, inside the pool's own methods, and at exit.
+        self._returned.append((self.nbytes, self.keep, self.serial))
+
+
+class Pool:
+    """Buffers by size class; last in, first out."""
+
+    def __init__(self, device: Any, limit: int, wait: Callable[[], None]) -> None:
+        self.device = device
+        self.limit = limit & ~15
+        self.generation = 0
+        self.peak = 0
+        self._wait = wait
+        self._serials = itertools.count()
+        self._free: dict[int, list[tuple[Any, int]]] = {}
+        self._returned: deque[Any] = deque()
+        self._allocated = 0
+        self._reserved = 0
+        self._live = 0
+        self._lock = threading.RLock()
+
+    @property
+    def allocated(self) -> int:
+        """Bytes in buffers that are in use."""
+        with self._lock:
+            self._collect()
+            return self._allocated
+
+    @property
+    def live(self) -> int:
+        """How many buffers are in use."""
+        with self._lock:
+            self._collect()
+            return self._live
+
+    @property
+    def reserved(self) -> int:
+        """Bytes of all buffers, free ones included."""
+        return self._reserved
+
+    def take(self, nbytes: int) -> Buffer:
+        """Return a buffer of at least ``nbytes``.
+
+        Raises:
+            OutOfMemoryError: it is over the adapter's limit, or the device has no room even after the pool is emptied.
+        """
+        rounded = size_class(nbytes, self.limit)
+        if rounded > self.limit:
+            raise OutOfMemoryError(
+                f"WebGPU out of memory. Tried to allocate {nbytes} bytes in one buffer; this adapter's limit for one "
+                f"buffer is {self.limit} bytes. Use smaller tensors or split them."
+            )
+        with self._lock:
+            if self._returned:
+                self._collect()
+            found = self._free.get(rounded)
+            keep, serial = found.pop() if found else (self._create(rounded, nbytes), next(self._serials))
+            self._allocated += rounded
+            if self._allocated > self.peak:
+                self.peak = self._allocated
+            self._live += 1
+        return Buffer(self._returned, keep, rounded, serial, nbytes)
+
+    def _collect(self) -> None:
+        """Move the buffers given back since the last call to the free lists."""
+        returned = self._returned
+        while returned:
+            nbytes, keep, serial = returned.popleft()
+            self._allocated -= nbytes
+            self._live -= 1
+            self._free.setdefault(nbytes, []).append((keep, serial))
+
+    def _create(self, rounded: int, asked: int) -> Any:
+        import wgpu
+
+        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+        if self._reserved - self._allocated > max(FREE_BYTES, 2 * self._allocated):
+            self.empty()
+        for attempt in range(2):
+            try:
+                keep = self.device.create_buffer(size=rounded, usage=usage)
+            except wgpu.GPUError as error:
+                if attempt == 0:
+                    # Destroyed buffers are only freed once the work that used them has finished.
+                    self.empty()
+                    self._wait()
+                    continue
+                raise OutOfMemoryError(
+                    f"WebGPU out of memory. Tried to allocate {asked} bytes; {self._allocated} bytes are in use and "
+                    f"{self._reserved} bytes reserved on this device; its limit for one buffer is {self.limit} ({error})"
+                ) from error
+            self._reserved += rounded
+            return keep
+        raise OutOfMemoryError(f"WebGPU out of memory. Tried to allocate {asked} bytes")
+
+    def empty(self) -> None:
+        """Destroy the buffers nobody uses."""
+        with self._lock:
+            self._collect()
+            free, self._free = self._free, {}
+            for size, entries in free.items():
+                for keep, _ in entries:
+                    keep.destroy()
+                    self._reserved -= size
+            if free:
+                self.generation += 1

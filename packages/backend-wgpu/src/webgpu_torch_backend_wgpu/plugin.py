@@ -1,0 +1,14 @@
+"""The plugin hook: one device per WebGPU adapter."""
+
+from __future__ import annotations
+
+from webgpu_torch_core.backend import Backend
+from webgpu_torch_core.plugins import hookimpl
+
+from .backend import WgpuBackend
+
+
+@hookimpl
+def webgpu_torch_backends() -> list[Backend]:
+    """Return the WebGPU backend."""
+    return [WgpuBackend()]

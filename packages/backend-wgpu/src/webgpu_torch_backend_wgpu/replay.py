@@ -1,0 +1,324 @@
+"""Plans made ready to run: parameters in one buffer, cached bind groups, and a list of native calls to repeat."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from webgpu_torch_core.backend import Copy, Plan, Step
+from webgpu_torch_core.dtypes import dtype
+
+from . import native
+from .errors import KernelError
+from .memory import Buffer, Pool
+from .modules import Compiled, Compiler, Pipeline
+from .program import PARAMETER_ALIGNMENT
+
+#: dispatches per submit: the first ones are small so that the GPU starts early
+SUBMIT_SIZES = (32, 64, 128, 256)
+#: sets of buffers of one plan whose recordings are kept
+RECORDINGS_PER_PLAN = 16
+#: bind groups kept for all plans together
+BIND_GROUPS = 1 << 14
+
+_identities = itertools.count(1)
+_FORMATS = {"float32": "f", "int32": "i", "uint32": "I", "bool": "I", "int64": "q", "float64": "d"}
+
+
+class Ready:
+    """One step of a plan with its pipelines and its slice of the parameter buffer."""
+
+    __slots__ = ("offset", "pipelines", "scratch", "size", "step")
+
+    def __init__(self, step: Step, compiled: Compiled, offset: int, size: int) -> None:
+        self.step = step
+        self.pipelines = compiled.pipelines
+        self.scratch = compiled.program.scratch
+        self.offset = offset
+        self.size = size
+
+
+class Recording:
+    """Submits of a plan over one set of buffers: lists of passes (lists of dispatches) and copies (tuples)."""
+
+    __slots__ = ("dispatches", "keep", "submits")
+
+    def __init__(self) -> None:
+        self.submits: list[list[Any]] = [[]]
+        self.dispatches = 0
+        self.keep: list[Buffer] = []
+
+
+class Prepared:
+    """A plan made ready for one device."""
+
+    __slots__ = (
+        "generation",
+        "identity",
+        "parameter_buffer",
+        "parameter_bytes",
+        "parameter_order",
+        "parameter_struct",
+        "recordings",
+        "scratch",
+        "steps",
+    )
+
+    def __init__(self) -> None:
+        self.steps: list[Ready | Copy] = []
+        self.scratch: list[int] = []
+        self.parameter_struct: struct.Struct | None = None
+        self.parameter_order: list[tuple[int, dtype]] = []
+        self.parameter_buffer: Any = None
+        self.parameter_bytes = b""
+        self.recordings: OrderedDict[tuple[int, ...], Recording] = OrderedDict()
+        self.generation = 0
+        # Negative: never the serial of a buffer from the pool.
+        self.identity = -next(_identities)
+
+
+def prepare(plan: Plan, compiler: Compiler) -> Prepared:
+    """Compile a plan's kernels and lay out its parameters: every step's begin at a multiple of 256 bytes."""
+    import wgpu
+
+    compiled = compiler.compile(each.kernel for each in plan.steps if isinstance(each, Step))
+    prepared = Prepared()
+    layout, offset, bound = "<", 0, False
+    for step in plan.steps:
+        if isinstance(step, Copy):
+            prepared.steps.append(step)
+            continue
+        mine = compiled[step.kernel]
+        block = "".join(_FORMATS[each.name] for each in step.kernel.parameters)
+        size = struct.calcsize("<" + block)
+        padded = max(-(-size // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT, PARAMETER_ALIGNMENT)
+        prepared.steps.append(Ready(step, mine, offset, padded))
+        prepared.scratch += mine.program.scratch
+        bound = bound or any(each.kind == "parameters" for one in mine.pipelines for each in one.bindings)
+        if block:
+            layout += f"{block}{padded - size}x"
+            prepared.parameter_order += zip(step.parameters, step.kernel.parameters, strict=True)
+            offset += padded
+    if bound:
+        usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
+        prepared.parameter_buffer = compiler.device.create_buffer(size=offset + PARAMETER_ALIGNMENT, usage=usage)
+        prepared.parameter_struct = struct.Struct(layout)
+    return prepared
+
+
+def in_order(prepared: Prepared) -> list[tuple[Step, Pipeline]]:
+    """Return the step and pipeline of every dispatch of a plan, in execution order."""
+    return [(each.step, one) for each in prepared.steps if isinstance(each, Ready) for one in each.pipelines]
+
+
+def pack_parameters(prepared: Prepared, parameters: Sequence[float | int]) -> bytes:
+    """Return the bytes of the parameter buffer."""
+    layout = prepared.parameter_struct
+    if layout is None:
+        return b""
+    try:
+        return layout.pack(*[parameters[index] for index, _ in prepared.parameter_order])
+    except (struct.error, OverflowError):
+        return layout.pack(*[_fitting(parameters[index], kind) for index, kind in prepared.parameter_order])
+
+
+def _fitting(value: float | int, kind: dtype) -> float | int:
+    """Return a number as an element type stores it: floats overflow to infinity, integers wrap."""
+    if kind.is_floating_point:
+        if kind.itemsize == 4:
+            try:
+                struct.pack("<f", value)
+            except OverflowError:
+                return math.copysign(math.inf, value)
+        return float(value)
+    if kind.category == 0:
+        return int(bool(value))
+    bits = int(value) & ((1 << kind.bits) - 1)
+    return bits - (1 << kind.bits) if kind.is_signed and bits >> (kind.bits - 1) else bits
+
+
+class BindGroups:
+    """Bind groups by layout and bound ranges: creating one costs as much as recording eight dispatches."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device._internal
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+        self._generation = -1
+        self.created = 0
+        self.hits = 0
+
+    def get(self, layout: Any, key: tuple[Any, ...], entries: list[tuple[Any, int, int]], generation: int) -> Any:
+        """Return the bind group of a layout over (buffer, offset, size) entries; ``key`` identifies them."""
+        if generation != self._generation:
+            # The pool destroyed buffers; groups over them must go too.
+            self._kept.clear()
+            self._generation = generation
+        group = self._kept.get(key)
+        if group is not None:
+            self._kept.move_to_end(key)
+            self.hits += 1
+            return group
+        group = self._kept[key] = native.create_bind_group(self._device, layout, entries)
+        self.created += 1
+        if len(self._kept) > BIND_GROUPS:
+            self._kept.popitem(last=False)
+        return group
+
+
+class Replayer:
+    """Turns prepared plans and buffers into recordings, and recordings into submits."""
+
+    def __init__(self, device: Any, pool: Pool, recorder: native.Recorder, binding_bytes: int) -> None:
+        self.pool = pool
+        self.recorder = recorder
+        self.binding_bytes = binding_bytes
+        self.groups = BindGroups(device)
+        self.dispatches = 0
+        self.recording_hits = 0
+
+    def recording(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> Recording:
+        """Return the recording of a plan over these buffers, made on first use."""
+        if prepared.generation != self.pool.generation:
+            prepared.recordings.clear()
+            prepared.generation = self.pool.generation
+        key = tuple([each.serial for each in buffers]) + tuple([each.serial for each in scratch])
+        found = prepared.recordings.get(key)
+        if found is None:
+            found = self._record(prepared, buffers, scratch)
+            prepared.recordings[key] = found
+            if len(prepared.recordings) > RECORDINGS_PER_PLAN:
+                prepared.recordings.popitem(last=False)
+        else:
+            prepared.recordings.move_to_end(key)
+            self.recording_hits += 1
+        return found
+
+    def submit(self, recording: Recording) -> None:
+        """Run a recording."""
+        recorder = self.recorder
+        for submit in recording.submits:
+            recorder.begin()
+            for part in submit:
+                if isinstance(part, list):
+                    recorder.dispatch(part)
+                else:
+                    recorder.copy(*part)
+            recorder.submit()
+        self.dispatches += recording.dispatches
+
+    def _record(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> Recording:
+        recording = Recording()
+        given = iter(scratch)
+        count = 0
+        last: Any = None
+        for entry in prepared.steps:
+            if count >= SUBMIT_SIZES[min(len(recording.submits) - 1, len(SUBMIT_SIZES) - 1)]:
+                recording.submits.append([])
+                count, last = 0, None
+            parts = recording.submits[-1]
+            if isinstance(entry, Copy):
+                nbytes = (entry.nbytes + 3) & ~3
+                if nbytes and buffers[entry.source].serial != buffers[entry.target].serial:
+                    parts.append((buffers[entry.source].handle, buffers[entry.target].handle, nbytes))
+                    last = None
+                continue
+            mine = [next(given) for _ in entry.scratch]
+            for pipeline in entry.pipelines:
+                bound = self._bound(pipeline, entry, buffers, mine, prepared, recording, parts)
+                if not parts or not isinstance(parts[-1], list):
+                    parts.append([])
+                    last = None
+                group = self._group(pipeline, bound)
+                handle = None if pipeline.handle == last else pipeline.handle
+                parts[-1].append((handle, group, *pipeline.workgroups))
+                last = pipeline.handle
+            count += len(entry.pipelines)
+            recording.dispatches += len(entry.pipelines)
+        recording.submits = [each for each in recording.submits if each]
+        return recording
+
+    def _bound(
+        self,
+        pipeline: Pipeline,
+        entry: Ready,
+        buffers: list[Buffer],
+        scratch: list[Buffer],
+        prepared: Prepared,
+        recording: Recording,
+        parts: list[Any],
+    ) -> list[tuple[Any, int, int, int]]:
+        """Return (native buffer, serial, offset, size) per binding.
+
+        WebGPU refuses a buffer that one dispatch both reads and writes through two bindings: such a read goes to a copy
+        made just before.
+        """
+        found: list[tuple[Any, int, int, int]] = []
+        written = {
+            self._buffer(each, entry.step, buffers, scratch).serial for each in pipeline.bindings if each.writes
+        }
+        for each in pipeline.bindings:
+            if each.kind == "parameters":
+                found.append((prepared.parameter_buffer._internal, prepared.identity, entry.offset, entry.size))
+                continue
+            buffer = self._buffer(each, entry.step, buffers, scratch)
+            if not each.writes and buffer.serial in written:
+                copy = self.pool.take(buffer.requested)
+                recording.keep.append(copy)
+                parts.append((buffer.handle, copy.handle, min(buffer.nbytes, copy.nbytes) & ~3))
+                buffer = copy
+            found.append((buffer.handle, buffer.serial, 0, self._size(buffer, each, entry, pipeline)))
+        return found
+
+    @staticmethod
+    def _buffer(binding: Any, step: Step, buffers: list[Buffer], scratch: list[Buffer]) -> Buffer:
+        if binding.kind == "scratch":
+            return scratch[binding.index]
+        table = step.operands if binding.kind == "operand" else step.outputs
+        return buffers[table[binding.index]]
+
+    def _size(self, buffer: Buffer, binding: Any, entry: Ready, pipeline: Pipeline) -> int:
+        """Return how much of a buffer to bind.
+
+        Raises:
+            KernelError: the kernel needs more of it than the adapter binds at once.
+        """
+        if buffer.nbytes <= self.binding_bytes:
+            return buffer.nbytes
+        kernel = entry.step.kernel
+        if binding.kind == "scratch":
+            needed = buffer.requested
+        else:
+            used = (kernel.operands if binding.kind == "operand" else kernel.outputs)[binding.index]
+            needed = used.numel * used.dtype.itemsize
+        if needed > self.binding_bytes:
+            raise KernelError(
+                f"kernel '{pipeline.name}' (operation {kernel.name}) uses {needed} bytes of one buffer; this adapter binds "
+                f"at most {self.binding_bytes} bytes at once. Split the tensor, or use a smaller type."
+            )
+        return self.binding_bytes
+
+    def _group(self, pipeline: Pipeline, bound: list[tuple[Any, int, int, int]]) -> Any:
+        key = (native.address(pipeline.layout), *[each[1:] for each in bound])
+        entries = [(handle, offset, size) for handle, _, offset, size in bound]
+        return self.groups.get(pipeline.layout, key, entries, self.pool.generation)
+
+    def blame(self, prepared: Prepared, recording: Recording) -> str:
+        """Return the name of the first kernel of a failed recording that is refused on its own, or an empty string.
+
+        Each dispatch is validated in a command buffer that is never run.
+        """
+        order = iter(in_order(prepared))
+        for submit in recording.submits:
+            for part in submit:
+                for each in part if isinstance(part, list) else ():
+                    step, pipeline = next(order)
+                    self.recorder.begin()
+                    self.recorder.dispatch([(pipeline.handle, *each[1:])])
+                    _, error = native.watched(self.recorder.discard)
+                    if error is not None:
+                        return f"kernel '{pipeline.name}' (operation {step.kernel.name})"
+        return ""
