@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import autograd, functional, plugins
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .capture import compile  # noqa: A004 - PyTorch's own spelling
 from .devices import device, get_default_device, set_default_device
 from .dtypes import (
     bfloat16,

@@ -24,11 +24,11 @@ PLAN_CACHE_LIMIT = 512
 class Value:
     """A flat run of elements on a device: a buffer, or a slot of the graph that will fill one.
 
-    ``epoch`` tells whether ``slot`` belongs to the graph being recorded now. ``shared`` marks memory somebody outside
+    ``owner`` refers weakly to the one storage whose value this is. ``epoch`` tells whether ``slot`` belongs to the graph being recorded now. ``shared`` marks memory somebody outside
     can see (an array passed to ``from_numpy``): such buffers are never overwritten by the planner.
     """
 
-    __slots__ = ("__weakref__", "buffer", "dtype", "engine", "epoch", "numel", "shared", "slot")
+    __slots__ = ("__weakref__", "buffer", "dtype", "engine", "epoch", "numel", "owner", "shared", "slot")
 
     def __init__(self, engine: Engine, dtype: dtype, numel: int, buffer: Any = None) -> None:
         self.engine = engine
@@ -38,6 +38,7 @@ class Value:
         self.epoch: object = None
         self.slot = -1
         self.shared = False
+        self.owner: Any = None
 
     def realize(self) -> Any:
         """Return the buffer, computing it first if need be."""
@@ -77,7 +78,9 @@ class Engine:
         value.slot = slot
         self.references.append(weakref.ref(value))
         self.buffers.append(value.buffer)
-        self.signature.append(-2 if value.shared else -1)
+        # -2: a buffer that must keep its contents, whoever still refers to it.
+        kept = value.shared or (self.capture is not None and not self.capture.enter(value))
+        self.signature.append(-2 if kept else -1)
         return slot
 
     def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
@@ -118,6 +121,8 @@ class Engine:
 
     def read(self, value: Value) -> bytearray:
         """Return a value's bytes, computing it first if need be."""
+        if self.capture is not None:
+            self.capture.broken = "it reads results while it runs"
         buffer = value.realize()
         nbytes = value.numel * value.dtype.itemsize
         return self.device.read(buffer, nbytes) if nbytes else bytearray()
@@ -163,7 +168,8 @@ class Engine:
         externals = [buffers[slot] for slot in scheduled.inputs]
         externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
         if self.capture is not None:
-            self.capture.add(scheduled, parameters, references, buffers)
+            self.capture.add(self, scheduled, parameters, buffers)
+            self.capture.ran(externals, scheduled, references)
         if scheduled.plan.steps:
             self.device.run(scheduled.plan, externals, parameters)
         for slot, number in scheduled.outputs:

@@ -54,17 +54,25 @@ class Storage:
         self.value = value
         self.version = 0
         self.number = next(_storage_numbers)
+        value.owner = weakref.ref(self)
+
+    def rebind(self, value: Any) -> None:
+        """Point at a new value after an in-place write."""
+        self.value = value
+        self.version += 1
+        value.owner = weakref.ref(self)
 
 
 class MetaValue:
     """A value on the meta device: a size and a type."""
 
-    __slots__ = ("dtype", "engine", "numel")
+    __slots__ = ("dtype", "engine", "numel", "owner")
 
     def __init__(self, engine: MetaEngine, dtype: dtype, numel: int) -> None:
         self.engine = engine
         self.dtype = dtype
         self.numel = numel
+        self.owner: Any = None
 
 
 class SavedTensor:

@@ -180,7 +180,7 @@ def fill_(self, value):
     if isinstance(value, Tensor):
         return copy_(self, value)
     check_writable(self)
-    return assign(self, filled(self._layout.shape, value, self.dtype, self.device))
+    return assign(self, filled(self._layout.shape, value, self.dtype, self.device), fresh=True)
 
 
 @operation("composite", namespace="method")

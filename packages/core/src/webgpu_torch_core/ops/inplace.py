@@ -27,7 +27,7 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
             raise RuntimeError(
                 f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"
             )
-        return assign(self, result)
+        return assign(self, result, fresh=True)
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
@@ -53,38 +53,39 @@ def check_writable(target: Tensor) -> None:
         )
 
 
-def assign(target: Tensor, source: Tensor) -> Tensor:
-    """Make ``target``'s elements those of ``source`` (same shape; converted to its type), with gradient, and return it."""
+def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
+    """Make ``target``'s elements those of ``source`` (same shape; converted to its type), with gradient, and return it.
+
+    ``fresh`` says that nobody else holds ``source``: its value may move over instead of being copied.
+    """
     tracked = mode.enabled and (source.requires_grad or target.requires_grad)
     before = target._gradient_edge() if tracked else None
-    write(target, source.detach())
+    write(target, source.detach(), fresh)
     if tracked and target.dtype.category >= 2:
         _track_write(target, source, before)
     return target
 
 
-def write(target: Tensor, source: Tensor) -> None:
+def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
     """Store ``source`` (same shape) into ``target``'s elements, without gradient."""
     storage, layout = target._storage, target._layout
     value = storage.value
-    storage.version += 1
-    if value.__class__ is MetaValue:
+    if value.__class__ is MetaValue or layout.numel == 0:
+        storage.version += 1
         return
-    if layout.numel == 0:
-        return
-    fresh = source._storage.value
+    given = source._storage.value
     whole = layout.offset == 0 and layout.numel == value.numel and _is_dense(layout)
     same = source.dtype is target.dtype and source._layout.strides == layout.strides and source._layout.offset == 0
-    if whole and same and fresh.numel == value.numel and not fresh.shared:
-        # Values never change once recorded, so two storages may point at one.
-        replacement = fresh
+    if fresh and whole and same and given.numel == value.numel and given.buffer is None and source._base is None:
+        replacement = given
     else:
         replacement = _record_write(value, target, source, whole)
     if value.shared:
         # Somebody outside sees this memory: the new contents must land in it, now.
+        storage.version += 1
         value.engine.overwrite(value, replacement)
         return
-    storage.value = replacement
+    storage.rebind(replacement)
 
 
 def _is_dense(layout: Layout) -> bool:

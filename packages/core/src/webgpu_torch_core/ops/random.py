@@ -66,7 +66,7 @@ def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
 def _philox(kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Generator, numbers: tuple[Any, Any]) -> Tensor:
     count = number_of_elements(shape)
     seed, offset = generator.philox_state(count)
-    parameters = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, offset >> 32 & 0xFFFFFFFF, *numbers)
+    parameters = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, 0, *numbers)
     from ..devices import engine_for
 
     kernel = philox_kernel(kind, count, result)
@@ -91,7 +91,7 @@ def draw(kind: str, shape: tuple[int, ...], result: dtype, place: device, genera
     from .. import random_distributions as host
 
     count = number_of_elements(shape)
-    twister = source.twister
+    twister = source.host_stream()
     if kind == "uniform":
         data = host.fill_uniform(twister, count, result, first, second)
     elif kind == "normal":
@@ -159,7 +159,7 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
     if place.type in HOST_DEVICES:
         from ..random_distributions import fill_integers
 
-        return from_bytes(fill_integers(source.twister, number_of_elements(shape), low, high, kind), shape, kind, place)
+        return from_bytes(fill_integers(source.host_stream(), number_of_elements(shape), low, high, kind), shape, kind, place)
     if high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31:
         raise RuntimeError(f"randint on {place} takes ranges within 32 bits, got [{low}, {high})")
     return _philox("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))
@@ -183,7 +183,7 @@ def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=No
     if place.type in HOST_DEVICES:
         from ..random_distributions import fill_permutation
 
-        result = from_bytes(fill_permutation(source.twister, n), (n,), int64, place)
+        result = from_bytes(fill_permutation(source.host_stream(), n), (n,), int64, place)
     else:
         result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
     result = result if dtype is int64 else result.to(dtype)
@@ -221,7 +221,7 @@ def _bernoulli_tensor(probabilities: Tensor, kind: dtype, generator: Any) -> Ten
         from ..random_distributions import fill_bernoulli
 
         data = fill_bernoulli(
-            _generator(generator, place).twister, probabilities.numel(), probabilities.reshape(-1).tolist(), kind, probabilities.dtype
+            _generator(generator, place).host_stream(), probabilities.numel(), probabilities.reshape(-1).tolist(), kind, probabilities.dtype
         )
         return from_bytes(data, tuple(probabilities._layout.shape), kind, place)
     uniform = draw("uniform", tuple(probabilities._layout.shape), float32, place, generator, 0.0, 1.0)
@@ -244,7 +244,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         from ..random_distributions import fill_multinomial
 
         source = _generator(generator, input.device)
-        data = fill_multinomial(source.twister, input.detach().reshape(-1).tolist(), rows, num_samples, replacement, input.dtype)
+        data = fill_multinomial(source.host_stream(), input.detach().reshape(-1).tolist(), rows, num_samples, replacement, input.dtype)
         result = from_bytes(data, shape, int64, input.device)
     else:
         result = _device_multinomial(input.detach().reshape(rows, -1), num_samples, replacement, generator).reshape(shape)
@@ -270,7 +270,7 @@ def _device_multinomial(weights: Tensor, count: int, replacement: bool, generato
 def _fill(self: Tensor, kind: str, generator: Any, first: Any, second: Any) -> Tensor:
     check_writable(self)
     result = draw(kind, tuple(self._layout.shape), self.dtype, self.device, generator, first, second)
-    return assign(self, result)
+    return assign(self, result, fresh=True)
 
 
 @operation("random", namespace="method")
@@ -315,6 +315,6 @@ def random_(self, from_=None, to=None, *, generator=None, **named):
 
         source = _generator(generator, self.device)
         if self.device.type in HOST_DEVICES:
-            return assign(self, from_bytes(fill_random(source.twister, self.numel(), self.dtype), shape, self.dtype, self.device))
+            return assign(self, from_bytes(fill_random(source.host_stream(), self.numel(), self.dtype), shape, self.dtype, self.device))
         from_, to = 0, min(int(self.dtype.maximum), 1 << 24 if self.dtype.category == 2 else (1 << 31) - 1)
     return assign(self, integers(int(from_), int(to), shape, self.dtype, self.device, generator))

@@ -1,0 +1,288 @@
+"""``torch.compile``: record the plans of a whole function once and replay them without building a graph.
+
+The first call with new shapes runs the function while the engine keeps every plan it executes, and where each plan's
+buffers came from: an argument, the current value of a storage (parameters, optimizer state, a cache), an earlier plan of
+the same call, or a constant. A replay looks those up again, runs the plans and re-points the storages that the function
+wrote. Python between the operations does not run again: numbers computed there are constants of the recording.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .autograd.grad_mode import mode
+from .devices import MetaEngine, engines
+from .graph import Engine, Value
+from .tensor import Storage, Tensor
+
+RECORDING_LIMIT = 64
+
+
+class Recording:
+    """The plans of one call and how to run them again."""
+
+    def __init__(self, arguments: list[Tensor]) -> None:
+        self.arguments = {id(each._storage): number for number, each in enumerate(arguments)}
+        self.versions = [each._storage.version for each in arguments]
+        self.broken: str | None = None
+        self.runs: list[tuple[Engine, Any, list[Any], list[Any]]] = []
+        self.produced: dict[int, tuple[int, int]] = {}
+        self.keep: list[Any] = []
+        self.owners: dict[int, Storage] = {}
+        # Storages made from here on belong to the call itself.
+        self.first_number = Storage(Value(None, None, 0)).number  # type: ignore[arg-type]
+        self.generators: dict[int, tuple[Any, int]] = {}
+        self.outputs: list[tuple[Value, int, int]] = []
+
+    def enter(self, value: Value) -> bool:
+        """Note which storage a computed value entering the graph belongs to; False for a constant of the call."""
+        owner = value.owner() if value.owner is not None else None
+        if owner is None or owner.number > self.first_number:
+            return id(value.buffer) in self.produced
+        self.owners[id(value.buffer)] = owner
+        return True
+
+    def add(self, engine: Engine, scheduled: Any, parameters: list[Any], buffers: list[Any]) -> None:
+        """Keep a plan that is about to run."""
+        sources: list[Any] = []
+        for slot in scheduled.inputs:
+            buffer = buffers[slot]
+            made = self.produced.get(id(buffer))
+            if made is not None:
+                sources.append(("plan", *made))
+                continue
+            owner = self.owners.get(id(buffer))
+            if owner is not None and id(owner) in self.arguments:
+                sources.append(("argument", self.arguments[id(owner)]))
+            elif owner is not None:
+                sources.append(("storage", owner))
+            else:
+                sources.append(("constant", buffer))
+            self.keep.append(buffer)
+        self.runs.append((engine, scheduled, sources, list(parameters)))
+
+    def ran(self, externals: list[Any], scheduled: Any, references: list[Any]) -> None:
+        """Note which buffers the plan that just ran produced."""
+        number = len(self.runs) - 1
+        for slot, position in scheduled.outputs:
+            buffer = externals[position]
+            self.produced[id(buffer)] = (number, position)
+            self.keep.append(buffer)
+            value = references[slot]()
+            if value is not None:
+                self.outputs.append((value, number, position))
+
+    def draw(self, generator: Any, offset: int) -> Any:
+        """Return a parameter that a replay replaces by the generator's next offset."""
+        self.generators.setdefault(id(generator), (generator, offset))
+        return Offset(offset, generator)
+
+
+class Offset(int):
+    """A random stream's offset among a plan's parameters; replays move it on."""
+
+    generator: Any
+
+    def __new__(cls, value: int, generator: Any) -> Offset:
+        result = super().__new__(cls, value)
+        result.generator = generator
+        return result
+
+    def __and__(self, mask: int) -> Any:
+        result = Offset(int(self) & mask, self.generator)
+        return result
+
+
+class Replay:
+    """A finished recording: writes go to storages, results become new tensors."""
+
+    def __init__(self, recording: Recording, result: Any) -> None:
+        self.runs = recording.runs
+        self.keep = recording.keep
+        self.writes: list[tuple[Any, int, int, Any]] = []
+        self.draws = {key: (generator, start, generator._offset - start) for key, (generator, start) in recording.generators.items()}
+        places = {id(value): (number, position) for value, number, position in recording.outputs}
+        returned: list[Tensor] = []
+        _collect(result, returned)
+        own = {id(each._storage) for each in returned} - set(recording.arguments)
+        for value, number, position in recording.outputs:
+            owner = value.owner() if value.owner is not None else None
+            if owner is None or id(owner) in own or owner.value is not value:
+                continue
+            target = ("argument", recording.arguments[id(owner)]) if id(owner) in recording.arguments else ("storage", weakref.ref(owner))
+            self.writes.append((target, number, position, (value.dtype, value.numel)))
+        self.result = _map(result, lambda each: _Result(each, places, recording))
+
+    def run(self, arguments: list[Tensor]) -> Any:
+        """Run the plans on these arguments and return new results."""
+        tables: list[list[Any]] = []
+        starts = {key: generator._offset for key, (generator, _, _) in self.draws.items()}
+        for engine, scheduled, sources, parameters in self.runs:
+            externals = [self._buffer(source, arguments, tables) for source in sources]
+            externals += [engine.device.allocate(nbytes) for nbytes in scheduled.fresh]
+            tables.append(externals)
+            if self.draws:
+                parameters = [self._moved(each, starts) for each in parameters]
+            engine.device.run(scheduled.plan, externals, parameters)
+        for key, (generator, _, count) in self.draws.items():
+            generator._offset = starts[key] + count
+        for target, number, position, (dtype, numel) in self.writes:
+            storage = arguments[target[1]]._storage if target[0] == "argument" else target[1]()
+            if storage is not None:
+                engine = self.runs[number][0]
+                storage.rebind(Value(engine, dtype, numel, tables[number][position]))
+        return _map_results(self.result, lambda each: each.make(self, arguments, tables))
+
+    def _moved(self, parameter: Any, starts: dict[int, int]) -> Any:
+        if isinstance(parameter, Offset):
+            key = id(parameter.generator)
+            return int(parameter) - self.draws[key][1] + starts[key]
+        return parameter
+
+    @staticmethod
+    def _buffer(source: Any, arguments: list[Tensor], tables: list[list[Any]]) -> Any:
+        kind = source[0]
+        if kind == "argument":
+            return arguments[source[1]]._storage.value.realize()
+        if kind == "storage":
+            return source[1].value.realize()
+        if kind == "plan":
+            return tables[source[1]][source[2]]
+        return source[1]
+
+
+class _Result:
+    """Where one returned tensor's data is after a replay."""
+
+    def __init__(self, tensor: Tensor, places: dict[int, tuple[int, int]], recording: Recording) -> None:
+        self.layout, self.dtype, self.device = tensor._layout, tensor.dtype, tensor.device
+        value = tensor._storage.value
+        self.numel = value.numel
+        self.place = places.get(id(value))
+        self.argument = recording.arguments.get(id(tensor._storage))
+        # A tensor the function merely returned (a parameter, a cache) is returned again.
+        self.same = tensor if self.place is None and self.argument is None else None
+
+    def make(self, replay: Replay, arguments: list[Tensor], tables: list[list[Any]]) -> Tensor:
+        """Return the tensor."""
+        if self.argument is not None:
+            return Tensor._from_storage(arguments[self.argument]._storage, self.layout, self.dtype, self.device)
+        if self.same is not None:
+            return self.same
+        number, position = self.place  # type: ignore[misc]
+        value = Value(replay.runs[number][0], self.dtype, self.numel, tables[number][position])
+        return Tensor._from_value(value, self.layout, self.dtype, self.device)
+
+
+def _collect(value: Any, found: list[Tensor]) -> Any:
+    """Append the tensors of nested containers to ``found``; return a hashable description of everything else."""
+    if isinstance(value, Tensor):
+        found.append(value)
+        return (Tensor, value._layout, value.dtype, str(value.device), value.requires_grad)
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, *(_collect(each, found) for each in value))
+    if isinstance(value, dict):
+        return ("dict", *((key, _collect(each, found)) for key, each in value.items()))
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return (type(value), value)
+
+
+def _map(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_map(each, change) for each in value))
+    if isinstance(value, list | tuple):
+        return type(value)(_map(each, change) for each in value)
+    if isinstance(value, dict):
+        return {key: _map(each, change) for key, each in value.items()}
+    return value
+
+
+def _map_results(value: Any, change: Callable[[_Result], Any]) -> Any:
+    if isinstance(value, _Result):
+        return change(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_map_results(each, change) for each in value))
+    if isinstance(value, list | tuple):
+        return type(value)(_map_results(each, change) for each in value)
+    if isinstance(value, dict):
+        return {key: _map_results(each, change) for key, each in value.items()}
+    return value
+
+
+class CompiledFunction:
+    """A function whose plans are recorded per combination of argument shapes and replayed afterwards."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.replays: dict[Any, Replay | None] = {}
+        self.statistics = {"recorded": 0, "replayed": 0, "fallbacks": 0}
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, by replay where this combination of shapes was recorded."""
+        arguments: list[Tensor] = []
+        key = (_collect(args, arguments), _collect(kwargs, arguments), mode.enabled)
+        if key in self.replays:
+            found = self.replays[key]
+            if found is None:
+                self.statistics["fallbacks"] += 1
+                return self.function(*args, **kwargs)
+            for engine in engines():
+                engine.flush()
+            self.statistics["replayed"] += 1
+            return found.run(arguments)
+        if len(self.replays) >= RECORDING_LIMIT:
+            self.replays.pop(next(iter(self.replays)))
+        return self._record(key, arguments, args, kwargs)
+
+    def _record(self, key: Any, arguments: list[Tensor], args: Any, kwargs: Any) -> Any:
+        for each in arguments:
+            if isinstance(each._engine, MetaEngine):
+                return self.function(*args, **kwargs)
+        recording = Recording(arguments)
+        active = engines()
+        for engine in active:
+            engine.flush()
+            engine.capture = recording
+        try:
+            result = self.function(*args, **kwargs)
+            for engine in active:
+                engine.flush()
+        finally:
+            for engine in active:
+                engine.capture = None
+        self.statistics["recorded"] += 1
+        if recording.broken is not None:
+            warnings.warn(
+                f"torch.compile: {self.function.__name__} cannot be replayed ({recording.broken}); it runs uncompiled",
+                stacklevel=3,
+            )
+            self.replays[key] = None
+        else:
+            self.replays[key] = Replay(recording, result)
+        return result
+
+
+def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001 - PyTorch's own spelling
+    """Return a function (or module) whose operations are recorded on the first call and replayed afterwards.
+
+    Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, ``backend``) are accepted and have no effect.
+    """
+    if model is None:
+        return lambda function: compile(function, **options)
+    if hasattr(model, "forward") and hasattr(model, "parameters"):
+        model.forward = CompiledFunction(model.forward)
+        return model
+    return CompiledFunction(model)
+
+
+__all__ = ["CompiledFunction", "compile"]
