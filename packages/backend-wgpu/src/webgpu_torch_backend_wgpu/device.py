@@ -137,10 +137,7 @@ class WgpuDevice(Device):
 
     def _watch(self, action: Callable[[], Any], doing: str) -> Any:
         """Do something and keep the error wgpu reports in it for the next synchronising call."""
-        try:
-            result, error = native.watched(action)
-        except native.GPUError as raised:
-            result, error = None, (type(raised).__name__, str(raised))
+        result, error = native.watched(action)
         if error is not None:
             self._note(translate(*error, doing))
         return result
@@ -228,11 +225,16 @@ class WgpuDevice(Device):
         with self.lock:
             prepared, buffers = _alone(kernel, compiler, self.pool)
             scratch = [self.pool.take(nbytes) for nbytes in prepared.scratch]
-            recording, error = native.watched(lambda: self.replayer.recording(prepared, buffers, scratch))
-            if error is not None:
-                raise translate(*error, f"measuring {kernel.name}")
-            dispatches = [each for submit in recording.submits for part in submit for each in part]
-            return min(self.profiler.timed(dispatches) for _ in range(repeats))
+
+            def best() -> float:
+                recording = self.replayer.recording(prepared, buffers, scratch)
+                dispatches = [each for submit in recording.submits for part in submit for each in part]
+                return min(self.profiler.timed(dispatches) for _ in range(repeats))
+
+            seconds, error = native.watched(best)
+        if error is not None:
+            raise translate(*error, f"measuring {kernel.name}")
+        return seconds
 
     # Reports
 

@@ -44,6 +44,6 @@ def translate(kind: str, message: str, doing: str) -> Exception:
     text = message.strip()
     if "is lost" in text or "device lost" in text.lower():
         return DeviceLostError(f"the WebGPU device was lost while {doing}: {text}. Tensors on it cannot be read any more.")
-    if kind in ("OutOfMemory", "out-of-memory"):
+    if "memory" in kind.lower():
         return OutOfMemoryError(f"WebGPU out of memory while {doing}: {text}")
     return KernelError(f"WebGPU {kind} error while {doing}: {text}")

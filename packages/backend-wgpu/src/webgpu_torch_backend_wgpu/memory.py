@@ -102,8 +102,7 @@ class Pool:
             found = self._free.get(rounded)
             keep, serial = found.pop() if found else (self._create(rounded, nbytes), next(self._serials))
             self._allocated += rounded
-            if self._allocated > self.peak:
-                self.peak = self._allocated
+            self.peak = max(self.peak, self._allocated)
             self._live += 1
         return Buffer(self._returned, keep, rounded, serial, nbytes)
 

@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import wgpu
 from wgpu.backends.wgpu_native import _api, ffi, lib
 
 NULL = ffi.NULL
-GPUError = _api.GPUError
+GPUError = wgpu.GPUError
 error_handler = _api.error_handler
 
 #: submits the GPU may be behind before recording waits for it: bounds the memory that unfinished work holds
@@ -19,14 +20,27 @@ _POLL_EVERY = 16
 
 def watched(action: Callable[[], Any]) -> tuple[Any, tuple[str, str] | None]:
     """Call ``action`` and return its result with the (kind, message) of the last error wgpu reported during it."""
-    handler = error_handler
-    handler.capture("webgpu-torch")
-    error = None
+    error_handler.capture("webgpu-torch")
     try:
         result = action()
-    finally:
-        error = handler.release("webgpu-torch")
-    return result, error
+    except (RuntimeError, GPUError) as raised:
+        # What wgpu said explains more than what followed from it.
+        error = error_handler.release("webgpu-torch")
+        if error is None:
+            if not isinstance(raised, GPUError):
+                raise
+            error = type(raised).__name__, str(raised)
+        return None, error
+    except BaseException:
+        error_handler.release("webgpu-torch")
+        raise
+    return result, error_handler.release("webgpu-torch")
+
+
+def refused() -> bool:
+    """Return whether wgpu reported an error since the innermost watch began."""
+    stack = error_handler._get_proxy_stack()
+    return bool(stack) and stack[-1].message is not None
 
 
 def address(handle: Any) -> int:
@@ -118,9 +132,16 @@ class Recorder:
         lib.wgpuCommandEncoderRelease(self.encoder)
 
     def submit(self) -> None:
-        """Finish the encoder and submit it; waits where the GPU is too far behind."""
+        """Finish the encoder and submit it; waits where the GPU is too far behind.
+
+        A recording that wgpu refuses is dropped: submitting it would end the process. Call this inside :func:`watched`.
+        """
         commands = self._commands
         commands[0] = lib.wgpuCommandEncoderFinish(self.encoder, self._buffer_descriptor)
+        if refused():
+            lib.wgpuCommandBufferRelease(commands[0])
+            lib.wgpuCommandEncoderRelease(self.encoder)
+            return
         self._in_flight.append(lib.wgpuQueueSubmitForIndex(self.queue, 1, commands))
         lib.wgpuCommandBufferRelease(commands[0])
         lib.wgpuCommandEncoderRelease(self.encoder)
@@ -177,6 +198,8 @@ class Staging:
         recorder.copy(source, self.handle, rounded, offset)
         recorder.submit()
         self._status.clear()
+        if refused():
+            return
         lib.wgpuBufferMapAsync(self.handle, lib.WGPUMapMode_Read, 0, rounded, self._info[0])
 
     def receive(self, recorder: Recorder, into: memoryview) -> None:
@@ -185,7 +208,7 @@ class Staging:
         Raises:
             RuntimeError: the buffer could not be mapped.
         """
-        if not self._status:
+        if not self._status and not refused():
             recorder.poll(True)
         if not self._status or self._status[0] != lib.WGPUMapAsyncStatus_Success:
             raise RuntimeError("the device could not give its results back (it may be lost or out of memory)")

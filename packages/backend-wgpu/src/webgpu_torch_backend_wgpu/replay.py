@@ -126,7 +126,7 @@ def pack_parameters(prepared: Prepared, parameters: Sequence[float | int]) -> by
         return layout.pack(*[_fitting(parameters[index], kind) for index, kind in prepared.parameter_order])
 
 
-def _fitting(value: float | int, kind: dtype) -> float | int:
+def _fitting(value: float, kind: dtype) -> float | int:
     """Return a number as an element type stores it: floats overflow to infinity, integers wrap."""
     if kind.is_floating_point:
         if kind.itemsize == 4:
