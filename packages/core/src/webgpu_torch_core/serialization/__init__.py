@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from webgpu_torch_core.serialization.host import HostStorage, HostTensor
     from webgpu_torch_core.serialization.pickle_format import UnpicklingError, read_pickle
     from webgpu_torch_core.serialization.pickle_writer import write_pickle
+    from webgpu_torch_core.tensor_files import load_safetensors, save_safetensors
     from webgpu_torch_core.serialization.safetensors import (
         SafetensorError,
         read_safetensors,
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "load_safetensors",
+    "save_safetensors",
     "HostStorage",
     "HostTensor",
     "SafetensorError",
@@ -34,6 +37,8 @@ __all__ = [
 _SOURCES = {
     "HostStorage": "host",
     "HostTensor": "host",
+    "load_safetensors": ".tensor_files",
+    "save_safetensors": ".tensor_files",
     "UnpicklingError": "pickle_format",
     "read_pickle": "pickle_format",
     "write_pickle": "pickle_writer",
@@ -46,6 +51,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_SOURCES.get(name, 'safetensors')}"), name)
+    value = getattr(import_module("." + _SOURCES.get(name, "safetensors"), __name__), name)
     globals()[name] = value
     return value

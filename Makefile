@@ -1,0 +1,58 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(wildcard packages/*/pyproject.toml) pyproject.toml uv.lock
+
+.PHONY: setup demo test test-all check docs benchmark wheels clean
+
+setup: $(VENV)/.stamp-setup
+
+$(VENV)/bin/uv:
+	@echo "Creating the virtual environment"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet uv 2>/dev/null || $(BIN)/pip install uv
+
+$(VENV)/.stamp-setup: $(VENV)/bin/uv $(SOURCES)
+	@echo "Installing the workspace"
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv sync --quiet --active --inexact --all-packages --group dev
+	@bash scripts/ensure_vulkan.sh $(BIN)/python
+	@touch $@
+
+# PyTorch is the oracle of the tests and nothing else; pip finds the small CPU wheel.
+$(VENV)/.stamp-torch: $(VENV)/.stamp-setup
+	@echo "Installing PyTorch for the tests"
+	@$(BIN)/pip install --quiet torch==2.13.0 2>/dev/null || $(BIN)/pip install torch==2.13.0
+	@touch $@
+
+demo: setup
+	@$(BIN)/python examples/demo.py
+
+test: check $(VENV)/.stamp-torch
+	@echo "Running the tests"
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" tests
+
+test-all: check $(VENV)/.stamp-torch
+	@echo "Running all tests"
+	@$(BIN)/python -m pytest -q -n 2 tests
+
+check: setup
+	@echo "Checking style, types, layers, sizes and documentation"
+	@$(BIN)/ruff check packages tests examples benchmarks scripts
+	@$(BIN)/ruff format --check --quiet packages tests examples benchmarks scripts
+	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_sizes.py
+	@$(BIN)/python scripts/check_operations.py
+	@$(BIN)/python scripts/check_generated.py
+	@$(MAKE) --no-print-directory docs
+
+docs: setup
+	@$(BIN)/sphinx-build -q -W -n -b html docs build/docs
+
+benchmark: setup
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+wheels: setup
+	@$(BIN)/uv build --quiet --all-packages --wheel --out-dir dist
+
+clean:
+	rm -rf build dist $(VENV)/.stamp-*

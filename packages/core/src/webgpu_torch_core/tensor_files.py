@@ -1,0 +1,96 @@
+"""Tensors in files: safetensors, and PyTorch's own format through ``torch.save`` and ``torch.load``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .devices import canonical_device, device
+from .layouts import layout
+from .ops.conversion import to
+from .ops.creation import from_bytes
+from .serialization.host import HostStorage, HostTensor
+from .tensor import Tensor
+
+
+def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file by name, on a device."""
+    from .serialization import read_safetensors
+
+    def make(host: HostTensor) -> Tensor:
+        return from_bytes(host.contiguous_bytes(), tuple(host.shape), host.dtype, device)
+
+    return read_safetensors(path, make)[0]  # type: ignore[return-value]
+
+
+def save_safetensors(tensors: dict[str, Tensor], path: Any, metadata: dict[str, str] | None = None) -> None:
+    """Write tensors to a safetensors file, atomically."""
+    from .serialization import write_safetensors
+
+    write_safetensors(path, {name: _contiguous_host(each) for name, each in tensors.items()}, metadata)
+
+
+def _contiguous_host(tensor: Tensor) -> HostTensor:
+    source = tensor.detach().contiguous()
+    if source._storage.value.numel != source.numel():
+        source = source.clone()
+    data = source._engine.read(source._storage.value)
+    return HostTensor.from_bytes(source.dtype, tuple(source.shape), data)
+
+
+def save(obj: Any, f: Any, **options: Any) -> None:
+    """Write an object of tensors and plain containers to a file that PyTorch reads with ``weights_only=True``."""
+    from .serialization import write_pickle
+
+    del options
+    storages: dict[int, HostStorage] = {}
+
+    def describe(value: Any) -> HostTensor | None:
+        if not isinstance(value, Tensor):
+            return None
+        storage = value._storage
+        held = storages.get(id(storage))
+        if held is None:
+            data = storage.value.engine.read(storage.value)
+            held = storages[id(storage)] = HostStorage(value.dtype, data)
+        is_parameter = type(value).__name__ == "Parameter"
+        return HostTensor(held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter)
+
+    write_pickle(f, obj, describe)
+
+
+def load(f: Any, map_location: Any = None, weights_only: bool = True, **options: Any) -> Any:
+    """Read a file ``torch.save`` wrote: tensors and plain containers only, anything else is refused by name.
+
+    Raises:
+        NotImplementedError: ``weights_only=False``, which would run code from the file.
+    """
+    from .serialization import read_pickle
+
+    del options
+    if not weights_only:
+        raise NotImplementedError("torch.load(weights_only=False) would run code from the file; it is not supported")
+    storages: dict[int, Any] = {}
+
+    def make(host: HostTensor) -> Tensor:
+        key = id(host.storage)
+        found = storages.get(key)
+        if found is None:
+            data = memoryview(host.storage.data).cast("B")  # type: ignore[arg-type]
+            flat = from_bytes(data, (len(data) // host.dtype.itemsize,), host.dtype, "cpu")
+            found = storages[key] = (to(flat, device=_place(map_location)), host.storage)
+        base = found[0]
+        view = layout(tuple(host.shape), tuple(host.strides), host.storage_offset)
+        result = Tensor._from_storage(base._storage, view, host.dtype, base.device)
+        if host.requires_grad:
+            result.requires_grad_()
+        return result
+
+    return read_pickle(f, make)
+
+
+def _place(map_location: Any) -> device:
+    if map_location is None:
+        return canonical_device("cpu")
+    if isinstance(map_location, str | device):
+        return canonical_device(map_location)
+    raise TypeError(f"map_location must be a device or a string naming one, not {type(map_location).__name__}")
