@@ -80,7 +80,12 @@ WRITE_SCRATCH = Binding("scratch", 0, True)
 
 
 def kernel(
-    name: str, size: int, operands: int = 1, outputs: int = 0, initial: int | None = None, parameters: tuple[dtype, ...] = ()
+    name: str,
+    size: int,
+    operands: int = 1,
+    outputs: int = 0,
+    initial: int | None = None,
+    parameters: tuple[dtype, ...] = (),
 ) -> Pointwise:
     """Return a kernel whose only use is to be the key of a hand-written program."""
     store = Store(0, 0, (1,), constant(0.0, float32))

@@ -24,7 +24,6 @@ from device_programs import (
     upload,
     use,
 )
-
 from webgpu_torch_backend_wgpu.errors import DeviceLostError, KernelError, OutOfMemoryError
 from webgpu_torch_backend_wgpu.memory import size_class
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Program
@@ -304,7 +303,9 @@ def test_verbose_runs_print_a_line_per_dispatch(opened: Any, capsys: pytest.Capt
     relu = kernel("relu", 64)
     use(opened, {relu: one_pass("relu_named", RELU, 64)})
     y = opened.allocate(256)
-    opened.run(plan([(relu, (0,), (1,), ()), Copy(1, 2, 256)], 3), [upload(opened, [2.0] * 64), y, opened.allocate(256)], [])
+    opened.run(
+        plan([(relu, (0,), (1,), ()), Copy(1, 2, 256)], 3), [upload(opened, [2.0] * 64), y, opened.allocate(256)], []
+    )
     printed = capsys.readouterr().err
     assert "relu_named" in printed
     assert "workgroups (1, 1, 1)" in printed

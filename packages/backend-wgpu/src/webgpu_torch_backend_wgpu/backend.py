@@ -78,8 +78,8 @@ class WgpuBackend(Backend):
                 f"{info['device']} ({info['description']}, {info['backend_type']}, {info['adapter_type']})"
             )
             lines[f"limits {number}"] = (
-                f"{limits['max-storage-buffer-binding-size']} bytes per binding, {limits['max-buffer-size']} per buffer, "
-                f"{limits['max-storage-buffers-per-shader-stage']} storage buffers"
+                f"{limits['max-storage-buffer-binding-size']} bytes per binding, {limits['max-buffer-size']} "
+                f"per buffer, {limits['max-storage-buffers-per-shader-stage']} storage buffers"
             )
         if not self._found():
             lines["adapter"] = f"none found. {_ADVICE}"

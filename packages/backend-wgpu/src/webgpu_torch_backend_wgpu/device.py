@@ -34,8 +34,8 @@ class WgpuDevice(Device):
     """One adapter's device.
 
     Donation: outputs share a buffer with an operand only through ``Output.initial``, and such a program binds that
-    buffer once, as the output. A kernel may use at most ``capabilities.binding_bytes`` of one buffer; larger buffers can
-    be allocated, copied, written and read.
+    buffer once, as the output. A kernel may use at most ``capabilities.binding_bytes`` of one buffer; larger buffers
+    can be allocated, copied, written and read.
     """
 
     def __init__(self, adapter: Any, index: int) -> None:

@@ -43,7 +43,9 @@ def translate(kind: str, message: str, doing: str) -> Exception:
     """Return the exception for an error wgpu reported while ``doing`` something."""
     text = message.strip()
     if "is lost" in text or "device lost" in text.lower():
-        return DeviceLostError(f"the WebGPU device was lost while {doing}: {text}. Tensors on it cannot be read any more.")
+        return DeviceLostError(
+            f"the WebGPU device was lost while {doing}: {text}. Tensors on it cannot be read any more."
+        )
     if "memory" in kind.lower():
         return OutOfMemoryError(f"WebGPU out of memory while {doing}: {text}")
     return KernelError(f"WebGPU {kind} error while {doing}: {text}")

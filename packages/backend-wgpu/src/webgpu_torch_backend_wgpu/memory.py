@@ -15,7 +15,7 @@ FREE_BYTES = 1 << 29
 
 
 def size_class(nbytes: int, limit: int = 1 << 62) -> int:
-    """Return the size a request is rounded up to: a power of two from 256 bytes, above 1 MiB steps of an eighth of it."""
+    """Return the size a request is rounded up to: a power of two, above 1 MiB within an eighth."""
     if nbytes <= 256:
         return 256
     power = (nbytes - 1).bit_length()
@@ -33,19 +33,18 @@ class Buffer:
         serial: identifies the native buffer: equal serials are the same memory.
     """
 
-    __slots__ = ("_returned", "handle", "keep", "nbytes", "requested", "serial")
+    __slots__ = ("_returned", "handle", "nbytes", "requested", "serial")
 
-    def __init__(self, returned: deque[Any], keep: Any, nbytes: int, serial: int, requested: int) -> None:
+    def __init__(self, returned: deque[Any], handle: Any, nbytes: int, serial: int, requested: int) -> None:
         self._returned = returned
-        self.keep = keep
-        self.handle = keep._internal
+        self.handle = handle
         self.nbytes = nbytes
         self.requested = requested
         self.serial = serial
 
     def __del__(self) -> None:
         # Appending to a deque is atomic: this may run in any thread, inside the pool's own methods, and at exit.
-        self._returned.append((self.nbytes, self.keep, self.serial))
+        self._returned.append((self.nbytes, self.serial))
 
 
 class Pool:
@@ -58,7 +57,10 @@ class Pool:
         self.peak = 0
         self._wait = wait
         self._serials = itertools.count()
-        self._free: dict[int, list[tuple[Any, int]]] = {}
+        self._free: dict[int, list[int]] = {}
+        # The native buffers are held here alone: were they reachable from garbage, the cycle collector would finalize
+        # them together with the Buffer that gives them back.
+        self._kept: dict[int, Any] = {}
         self._returned: deque[Any] = deque()
         self._allocated = 0
         self._reserved = 0
@@ -100,22 +102,23 @@ class Pool:
             if self._returned:
                 self._collect()
             found = self._free.get(rounded)
-            keep, serial = found.pop() if found else (self._create(rounded, nbytes), next(self._serials))
+            serial = found.pop() if found else self._create(rounded, nbytes)
             self._allocated += rounded
             self.peak = max(self.peak, self._allocated)
             self._live += 1
-        return Buffer(self._returned, keep, rounded, serial, nbytes)
+            handle = self._kept[serial]._internal
+        return Buffer(self._returned, handle, rounded, serial, nbytes)
 
     def _collect(self) -> None:
         """Move the buffers given back since the last call to the free lists."""
         returned = self._returned
         while returned:
-            nbytes, keep, serial = returned.popleft()
+            nbytes, serial = returned.popleft()
             self._allocated -= nbytes
             self._live -= 1
-            self._free.setdefault(nbytes, []).append((keep, serial))
+            self._free.setdefault(nbytes, []).append(serial)
 
-    def _create(self, rounded: int, asked: int) -> Any:
+    def _create(self, rounded: int, asked: int) -> int:
         import wgpu
 
         usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
@@ -132,10 +135,12 @@ class Pool:
                     continue
                 raise OutOfMemoryError(
                     f"WebGPU out of memory. Tried to allocate {asked} bytes; {self._allocated} bytes are in use and "
-                    f"{self._reserved} bytes reserved on this device; its limit for one buffer is {self.limit} ({error})"
+                    f"{self._reserved} bytes reserved on this device; the limit for one buffer is {self.limit}: {error}"
                 ) from error
             self._reserved += rounded
-            return keep
+            serial = next(self._serials)
+            self._kept[serial] = keep
+            return serial
         raise OutOfMemoryError(f"WebGPU out of memory. Tried to allocate {asked} bytes")
 
     def empty(self) -> None:
@@ -144,8 +149,8 @@ class Pool:
             self._collect()
             free, self._free = self._free, {}
             for size, entries in free.items():
-                for keep, _ in entries:
-                    keep.destroy()
+                for serial in entries:
+                    self._kept.pop(serial).destroy()
                     self._reserved -= size
             if free:
                 self.generation += 1

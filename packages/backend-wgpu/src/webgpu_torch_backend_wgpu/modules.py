@@ -92,8 +92,8 @@ class Compiler:
         for each in program.passes:
             if max(each.workgroups) > limit:
                 raise KernelError(
-                    f"kernel '{each.name}' (operation {kernel.name}) asks for {each.workgroups} workgroups; this adapter "
-                    f"runs at most {limit} per dimension"
+                    f"kernel '{each.name}' (operation {kernel.name}) asks for {each.workgroups} workgroups; "
+                    f"this adapter runs at most {limit} per dimension"
                 )
         return program
 

@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import wgpu
-from wgpu.backends.wgpu_native import _api, ffi, lib
+from wgpu.backends import wgpu_native
 
+_api: Any = wgpu_native._api
+ffi: Any = wgpu_native.ffi
+lib: Any = wgpu_native.lib
 NULL = ffi.NULL
 GPUError = wgpu.GPUError
 error_handler = _api.error_handler
@@ -235,7 +238,9 @@ class Timer:
 
     def resolve(self, recorder: Recorder) -> None:
         """Record the reading of both timestamps."""
-        lib.wgpuCommandEncoderResolveQuerySet(recorder.encoder, self._queries._internal, 0, 2, self._resolved._internal, 0)
+        lib.wgpuCommandEncoderResolveQuerySet(
+            recorder.encoder, self._queries._internal, 0, 2, self._resolved._internal, 0
+        )
 
     def seconds(self, recorder: Recorder) -> float:
         """Wait for the timed pass and return how long it took."""

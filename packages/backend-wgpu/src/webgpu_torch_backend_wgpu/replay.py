@@ -257,9 +257,7 @@ class Replayer:
         made just before.
         """
         found: list[tuple[Any, int, int, int]] = []
-        written = {
-            self._buffer(each, entry.step, buffers, scratch).serial for each in pipeline.bindings if each.writes
-        }
+        written = {self._buffer(each, entry.step, buffers, scratch).serial for each in pipeline.bindings if each.writes}
         for each in pipeline.bindings:
             if each.kind == "parameters":
                 found.append((prepared.parameter_buffer._internal, prepared.identity, entry.offset, entry.size))
@@ -296,8 +294,8 @@ class Replayer:
             needed = used.numel * used.dtype.itemsize
         if needed > self.binding_bytes:
             raise KernelError(
-                f"kernel '{pipeline.name}' (operation {kernel.name}) uses {needed} bytes of one buffer; this adapter binds "
-                f"at most {self.binding_bytes} bytes at once. Split the tensor, or use a smaller type."
+                f"kernel '{pipeline.name}' (operation {kernel.name}) uses {needed} bytes of one buffer; "
+                f"this adapter binds at most {self.binding_bytes} bytes at once. Split the tensor, or use a smaller type."
             )
         return self.binding_bytes
 

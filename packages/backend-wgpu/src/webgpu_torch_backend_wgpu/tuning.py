@@ -16,7 +16,7 @@ class Tuner:
         self._chosen: dict[str, str] = {}
 
     def choose(self, key: str, candidates: Sequence[str], measure: Callable[[str], float]) -> str:
-        """Return the candidate for a key: the remembered one if it still is a candidate, else the fastest by ``measure``.
+        """Return the candidate for a key: the remembered one if it still is one, else the fastest.
 
         ``measure`` returns seconds; a candidate for which it raises RuntimeError (it does not compile here, say) loses.
 
