@@ -9,7 +9,7 @@ from webgpu_torch_core.kernels import Contraction, Pointwise, RowProgram, Scan, 
 from ..program import Capabilities, Program
 from .contraction import generate_contraction
 from .pointwise import generate_pointwise
-from .rows import generate_rows
+from .row_programs import generate_rows
 from .scan import generate_scan
 from .scatter import generate_scatter
 from .sort import generate_sort

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from webgpu_torch_core.expression import Expression, topological
@@ -41,16 +42,21 @@ def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program
 
 
 def lane_values(
-    module: Module, buffers: Buffers, roots: list[Expression], coordinates: list[str], lanes: int, reduced: list[str] | None = None
-) -> list[list[str]]:
-    """Write the statements that compute expressions for each lane; return their names as [lane][expression]."""
+    module: Module, buffers: Buffers, roots: list[Expression], coordinates: list[str], lanes: int, reduced: list[str] | None = None,
+    kept: Callable[[Expression, int], str | None] | None = None,
+) -> list[list[str]]:  # fmt: skip
+    """Write the statements that compute expressions for each lane; return their names as [lane][expression].
+
+    ``kept(load, lane)`` gives the text of a load that was made before, or None.
+    """
     groups: dict[Any, Any] = {}
     result = []
     for lane in range(lanes):
 
         def leaf(node: Expression, argument: str | None, lane: int = lane) -> str:
             if node.step == "load":
-                return buffers.load(node, coordinates, lane, groups, module.lines)
+                before = kept(node, lane) if kept is not None else None
+                return before or buffers.load(node, coordinates, lane, groups, module.lines)
             if node.step == "load_at":
                 return buffers.load_at(node, argument or "0u")
             if node.step == "reduced":

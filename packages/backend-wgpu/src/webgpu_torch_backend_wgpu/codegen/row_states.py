@@ -181,5 +181,6 @@ def decode(scalar: str, words: list[str]) -> str:
     if scalar == "vec2<u32>":
         return f"vec2<u32>({words[0]}, {words[1]})"
     if scalar == "i64":
-        return f"((i64({words[1]}) << 32u) | i64({words[0]}))"
+        # Some compilers extend the sign of an unsigned word.
+        return f"((i64({words[1]}) << 32u) | (i64({words[0]}) & 0xffffffffli))"
     return f"f16(bitcast<f32>({words[0]}))" if scalar == "f16" else f"bitcast<{scalar}>({words[0]})"

@@ -112,7 +112,9 @@ def _to_scalar(value: str, s: str, t: str) -> str:
         ("f32", "i32"): "wt_f32_to_i32({0})", ("f32", "u32"): "wt_f32_to_u32({0})", ("f32", "i64"): "wt_f32_to_i64({0})",
         ("f32", "vec2<u32>"): "wt_i64_from_f32({0})", ("vec2<u32>", "f32"): "wt_i64_to_f32({0})",
         ("vec2<u32>", "i32"): "wt_i64_to_i32({0})", ("vec2<u32>", "u32"): "({0}).x", ("i32", "vec2<u32>"): "wt_i64_from_i32({0})",
-        ("u32", "vec2<u32>"): "wt_i64_from_u32({0})", ("i32", "u32"): "bitcast<u32>({0})", ("u32", "i32"): "bitcast<i32>({0})",
+        ("u32", "vec2<u32>"): "wt_i64_from_u32({0})",
+        # Some compilers extend the sign of an unsigned word.
+        ("u32", "i64"): "(i64({0}) & 0xffffffffli)", ("i32", "u32"): "bitcast<u32>({0})", ("u32", "i32"): "bitcast<i32>({0})",
     }  # fmt: skip
     return table.get((s, t), t + "({0})").format(value)
 

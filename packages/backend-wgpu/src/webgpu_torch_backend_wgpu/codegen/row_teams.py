@@ -1,0 +1,103 @@
+"""How the threads of a dispatch share the rows of a row program."""
+
+from __future__ import annotations
+
+from webgpu_torch_core.expression import Expression, topological
+from webgpu_torch_core.kernels import RowProgram
+from webgpu_torch_core.layouts import number_of_elements
+
+from ..program import Capabilities
+from .access import LANES, aligned
+
+WORKGROUP = 256
+#: threads that fill a large GPU; below it, more threads per row pay
+FULL = 1 << 17
+#: elements of all loads together that one thread keeps in registers
+REGISTERS = 64
+#: rounds over a row beyond which few rows are split among workgroups
+SPLIT_ROUNDS = 16
+
+
+class Team:
+    """A plan of work: ``size`` threads per row, ``rows`` rows per workgroup, ``chunks`` workgroups per row.
+
+    ``interleaved`` puts neighbouring threads on neighbouring rows (where rows lie side by side in memory), otherwise on
+    neighbouring elements. ``vector`` is the dimension read four elements at a time; ``steps`` counts a row's elements,
+    or groups of four.
+    """
+
+    def __init__(self, kernel: RowProgram, capabilities: Capabilities) -> None:
+        self.row_count = number_of_elements(kernel.outer)
+        self.length = number_of_elements(kernel.inner)
+        self.interleaved = _rows_side_by_side(kernel)
+        self.vector = None if self.interleaved else _vector_dimension(kernel)
+        self.lanes = 1 if self.vector is None else LANES
+        self.steps = self.length // self.lanes
+        self.cached = _cached_loads(kernel)
+        limit = min(capabilities.invocations, 1024)
+        self.size = self._interleaved_size() if self.interleaved else self._size(limit)
+        self.workgroup = max(min(WORKGROUP, limit), self.size)
+        self.rows = self.workgroup // self.size
+        self.rounds = -(-self.steps // self.size)
+        self.chunks = self._chunks()
+        self.per_chunk = -(-self.steps // self.chunks)
+        if not self.length or self.chunks > 1 or self.rounds * self.lanes * max(len(self.cached), 1) > REGISTERS:
+            self.cached = ()
+
+    def _size(self, limit: int) -> int:
+        size = 1
+        rounds = 4 if self.vector is not None else 8
+        while size < limit and size < self.steps and (size * rounds < self.steps or size * self.row_count < FULL // 4):
+            size *= 2
+        # Threads beyond 256 per row share a workgroup's barriers: only rows too long for the registers of 256 need them.
+        few = self.row_count * WORKGROUP < FULL
+        while size > WORKGROUP and size * rounds // 2 >= self.steps and not few:
+            size //= 2
+        return size
+
+    def _interleaved_size(self) -> int:
+        size = 1
+        while size < 32 and size * 8 < self.steps and size * self.row_count < FULL:
+            size *= 2
+        return size
+
+    def _chunks(self) -> int:
+        threads = self.row_count * self.size
+        if self.rounds <= SPLIT_ROUNDS or threads >= FULL // 4:
+            return 1
+        return max(1, min(FULL // threads, self.rounds // 8, 1024))
+
+
+def _rows_side_by_side(kernel: RowProgram) -> bool:
+    """Return whether loads run along the outer dimensions rather than along the reduced ones."""
+    depth = len(kernel.outer)
+    if not depth or not kernel.inner:
+        return False
+    last = depth + len(kernel.inner) - 1
+    strides = [node.payload[2] for node in _loads(kernel) if len(node.payload[2]) > last and any(node.payload[2][depth:])]
+    return any(each[depth - 1] == 1 for each in strides) and not any(each[last] == 1 for each in strides)
+
+
+def _loads(kernel: RowProgram) -> list[Expression]:
+    return [node for root in kernel.expressions() for node in topological(root) if node.step == "load"]
+
+
+def _vector_dimension(kernel: RowProgram) -> int | None:
+    if not kernel.inner or kernel.inner[-1] % LANES or 0 in kernel.inner:
+        return None
+    last = len(kernel.outer) + len(kernel.inner) - 1
+    if not all(aligned(each.offset, each.strides, last) for each in kernel.stores):
+        return None
+    return last if any(aligned(node.payload[1], node.payload[2], last) for node in _loads(kernel)) else None
+
+
+def _cached_loads(kernel: RowProgram) -> tuple[Expression, ...]:
+    """Return the loads over elements that more than one stage of the program uses."""
+    depth = len(kernel.outer)
+    stages = [[each.value] for each in kernel.reductions] + [[each.value for each in kernel.stores]]
+    count: dict[Expression, int] = {}
+    for roots in stages:
+        for node in topological(*roots):
+            if node.step == "load" and any(node.payload[2][depth:]):
+                count[node] = count.get(node, 0) + 1
+    return tuple(node for node, stage_count in count.items() if stage_count > 1)

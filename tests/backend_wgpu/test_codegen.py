@@ -1,0 +1,481 @@
+"""Generated WGSL for pointwise kernels and row programs, against the kernels' definition in plain Python and PyTorch."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from codegen_harness import CORE, TORCH, harness
+
+from webgpu_torch_backend_wgpu.codegen.steps import FLOAT_STEPS, TABLES
+from webgpu_torch_core import scalar
+from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float16, float32, int32, int64, uint8
+from webgpu_torch_core.expression import Expression, apply, binary, cast, coordinate, load, load_at, parameter, reduced, select
+from webgpu_torch_core.interpreter import run_kernel
+from webgpu_torch_core.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Store
+from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
+from webgpu_torch_core.steps import STEPS
+
+pytestmark = pytest.mark.usefixtures("webgpu")
+STORAGE = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32"]
+EMULATE = pytest.mark.parametrize("emulate", [False, True], ids=["native", "emulated"])
+
+
+def values(kind: dtype, count: int, seed: int) -> torch.Tensor:
+    """Return small numbers of a type; floats are exact in every format."""
+    generator = torch.Generator().manual_seed(seed)
+    if kind is bool_:
+        return torch.randint(0, 2, (count,), generator=generator).bool()
+    low = 0 if not kind.is_signed else -9
+    whole = torch.randint(low, 10, (count,), generator=generator)
+    return (whole / 2 if kind.is_floating_point else whole).to(TORCH[kind.name])
+
+
+def expected(kernel: Kernel, operands: Sequence[torch.Tensor], parameters: Sequence[Any] = ()) -> list[torch.Tensor]:
+    """Return the outputs by the kernel's definition."""
+    lists = [each.tolist() for each in operands]
+    outputs = [list(lists[each.initial]) if each.initial is not None else [0] * each.numel for each in kernel.outputs]
+    run_kernel(kernel, lists, outputs, parameters)
+    return [torch.tensor(data, dtype=TORCH[each.dtype.name]) for data, each in zip(outputs, kernel.outputs, strict=True)]
+
+
+def check(kernel: Kernel, operands: Sequence[torch.Tensor], parameters: Sequence[Any] = (), emulate: bool = False) -> None:
+    """Compare a kernel's run with its definition."""
+    got = harness().run(kernel, operands, parameters, emulate)
+    for mine, right in zip(got, expected(kernel, operands, parameters), strict=True):
+        tolerance = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}.get(right.dtype, 0)
+        torch.testing.assert_close(mine, right, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def operand(kind: dtype, numel: int) -> Operand:
+    return Operand(kind, numel)
+
+
+def whole(number: int, kind: dtype, shape: tuple[int, ...], value: Expression) -> Store:
+    """Return a store of every element of a contiguous output."""
+    del kind
+    return Store(number, 0, contiguous_strides(shape), value)
+
+
+def test_every_step_has_a_spelling() -> None:
+    spelled = set().union(*TABLES.values()) | {"philox"}
+    assert set(STEPS) <= spelled, set(STEPS) - spelled
+    assert set(STEPS) - {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "philox"} <= set(FLOAT_STEPS)
+
+
+UNARY = {
+    "negate": torch.neg, "absolute": torch.abs, "sign": torch.sign, "floor": torch.floor, "ceil": torch.ceil,
+    "truncate": torch.trunc, "round": torch.round, "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1,
+    "log": torch.log, "log2": torch.log2, "log10": torch.log10, "log1p": torch.log1p, "sqrt": torch.sqrt,
+    "reciprocal_sqrt": torch.rsqrt, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan, "asin": torch.asin,
+    "acos": torch.acos, "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh,
+    "asinh": torch.asinh, "acosh": torch.acosh, "atanh": torch.atanh, "erf": torch.erf, "erfc": torch.erfc,
+    "erfinv": torch.erfinv, "lgamma": torch.lgamma, "digamma": torch.digamma, "sign_bit": torch.signbit,
+    "is_nan": torch.isnan, "is_infinite": torch.isinf,
+}  # fmt: skip
+BINARY = {
+    "add": torch.add, "subtract": torch.sub, "multiply": torch.mul, "divide": torch.div, "floor_divide": torch.floor_divide,
+    "truncate_divide": lambda a, b: torch.div(a, b, rounding_mode="trunc"), "remainder": torch.remainder, "fmod": torch.fmod,
+    "minimum": torch.minimum, "maximum": torch.maximum, "power": torch.pow, "atan2": torch.atan2, "hypot": torch.hypot,
+    "copysign": torch.copysign, "nextafter": torch.nextafter, "equal": torch.eq, "not_equal": torch.ne, "less": torch.lt,
+    "less_equal": torch.le,
+}  # fmt: skip
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, 1e-6, 1e20, math.inf, -math.inf, math.nan, 0.9, 7.25]
+
+
+def test_float_steps_against_pytorch() -> None:
+    x = torch.tensor(SPECIAL)
+    names = sorted(UNARY)
+    for start in range(0, len(names), 6):
+        some = names[start : start + 6]
+        roots = [apply(name, load(0, 0, (1,), float32)) for name in some]
+        outputs = tuple(Output(root.dtype, len(x), None) for root in roots)
+        stores = tuple(Store(number, 0, (1,), root) for number, root in enumerate(roots))
+        got = harness().run(Pointwise((operand(float32, len(x)),), outputs, (), "unary", (len(x),), stores), [x])
+        for name, mine in zip(some, got, strict=True):
+            right = UNARY[name](x)
+            tolerance = 1e-4 if name in ("lgamma", "digamma", "erfinv") else 4e-6
+            torch.testing.assert_close(mine, right, rtol=tolerance, atol=1e-6, equal_nan=True, msg=lambda text, n=name: f"{n}: {text}")
+
+
+def test_binary_steps_against_pytorch() -> None:
+    x = torch.tensor(SPECIAL)
+    n = len(x)
+    names = sorted(BINARY)
+    left, right = x.repeat_interleave(n), x.repeat(n)
+    for start in range(0, len(names), 6):
+        some = names[start : start + 6]
+        roots = [binary(name, load(0, 0, (1, 0), float32), load(0, 0, (0, 1), float32)) for name in some]
+        outputs = tuple(Output(root.dtype, n * n, None) for root in roots)
+        stores = tuple(Store(number, 0, (n, 1), root) for number, root in enumerate(roots))
+        got = harness().run(Pointwise((operand(float32, n),), outputs, (), "binary", (n, n), stores), [x])
+        for name, mine in zip(some, got, strict=True):
+            wanted = BINARY[name](left, right)
+            torch.testing.assert_close(mine, wanted, rtol=4e-6, atol=0, equal_nan=True, msg=lambda text, n=name: f"{n}: {text}")
+
+
+INTEGER_BINARY = ["add", "subtract", "multiply", "floor_divide", "truncate_divide", "remainder", "fmod", "minimum", "maximum", "equal",
+                  "not_equal", "less", "less_equal", "bitwise_and", "bitwise_or", "bitwise_xor"]  # fmt: skip
+INTEGER_TORCH = BINARY | {"bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor}
+
+
+@EMULATE
+@pytest.mark.parametrize("kind", [int32, int64], ids=str)
+def test_integer_steps_against_pytorch(kind: dtype, emulate: bool) -> None:
+    info = torch.iinfo(TORCH[kind.name])
+    x = torch.tensor([1, -1, 2, -2, 7, -7, 100003, -100003, info.max, info.min + 1], dtype=TORCH[kind.name])
+    n = len(x)
+    left, right = x.repeat_interleave(n), x.repeat(n)
+    for start in range(0, len(INTEGER_BINARY), 6):
+        some = INTEGER_BINARY[start : start + 6]
+        roots = [binary(name, load(0, 0, (1, 0), kind), load(0, 0, (0, 1), kind)) for name in some]
+        outputs = tuple(Output(root.dtype, n * n, None) for root in roots)
+        stores = tuple(Store(number, 0, (n, 1), root) for number, root in enumerate(roots))
+        got = harness().run(Pointwise((operand(kind, n),), outputs, (), "integers", (n, n), stores), [x], (), emulate)
+        for name, mine in zip(some, got, strict=True):
+            assert torch.equal(mine, INTEGER_TORCH[name](left, right)), name
+    roots = [apply(name, load(0, 0, (1,), kind)) for name in ("negate", "absolute", "sign", "bitwise_not", "sign_bit")]
+    roots += [binary("shift_left", load(0, 0, (1,), kind), 3), binary("shift_right", load(0, 0, (1,), kind), 3)]
+    outputs = tuple(Output(root.dtype, n, None) for root in roots)
+    stores = tuple(Store(number, 0, (1,), root) for number, root in enumerate(roots))
+    got = harness().run(Pointwise((operand(kind, n),), outputs, (), "integers", (n,), stores), [x], (), emulate)
+    for mine, wanted in zip(got, [-x, x.abs(), x.sign(), ~x, x < 0, x << 3, x >> 3], strict=True):
+        assert torch.equal(mine, wanted)
+
+
+@EMULATE
+@pytest.mark.parametrize("source", STORAGE)
+def test_casts_between_all_types(source: str, emulate: bool) -> None:
+    x = values(CORE[TORCH[source]], 37, 3) if source != "float32" else torch.tensor([0.0, -0.0, 1.5, -1.5, 100.25, 1e-7, 65519.0, 3.1415927])
+    if source == "int64":
+        x = torch.tensor([0, 1, -1, 127, -128, 255, 256, 40000, -40000, 1 << 31, -(1 << 31) - 1, (1 << 62) + 1, -(1 << 63)])
+    n = len(x)
+    kind = CORE[x.dtype]
+    for start in range(0, len(STORAGE), 3):
+        targets = [CORE[TORCH[name]] for name in STORAGE[start : start + 3]]
+        outputs = tuple(Output(each, n, None) for each in targets)
+        stores = tuple(Store(number, 0, (1,), cast(load(0, 0, (1,), kind), each)) for number, each in enumerate(targets))
+        got = harness().run(Pointwise((operand(kind, n),), outputs, (), "casts", (n,), stores), [x], (), emulate)
+        for each, mine in zip(targets, got, strict=True):
+            source_values = x
+            if source == "float32" and each.category == 1:
+                source_values = x.clamp(-100, 100)
+                mine = torch.where(x.abs() <= 100, mine, source_values.to(mine.dtype))
+            wanted = source_values.to(TORCH[each.name])
+            torch.testing.assert_close(mine, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+def random_load(number: int, kind: dtype, shape: tuple[int, ...], dice: random.Random) -> tuple[Expression, int]:
+    """Return a load over a domain and how many elements its operand needs: contiguous, permuted, broadcast, flipped, offset."""
+    order = list(range(len(shape)))
+    style = dice.choice(["plain", "plain", "permuted", "broadcast", "padded", "flipped"])
+    if style == "permuted":
+        dice.shuffle(order)
+    strides = [0] * len(shape)
+    step = dice.choice([1, 2]) if style == "padded" else 1
+    for dimension in reversed(order):
+        if style == "broadcast" and dice.random() < 0.5:
+            continue
+        strides[dimension] = step
+        step *= shape[dimension] + (dice.choice([0, 0, 4]) if style == "padded" else 0)
+    offset = dice.choice([0, 0, 4, 1]) if style != "plain" else dice.choice([0, 0, 0, 4, 3])
+    if style == "flipped":
+        for dimension in range(len(shape)):
+            if dice.random() < 0.5:
+                offset += strides[dimension] * (shape[dimension] - 1)
+                strides[dimension] = -strides[dimension]
+    highest = offset + sum(max(stride, 0) * (size - 1) for stride, size in zip(strides, shape, strict=True))
+    return load(number, offset, tuple(strides), kind), highest + 1 + dice.choice([0, 1, 5])
+
+
+def random_store(number: int, shape: tuple[int, ...], value: Expression, dice: random.Random) -> tuple[Store, int, bool]:
+    """Return a store, the output's size and whether it fills the output."""
+    if dice.random() < 0.6:
+        return Store(number, 0, contiguous_strides(shape), value), number_of_elements(shape), True
+    step = dice.choice([1, 1, 2, 3])
+    strides = [0] * len(shape)
+    for dimension in range(len(shape) - 1, -1, -1):
+        strides[dimension] = step
+        step *= shape[dimension] + dice.choice([0, 0, 1, 4])
+    offset = dice.choice([0, 1, 4])
+    top = offset + sum(stride * (size - 1) for stride, size in zip(strides, shape, strict=True))
+    return Store(number, offset, tuple(strides), value), top + 1 + dice.choice([0, 3]), False
+
+
+SIZES = [1, 2, 3, 4, 5, 7, 8, 12, 16, 17]
+
+
+def random_pointwise(seed: int) -> tuple[Pointwise, list[torch.Tensor], list[float]]:
+    dice = random.Random(seed)
+    shape = tuple(dice.choice(SIZES if rank < 3 else SIZES[:4]) for rank in range(dice.choice([0, 1, 1, 2, 2, 3, 4, 6])))
+    if dice.random() < 0.15:
+        shape = (dice.choice([255, 257, 1000, 1003]),)
+    kinds = [CORE[TORCH[dice.choice(STORAGE)]] for _ in range(dice.choice([1, 2, 3]))]
+    loads, sizes = zip(*(random_load(number, kind, shape, dice) for number, kind in enumerate(kinds)), strict=True)
+    common = compute_dtype(max(kinds, key=lambda each: (each.category, each.itemsize)))
+    common = int32 if common is bool_ else common
+    total = cast(parameter(0, float32), common)
+    for each in loads:
+        wide = cast(cast(each, compute_dtype(each.dtype)), common)
+        total = dice.choice([total + wide, total - wide, scalar.maximum(total, wide), select(binary("less", wide, total), wide, total)])
+    if shape and dice.random() < 0.3:
+        total = total + cast(coordinate(dice.randrange(len(shape))), common)
+    outputs, stores, operands = [], [], [operand(kind, size) for kind, size in zip(kinds, sizes, strict=True)]
+    for number in range(dice.choice([1, 1, 2])):
+        kind = CORE[TORCH[dice.choice(STORAGE)]]
+        value = cast(cast(total + number, compute_dtype(kind)), kind)
+        store, size, fills = random_store(number, shape, value, dice)
+        if not fills:
+            operands.append(operand(kind, size))
+        outputs.append(Output(kind, size, None if fills else len(operands) - 1))
+        stores.append(store)
+    kernel = Pointwise(tuple(operands), tuple(outputs), (float32,), "random", shape, tuple(stores))
+    return kernel, [values(each.dtype, each.numel, seed + n) for n, each in enumerate(operands)], [3.0]
+
+
+@EMULATE
+@pytest.mark.parametrize("seed", range(60))
+def test_random_pointwise(seed: int, emulate: bool) -> None:
+    kernel, operands, parameters = random_pointwise(seed)
+    check(kernel, operands, parameters, emulate)
+
+
+@EMULATE
+@pytest.mark.parametrize("kind", STORAGE)
+def test_in_place_with_load_of_the_same_element(kind: str, emulate: bool) -> None:
+    own = CORE[TORCH[kind]]
+    for shape, offset, strides, size in (((40,), 0, (1,), 40), ((5, 3), 2, (7, 2), 40), ((3, 8), 4, (8, 1), 32), ((13,), 0, (1,), 13)):
+        value = load(0, offset, strides, own)
+        changed = apply("bitwise_not", value) if own is bool_ else cast(cast(value, compute_dtype(own)) + 1, own)
+        kernel = Pointwise((operand(own, size),), (Output(own, size, 0),), (), "step", shape, (Store(0, offset, strides, changed),))
+        check(kernel, [values(own, size, 5)], (), emulate)
+
+
+@EMULATE
+def test_gather_with_computed_index(emulate: bool) -> None:
+    index = torch.tensor([3, 0, 2, 2, 1, 3, 0])
+    table = torch.randn(4, 6)
+    row = load(0, 0, (1, 0), int64)
+    value = load_at(1, cast(row, int32) * 6 + coordinate(1), float32)
+    kernel = Pointwise((operand(int64, 7), operand(float32, 24)), (Output(float32, 42, None),), (), "embedding", (7, 6),
+                       (whole(0, float32, (7, 6), value),))  # fmt: skip
+    got = harness().run(kernel, [index, table.view(-1)], (), emulate)[0].view(7, 6)
+    assert torch.equal(got, table[index])
+    value = load_at(1, row * 6 + cast(coordinate(1), int64), float32)
+    kernel = kernel.replace(stores=(whole(0, float32, (7, 6), value),))
+    assert torch.equal(harness().run(kernel, [index, table.view(-1)], (), emulate)[0].view(7, 6), table[index])
+
+
+@EMULATE
+def test_constants(emulate: bool) -> None:
+    numbers = [math.inf, -math.inf, math.nan, -0.0, 1.2e-38, 3.4028234663852886e38, 0.1, -2147483648.0]
+    kernel = Pointwise((), tuple(Output(float32, 5, None) for _ in numbers), (), "constants", (5,),
+                       tuple(Store(n, 0, (1,), cast(each, float32)) for n, each in enumerate(numbers)))  # fmt: skip
+    for number, mine in zip(numbers, harness().run(kernel, [], (), emulate), strict=True):
+        assert torch.equal(mine.view(torch.int32), torch.full((5,), number).view(torch.int32))
+    whole_numbers = [(-(1 << 31), int32), ((1 << 31) - 1, int32), (-(1 << 63), int64), ((1 << 63) - 1, int64), (-1, int64), (200, uint8)]
+    kernel = Pointwise((), tuple(Output(kind, 3, None) for _, kind in whole_numbers), (), "constants", (3,),
+                       tuple(Store(n, 0, (1,), cast(number, kind)) for n, (number, kind) in enumerate(whole_numbers)))  # fmt: skip
+    for (number, kind), mine in zip(whole_numbers, harness().run(kernel, [], (), emulate), strict=True):
+        assert mine.tolist() == [number] * 3, kind
+
+
+@EMULATE
+def test_parameters(emulate: bool) -> None:
+    kinds = (float32, int64, int32, bool_, int64)
+    given = [2.5, -(1 << 40), -7, True, 5]
+    outputs = tuple(Output(kind, 3, None) for kind in kinds)
+    stores = tuple(Store(n, 0, (1,), parameter(n, kind)) for n, kind in enumerate(kinds))
+    got = harness().run(Pointwise((), outputs, kinds, "parameters", (3,), stores), [], given, emulate)
+    for value, mine in zip(given, got, strict=True):
+        assert mine.tolist() == [value] * 3
+
+
+KINDS = ["sum", "product", "maximum", "minimum", "any", "all", "argmaximum", "argminimum"]
+
+
+def random_rows(seed: int) -> tuple[RowProgram, list[torch.Tensor]]:
+    dice = random.Random(seed)
+    outer = tuple(dice.choice(SIZES) for _ in range(dice.choice([0, 1, 1, 2])))
+    inner = dice.choice([(), (1,), (5,), (64,), (33,), (4, 5), (3, 8), (300,), (7, 2, 3), (520,), (1030,)])
+    depth, domain = len(outer), outer + inner
+    kinds = [CORE[TORCH[dice.choice(STORAGE)]] for _ in range(dice.choice([1, 2]))]
+    loads, sizes = zip(*(random_load(number, kind, domain, dice) for number, kind in enumerate(kinds)), strict=True)
+    reductions: list[Reduction] = []
+    for _ in range(dice.choice([1, 1, 2, 3])):
+        source = dice.choice(loads)
+        kind = dice.choice(KINDS[2:] if len(inner) and number_of_elements(inner) > 64 else KINDS)
+        kind = "sum" if dice.random() < 0.3 else kind
+        of = compute_dtype(source.dtype)
+        of = int32 if of is bool_ and kind in ("sum", "product") else of
+        value = cast(cast(source, compute_dtype(source.dtype)), of)
+        if reductions and dice.random() < 0.5 and of is not bool_ and not reductions[-1].kind.startswith("arg"):
+            value = scalar.minimum(value, cast(reduced(len(reductions) - 1, reductions[-1].dtype), of))
+        if kind in ("any", "all"):
+            value, of = cast(value, bool_), bool_
+        reductions.append(Reduction(kind, value, of))
+    finished = [reduced(n, int64 if each.kind.startswith("arg") else each.dtype) for n, each in enumerate(reductions)]
+    outputs: list[Output] = []
+    row_stores, stores = [], []
+    operands = [operand(kind, size) for kind, size in zip(kinds, sizes, strict=True)]
+    plan = dice.choice(["rows", "rows", "elements", "both"])
+    for number, each in enumerate(finished if plan != "elements" else ()):
+        kind = CORE[TORCH[dice.choice(STORAGE)]] if not each.dtype.is_floating_point else dice.choice([float32, float16])
+        row_stores.append(Store(len(outputs), 0, contiguous_strides(outer), cast(each, kind)))
+        outputs.append(Output(kind, number_of_elements(outer), None))
+        del number
+    if plan != "rows" or not outputs:
+        own = dice.choice(loads)
+        wide = compute_dtype(own.dtype)
+        wide = int32 if wide is bool_ else wide
+        value = cast(cast(own, wide) + cast(finished[-1], wide), own.dtype)
+        store, size, fills = random_store(len(outputs), domain, value, dice)
+        if not fills:
+            operands.append(operand(own.dtype, size))
+        outputs.append(Output(own.dtype, size, None if fills else len(operands) - 1))
+        stores.append(store)
+    kernel = RowProgram(tuple(operands), tuple(outputs), (), "random", outer, inner, tuple(reductions), tuple(row_stores), tuple(stores))
+    del depth
+    return kernel, [values(each.dtype, each.numel, seed + n) for n, each in enumerate(operands)]
+
+
+@EMULATE
+@pytest.mark.parametrize("seed", range(60))
+def test_random_rows(seed: int, emulate: bool) -> None:
+    kernel, operands = random_rows(seed)
+    check(kernel, operands, (), emulate)
+
+
+def softmax(rows: int, length: int, strides: tuple[int, int], kind: dtype = float32) -> RowProgram:
+    x = cast(load(0, 0, strides, kind), float32)
+    power = scalar.exp(x - reduced(0, float32))
+    return RowProgram((operand(kind, rows * length),), (Output(kind, rows * length, None),), (), "softmax", (rows,), (length,),
+                      (Reduction("maximum", x, float32), Reduction("sum", power, float32)), (),
+                      (Store(0, 0, strides, cast(power / reduced(1, float32), kind)),))  # fmt: skip
+
+
+@EMULATE
+@pytest.mark.parametrize("length", [1, 3, 64, 100, 1000, 4096, 5001, 70001])
+def test_softmax(length: int, emulate: bool) -> None:
+    x = torch.randn(3, length, generator=torch.Generator().manual_seed(length))
+    got = harness().run(softmax(3, length, (length, 1)), [x], (), emulate)[0].view(3, length)
+    torch.testing.assert_close(got, x.softmax(1), rtol=1e-5, atol=1e-7)
+    x[1, length // 2] = math.nan
+    x[2, 0] = -math.inf
+    got = harness().run(softmax(3, length, (length, 1)), [x], (), emulate)[0].view(3, length)
+    torch.testing.assert_close(got, x.softmax(1), rtol=1e-5, atol=1e-7, equal_nan=True)
+
+
+@EMULATE
+def test_softmax_over_columns(emulate: bool) -> None:
+    x = torch.randn(50, 37)
+    got = harness().run(softmax(37, 50, (1, 37)), [x], (), emulate)[0].view(50, 37)
+    torch.testing.assert_close(got, x.softmax(0), rtol=1e-5, atol=1e-7)
+
+
+@EMULATE
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_softmax_of_sixteen_bits(kind: str, emulate: bool) -> None:
+    x = torch.randn(5, 48).to(TORCH[kind])
+    got = harness().run(softmax(5, 48, (48, 1), CORE[TORCH[kind]]), [x], (), emulate)[0].view(5, 48)
+    torch.testing.assert_close(got, x.softmax(1))
+
+
+def whole_reduction(kind: str, source: dtype, of: dtype, result: dtype, outer: tuple[int, ...], inner: tuple[int, ...],
+                    strides: tuple[int, ...], numel: int) -> RowProgram:  # fmt: skip
+    value = cast(load(0, 0, strides, source), of)
+    finished = cast(reduced(0, int64 if kind.startswith("arg") else of), result)
+    store = Store(0, 0, contiguous_strides(outer), finished)
+    return RowProgram((operand(source, numel),), (Output(result, number_of_elements(outer), None),), (), kind, outer, inner,
+                      (Reduction(kind, value, of),), (store,), ())  # fmt: skip
+
+
+@EMULATE
+@pytest.mark.parametrize("count", [1, 5, 300000, 300001])
+def test_sum_of_everything(count: int, emulate: bool) -> None:
+    x = torch.rand(count, generator=torch.Generator().manual_seed(1))
+    got = harness().run(whole_reduction("sum", float32, float32, float32, (), (count,), (1,), count), [x], (), emulate)[0]
+    torch.testing.assert_close(got[0].double(), x.double().sum(), rtol=3e-7, atol=0)
+    whole_numbers = torch.arange(count) * 1000003 - 5
+    got = harness().run(whole_reduction("sum", int64, int64, int64, (), (count,), (1,), count), [whole_numbers], (), emulate)[0]
+    assert got[0] == whole_numbers.sum()
+
+
+@EMULATE
+@pytest.mark.parametrize("shape", [(3, 5), (2, 100000), (1, 50001)])
+def test_argmax_finds_first_and_nan(shape: tuple[int, int], emulate: bool) -> None:
+    rows, length = shape
+    x = (torch.arange(rows * length) % 7).float().view(rows, length)
+    program = whole_reduction("argmaximum", float32, float32, int64, (rows,), (length,), (length, 1), rows * length)
+    assert torch.equal(harness().run(program, [x], (), emulate)[0], x.argmax(1))
+    x[-1, length // 2 :: 2] = math.nan
+    assert torch.equal(harness().run(program, [x], (), emulate)[0], x.argmax(1))
+
+
+@EMULATE
+@pytest.mark.parametrize("shape", [(64, 20), (3, 20000), (1000, 33)])
+def test_column_sums(shape: tuple[int, int], emulate: bool) -> None:
+    length, columns = shape[1], shape[0]
+    x = torch.randn(length, columns)
+    program = whole_reduction("sum", float32, float32, float32, (columns,), (length,), (1, columns), length * columns)
+    torch.testing.assert_close(harness().run(program, [x], (), emulate)[0], x.sum(0), rtol=1e-5, atol=1e-4)
+
+
+@EMULATE
+def test_empty_rows_give_identities(emulate: bool) -> None:
+    outputs, row_stores, reductions = [], [], []
+    wanted = {"sum": 0.0, "product": 1.0, "maximum": -math.inf, "minimum": math.inf, "any": False, "all": True}
+    for number, kind in enumerate(wanted):
+        of = bool_ if kind in ("any", "all") else float32
+        reductions.append(Reduction(kind, load(number // 4, 0, (0, 1), of), of))
+        row_stores.append(Store(number, 0, (1,), reduced(number, of)))
+        outputs.append(Output(of, 5, None))
+    kernel = RowProgram((operand(float32, 0), operand(bool_, 0)), tuple(outputs), (), "empty", (5,), (0,), tuple(reductions),
+                        tuple(row_stores), ())  # fmt: skip
+    got = harness().run(kernel, [torch.zeros(0), torch.zeros(0, dtype=torch.bool)], (), emulate)
+    for value, mine in zip(wanted.values(), got, strict=True):
+        assert mine.tolist() == [value] * 5
+
+
+@EMULATE
+def test_long_rows_with_dependent_reductions(emulate: bool) -> None:
+    """Layer norm of two long rows, with the row's statistics stored as well."""
+    rows, length = 2, 60000
+    x = torch.randn(rows, length) * 3 + 10
+    value = load(0, 0, (length, 1), float32)
+    mean = reduced(0, float32) / float(length)
+    centred = value - mean
+    scale = scalar.reciprocal_sqrt(reduced(1, float32) / float(length) + 1e-5)
+    kernel = RowProgram((operand(float32, rows * length),), (Output(float32, rows * length, None), Output(float32, rows, None)), (),
+                        "layer_norm", (rows,), (length,),
+                        (Reduction("sum", value, float32), Reduction("sum", centred * centred, float32)),
+                        (Store(1, 0, (1,), mean),), (Store(0, 0, (length, 1), centred * scale),))  # fmt: skip
+    got = harness().run(kernel, [x], (), emulate)
+    torch.testing.assert_close(got[0].view(rows, length), torch.nn.functional.layer_norm(x, (length,)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(got[1], x.mean(1))
+
+
+@EMULATE
+def test_row_stores_in_place_of_what_elements_read(emulate: bool) -> None:
+    """Elements use the old running mean although the row store overwrites it."""
+    x, running = torch.randn(3, 40), torch.randn(3)
+    value = load(0, 0, (40, 1), float32)
+    kernel = RowProgram((operand(float32, 120), operand(float32, 3)), (Output(float32, 120, None), Output(float32, 3, 1)), (), "running",
+                        (3,), (40,), (Reduction("sum", value, float32),),
+                        (Store(1, 0, (1,), load(1, 0, (1,), float32) * 0.5 + reduced(0, float32)),),
+                        (Store(0, 0, (40, 1), value - load(1, 0, (1, 0), float32)),))  # fmt: skip
+    got = harness().run(kernel, [x, running], (), emulate)
+    torch.testing.assert_close(got[0].view(3, 40), x - running[:, None])
+    torch.testing.assert_close(got[1], running * 0.5 + x.sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_many_workgroups_use_two_dimensions() -> None:
+    count = 256 * 4 * 20 + 3
+    kernel = Pointwise((operand(float32, count),), (Output(float32, count, None),), (), "copy", (count,),
+                       (Store(0, 0, (1,), load(0, 0, (1,), float32) + 1.0),))  # fmt: skip
+    x = torch.randn(count)
+    assert torch.equal(harness().run(kernel, [x], (), True)[0], x + 1)
