@@ -295,7 +295,7 @@ class Replayer:
         if needed > self.binding_bytes:
             raise KernelError(
                 f"kernel '{pipeline.name}' (operation {kernel.name}) uses {needed} bytes of one buffer; "
-                f"this adapter binds at most {self.binding_bytes} bytes at once. Split the tensor, or use a smaller type."
+                f"this adapter binds at most {self.binding_bytes} bytes at once. Split the tensor."
             )
         return self.binding_bytes
 
