@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .dtypes import dtype
+from .dtypes import dtype, float64
 from .expression import Expression, topological
 from .kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from .layouts import Shape
@@ -68,6 +68,8 @@ def _evaluate_node(node: Expression, values: dict[Expression, Any], at: Shape, e
     arguments = [values[each] for each in node.arguments]
     if step == "cast":
         return convert(arguments[0], node.dtype)
+    if step == "nextafter" and node.dtype is float64:
+        return Real(math.nextafter(*arguments))
     result = STEPS[step].evaluate(*arguments)
     # Fixed-width integers wrap; floats keep double precision until they are stored.
     return convert(result, node.dtype) if node.dtype.category == 1 else result
@@ -110,7 +112,7 @@ def _store(stores: tuple[Store, ...], at: Shape, env: Environment, outputs: Sequ
 
 def _pointwise(kernel: Pointwise, env: Environment, outputs: Sequence[Any]) -> None:
     found = _definitions.get(kernel)
-    if found is None or len(kernel.stores) != 1:
+    if found is None or len(kernel.stores) != 1 or _needs_types(kernel.stores[0].value):
         for at in coordinates(kernel.shape):
             _store(kernel.stores, at, env, outputs, kernel)
         return
@@ -119,6 +121,11 @@ def _pointwise(kernel: Pointwise, env: Environment, outputs: Sequence[Any]) -> N
     for at in coordinates(kernel.shape):
         value = function(*(evaluate(each, at, env) for each in arguments))
         outputs[0][store.offset + sum(map(int.__mul__, store.strides, at))] = convert(value, kernel.outputs[0].dtype)
+
+
+def _needs_types(value: Expression) -> bool:
+    """Return whether plain numbers cannot tell what an expression means: the neighbour of a float64."""
+    return any(node.step == "nextafter" and node.dtype is float64 for node in topological(value))
 
 
 def identity(kind: str, of: dtype) -> Any:

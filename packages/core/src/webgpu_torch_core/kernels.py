@@ -146,7 +146,8 @@ class Reduction(Record):
 
     Kinds: sum, product, maximum, minimum (both propagate NaN), any, all (of bool), argmaximum, argminimum (result int64:
     row-major position inside the inner dimensions of the first extremum; NaN counts as the extremum).
-    ``dtype`` is the type accumulated in and the type of ``reduced(index)``. Empty rows give the identity.
+    ``dtype`` is the type accumulated (for positions: compared) in and, except for positions, the type of
+    ``reduced(index)``. Empty rows give the identity.
     """
 
     __slots__ = fields = ("kind", "value", "dtype")
