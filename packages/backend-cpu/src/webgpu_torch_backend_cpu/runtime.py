@@ -44,10 +44,14 @@ def to_integer(values: Array, kind: Any) -> Array:
     return whole.astype(kind)
 
 
+class IntegerDivisionByZero(RuntimeError, ZeroDivisionError):
+    """An integer divided by zero: PyTorch raises a RuntimeError, Python a ZeroDivisionError; this is both."""
+
+
 def require_divisor(b: Array) -> Array:
     """Raise for an integer division by zero, as PyTorch does on the CPU."""
     if not np.all(b):
-        raise ZeroDivisionError("ZeroDivisionError")
+        raise IntegerDivisionByZero("ZeroDivisionError")
     return b
 
 
@@ -113,7 +117,8 @@ def shift_right(a: Array, b: Array) -> Array:
     a = np.asarray(a)
     width = a.dtype.itemsize * 8
     inside = (np.asarray(b) >= 0) & (np.asarray(b) < width)
-    return np.right_shift(a, np.where(inside, b, width - 1).astype(a.dtype))
+    result = np.right_shift(a, np.where(inside, b, width - 1).astype(a.dtype))
+    return np.where(inside, result, np.zeros((), a.dtype)) if a.dtype.kind == "u" else result
 
 
 def sign_bit(a: Array) -> Array:

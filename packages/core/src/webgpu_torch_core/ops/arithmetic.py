@@ -36,6 +36,18 @@ def true_divide(input, other, *, out=None):
 
 
 @operation("elementwise")
+def positive(input):
+    """``+input``: the tensor itself.
+
+    Raises:
+        RuntimeError: a boolean tensor.
+    """
+    if input.dtype.category == 0:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@operation("elementwise")
 def rsub(input, other, *, alpha=1):
     """``other - alpha * input``."""
     return e.sub(other, input, alpha=alpha)
@@ -64,6 +76,12 @@ def pow(input, exponent, *, out=None):
         if exponent == 0:
             return _out(input.new_ones(input.shape, dtype=kind) + 0 * input if needs_gradient(input) else input.new_ones(input.shape, dtype=kind), out)
     return _out(e.power_(input, exponent), out)
+
+
+@operation("elementwise")
+def ldexp(input, other, *, out=None):
+    """``input * 2**other``."""
+    return _out(e.mul(input, pow(2.0, other)), out)
 
 
 @operation("elementwise")
@@ -107,9 +125,7 @@ def round(input, *, decimals=0, out=None):
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0 or input.dtype.category < 2:
         return _out(e.round_(input), out)
-    scale = 10.0 ** abs(decimals)
-    result = e.round_(input * scale) / scale if decimals > 0 else e.round_(input / scale) * scale
-    return _out(result, out)
+    return _out(e.round_decimals_(input, scale=10.0**decimals), out)
 
 
 @operation("elementwise")
@@ -203,7 +219,10 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
     return _out(masked_fill(result, e.eq(input, -math.inf), low), out)
 
 
-for _name in ("div", "true_divide", "pow", "clamp", "clamp_min", "clamp_max", "round", "lerp", "logit", "masked_fill", "nan_to_num"):
+for _name in (
+    "div", "true_divide", "pow", "clamp", "clamp_min", "clamp_max", "round", "lerp", "logit", "masked_fill", "nan_to_num",
+    "ldexp", "float_power",
+):
     setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_"))
 Tensor.divide_ = Tensor.div_  # type: ignore[attr-defined]
 Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
@@ -248,7 +267,7 @@ _operator("rshift", e.bitwise_right_shift, lambda a, b: e.bitwise_right_shift(b,
 for _name, _function in {"eq": e.eq, "ne": e.ne, "lt": e.lt, "le": e.le, "gt": e.gt, "ge": e.ge}.items():
     _operator(_name, _function)
 Tensor.__neg__ = lambda self: e.neg(self)  # type: ignore[attr-defined]
-Tensor.__pos__ = lambda self: e.positive(self)  # type: ignore[attr-defined]
+Tensor.__pos__ = lambda self: positive(self)  # type: ignore[attr-defined]
 Tensor.__abs__ = lambda self: e.abs(self)  # type: ignore[attr-defined]
 Tensor.__invert__ = lambda self: e.bitwise_not(self)  # type: ignore[attr-defined]
 Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

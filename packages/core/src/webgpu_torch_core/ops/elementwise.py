@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..dtypes import bool_, int32
+from ..dtypes import bool_, int32, int64
 from ..expression import Expression
 from ..scalar import (
     absolute,
@@ -105,7 +105,7 @@ def sub(input, other, *, alpha=1):
 @elementwise(aliases=("multiply",))
 def mul(input, other):
     """``input * other``."""
-    return bitwise_and(input, other) if isinstance(input, Expression) and input.dtype is bool_ else input * other
+    return _bitwise_and(input, other) if isinstance(input, Expression) and input.dtype is bool_ else input * other
 
 
 @elementwise(promotion="float", method=False, namespace="internal")
@@ -150,12 +150,6 @@ def neg(input):
     return -input
 
 
-@elementwise(in_place=False)
-def positive(input):
-    """``+input``."""
-    return input
-
-
 @elementwise(aliases=("absolute",))
 def abs(input):
     """``|input|``."""
@@ -166,6 +160,10 @@ def abs(input):
 def square(input):
     """``input ** 2``."""
     return input * input
+
+
+# A boolean's square counts in int64, as its powers do.
+square.operation.result_dtype = lambda operands: int64 if operands[0].dtype is bool_ else operands[0].dtype
 
 
 @elementwise(promotion="float")
@@ -201,12 +199,6 @@ def rsqrt(input):
 def hypot(input, other):
     """``sqrt(input**2 + other**2)`` without overflow."""
     return _hypot(input, other)
-
-
-@elementwise
-def ldexp(input, other):
-    """``input * 2**other``."""
-    return input * _exp2(other)
 
 
 @elementwise(method=True)
@@ -476,6 +468,12 @@ def round_(input):
     return input if _is_integer(input) else round_half_even(input)
 
 
+@elementwise(method=False, namespace="internal")
+def round_decimals_(input, *, scale=1.0):
+    """The nearest multiple of ``1 / scale``, ties to even."""
+    return round_half_even(input * scale) / scale
+
+
 @elementwise
 def sign(input):
     """-1, 0 or 1."""
@@ -498,6 +496,12 @@ def copysign(input, other):
 def nextafter(input, other):
     """The next float after input towards other."""
     return _next_after(input, other)
+
+
+@nextafter.backward
+def _(grad, input, other):
+    same = equal(input, other)
+    return where(same, 0.0, grad), where(same, grad, 0.0)
 
 
 # Special functions
@@ -531,6 +535,30 @@ def lgamma(input):
 def digamma(input):
     """The logarithmic derivative of gamma."""
     return _digamma(input)
+
+
+@digamma.backward
+def _(grad, input):
+    return grad * _trigamma(input)
+
+
+def _trigamma(x):
+    """The derivative of digamma (Abramowitz & Stegun 6.4.6, 6.4.7, 6.4.12): recurrence, series, reflection below 0.5."""
+    reflected = less(x, 0.5)
+    y = where(reflected, 1.0 - x, x)
+    total = 0.0
+    for shift in range(12):
+        total = total + 1.0 / ((y + float(shift)) * (y + float(shift)))
+    z = y + 12.0
+    inverse = 1.0 / (z * z)
+    series = 1 / 6 - inverse * (1 / 30 - inverse * (1 / 42 - inverse * (1 / 30 - inverse * (5 / 66))))
+    direct = total + 1.0 / z + inverse * 0.5 + series * inverse / z
+    sine = _sin((x - _floor(x)) * math.pi)
+    return where(reflected, math.pi * math.pi / (sine * sine) - direct, direct)
+
+
+for _function in (exp, exp2, expm1, sqrt, rsqrt, reciprocal, sigmoid, tan, tanh):
+    _function.operation.saves_result = True
 
 
 # Comparisons and selection
@@ -587,7 +615,7 @@ def isinf(input):
 @elementwise(promotion="bool", in_place=False)
 def isfinite(input):
     """Whether an element is neither NaN nor infinite."""
-    return equal(input, input) if _is_integer(input) else bitwise_not(is_nan(input) | is_infinite(input))
+    return equal(input, input) if _is_integer(input) else _bitwise_not(is_nan(input) | is_infinite(input))
 
 
 @elementwise
@@ -734,6 +762,9 @@ def relu(input):
 @relu.backward
 def _(grad, input):
     return where(less(0.0, input), grad, 0.0)
+
+
+relu.operation.saves_result = True
 
 
 @elementwise(promotion="float", namespace="functional", method=False)

@@ -13,7 +13,7 @@ from ..dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int6
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
 from ..steps import differentiate
-from ..tensor import MetaValue, Size, Tensor, check_supported
+from ..tensor import MetaValue, SavedOperand, Size, Tensor, check_supported
 from .registry import Operation, register
 
 default_float: list[dtype] = [float32]
@@ -52,6 +52,8 @@ class Elementwise:
         self.result_dtype: Callable[..., dtype] | None = None
         # A gradient derived from the expression has no Python text of its own to step through.
         self.runs_on_numbers = True
+        # PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
+        self.saves_result = False
 
     def backward(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
         """Declare the gradient: a scalar function ``(grad, *arguments)`` returning one value per operand."""
@@ -151,8 +153,8 @@ class Elementwise:
 
     def _types(self, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> tuple[dtype, dtype]:
         promoted = result_type(*operands)
-        if any(each.__class__ is float for each in extras) and promoted.category < 2 and self.promotion != "first":
-            promoted = default_float[0]
+        if promoted.category < 2 and self.name in ("add", "sub") and any(each.__class__ is float for each in extras):
+            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
         if self.promotion == "float" and promoted.category < 2:
             promoted = default_float[0]
         if self.result_dtype is not None:
@@ -170,7 +172,10 @@ class Elementwise:
             if gradient is not None:
                 needed.update(gradient[1])
                 plans.append((index, gradient[0], gradient[1], each._layout.shape, each.dtype))
-        saved = {index: each._save() if isinstance(each, Tensor) else each for index, each in enumerate(operands) if index in needed}
+        if self.saves_result and 0 in needed:
+            saved: dict[int, Any] = {0: SavedOperand(operands[0], edges[0], result, self.title)}
+        else:
+            saved = {index: each._save() if isinstance(each, Tensor) else each for index, each in enumerate(operands) if index in needed}
 
         def run_backward(grad: Tensor) -> list[Any]:
             from .reduction import sum_to_size
@@ -178,7 +183,9 @@ class Elementwise:
             parts: list[Any] = [None] * len(operands)
             for index, operation_, used, shape, dtype in plans:
                 arguments = tuple(_unpack(saved[each]) for each in used)
-                part = operation_.call((grad, *arguments), extras)
+                # A sum over broadcast dimensions rounds once, not once per term.
+                wide = grad.to(float32) if dtype.itemsize == 2 and grad._layout.shape != shape else grad
+                part = operation_.call((wide, *arguments), extras)
                 part = sum_to_size(part, shape)
                 parts[index] = part if part.dtype is dtype else part.to(dtype)
             return parts
@@ -243,7 +250,11 @@ def _number_leaf(value: Any, promoted: dtype, compute: dtype, parameter_types: l
     if isinstance(value, bool):
         own = bool_
     parameter_types.append(own)
-    return ir.cast(ir.parameter(len(parameter_types) - 1, own), compute)
+    leaf = ir.parameter(len(parameter_types) - 1, own)
+    if promoted.category == 1:
+        # Small integer types wrap a number before computing with it: -1 takes part as 255 in uint8.
+        leaf = ir.cast(leaf, promoted)
+    return ir.cast(leaf, compute)
 
 
 def _result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:

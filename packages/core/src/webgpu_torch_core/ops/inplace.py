@@ -10,7 +10,7 @@ from ..autograd.grad_mode import mode
 from ..autograd.node import Node
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_strides, contiguous_strides
-from ..tensor import MetaValue, Tensor
+from ..tensor import MetaValue, Storage, Tensor
 
 
 def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -18,7 +18,8 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(self)
-        result = function(self, *args, **kwargs)
+        tracked = mode.enabled and (self.requires_grad or any(getattr(each, "requires_grad", False) for each in args))
+        result = function(snapshot(self) if tracked else self, *args, **kwargs)
         if result.dtype.category > self.dtype.category:
             raise RuntimeError(
                 f"result type {_title(result)} can't be cast to the desired output type {_title(self)}"
@@ -32,6 +33,21 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
     return in_place
+
+
+def snapshot(tensor: Tensor) -> Tensor:
+    """Return the tensor as it is now, for what an in-place operation saves: the write that follows does not reach it."""
+    value = tensor._storage.value
+    if value.__class__ is not MetaValue and value.shared:
+        # Somebody outside sees this memory and the write will land in it: only a copy keeps the old elements.
+        return tensor.clone()
+    owner = value.owner
+    alias = Tensor._from_storage(Storage(value), tensor._layout, tensor.dtype, tensor.device)
+    value.owner = owner
+    edge = tensor._gradient_edge()
+    if edge is not None:
+        alias._grad_fn, alias._output_number = edge
+    return alias
 
 
 def _title(tensor: Tensor) -> str:
