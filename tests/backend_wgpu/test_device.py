@@ -49,6 +49,16 @@ def test_reads_and_writes_larger_than_one_chunk(opened: Any, monkeypatch: pytest
     assert opened.read(buffer, 70000) == data[:70000]
 
 
+def test_large_reads_are_copied_by_several_threads(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.native.PARALLEL_COPY_BYTES", 1000)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.native._COPIERS", 4)
+    for nbytes in (1000, 4097, 100_003):
+        data = random.Random(nbytes).randbytes(nbytes)
+        buffer = opened.allocate(nbytes)
+        opened.write(buffer, memoryview(data))
+        assert opened.read(buffer, nbytes) == data
+
+
 def test_a_short_write_leaves_the_bytes_after_it(opened: Any) -> None:
     buffer = opened.allocate(8)
     opened.write(buffer, memoryview(b"abcdefgh"))

@@ -25,7 +25,7 @@ from .replay import Prepared, Ready, Replayer, pack_parameters, prepare
 from .tuning import Tuner
 
 #: the largest mappable buffer for reading; larger reads go through two of them in turn
-STAGING_BYTES = 1 << 25
+STAGING_BYTES = 1 << 26
 #: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
 WRITE_CHUNK = 1 << 26
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,9 @@ error_handler = _api.error_handler
 #: submits the GPU may be behind before recording waits for it: bounds the memory that unfinished work holds
 SUBMITS_IN_FLIGHT = 64
 _POLL_EVERY = 16
+#: reads from this size on are copied by several threads
+PARALLEL_COPY_BYTES = 1 << 23
+_COPIERS = min(8, (os.cpu_count() or 1) // 2)
 
 
 def watched(action: Callable[[], Any]) -> tuple[Any, tuple[str, str] | None]:
@@ -216,8 +220,27 @@ class Staging:
         if not self._status or self._status[0] != lib.WGPUMapAsyncStatus_Success:
             raise RuntimeError("the device could not give its results back (it may be lost or out of memory)")
         pointer = lib.wgpuBufferGetConstMappedRange(self.handle, 0, (len(into) + 3) & ~3)
-        ffi.memmove(into, pointer, len(into))
+        _copy_out(pointer, into)
         lib.wgpuBufferUnmap(self.handle)
+
+
+def _copy_out(pointer: Any, into: memoryview) -> None:
+    """Copy mapped memory to the host; large copies by several threads, each touching its pages first."""
+    nbytes = len(into)
+    if nbytes < PARALLEL_COPY_BYTES or _COPIERS < 2:
+        ffi.memmove(into, pointer, nbytes)
+        return
+    import ctypes
+    from concurrent.futures import ThreadPoolExecutor
+
+    source, target = address(pointer), address(ffi.from_buffer(into))
+    part = -(-nbytes // _COPIERS)
+
+    def copy(start: int) -> None:
+        ctypes.memmove(target + start, source + start, min(part, nbytes - start))
+
+    with ThreadPoolExecutor(_COPIERS) as pool:
+        list(pool.map(copy, range(0, nbytes, part)))
 
 
 class Timer:
