@@ -127,9 +127,24 @@ class Writer:
 
     def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: str, indent: str) -> None:
         """Write the values of all stores, then the stores."""
-        values = [printer.value(each.value) for each in stores]
+        self.put(stores, self.store_values(stores, printer, indent, first_may_be_view=True), domain, block, indent)
+
+    def store_values(
+        self, stores: tuple[Store, ...], printer: Printer, indent: str, first_may_be_view: bool = False
+    ) -> list[str]:
+        """Write the values of all stores; return their names."""
+        names = [printer.value(each.value) for each in stores]
         self.flush(printer, indent)
-        for each, value in zip(stores, values, strict=True):
+        for index, (store, name) in enumerate(zip(stores, names, strict=True)):
+            # A bare load is a view of its operand, which a store before this one may overwrite.
+            if store.value.step == "load" and not (first_may_be_view and index == 0):
+                names[index] = f"t{next(self.number)}"
+                self.body.append(f"{indent}{names[index]} = {name}.copy()")
+        return names
+
+    def put(self, stores: tuple[Store, ...], names: list[str], domain: Shape, block: str, indent: str) -> None:
+        """Write the stores of values that have names."""
+        for each, value in zip(stores, names, strict=True):
             kind = self.kernel.outputs[each.output].dtype
             name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
             self.body.append(f"{indent}{name}[{block or '...'}] = {value}")
@@ -187,9 +202,12 @@ class RowWriter(Writer):
             self.body.append(f"{indent}w{number} = r.spread({value}, {shape})")
             self.body.append(f"{indent}r{number} = {self._reduce(reduction, f'w{number}', axes)}")
             reduced.append(f"r{number}")
-        self._row_stores(block, indent, reduced)
+        squeezed = [f"{name}.reshape({name}.shape[:{len(kernel.outer)}])" for name in reduced]
+        names = self.store_values(kernel.row_stores, self.printer(kernel.outer, block, squeezed), indent)
         if kernel.stores:
             self.stores(kernel.stores, printer, domain, block, indent)
+        # Last, because the elements' values may read what these overwrite.
+        self.put(kernel.row_stores, names, kernel.outer, block, indent)
 
     def _reduce(self, reduction: Any, value: str, axes: Shape) -> str:
         kind = reduction.kind
@@ -200,13 +218,6 @@ class RowWriter(Writer):
             self.constants[constant] = np.full(shape, start, TYPES[reduction.dtype.name])
             return constant
         return _REDUCTIONS[kind].format(value, axes, TYPES[reduction.dtype.name], len(axes))
-
-    def _row_stores(self, block: str, indent: str, reduced: list[str]) -> None:
-        kernel = self.kernel
-        if not kernel.row_stores:
-            return
-        squeezed = [f"{name}.reshape({name}.shape[:{len(kernel.outer)}])" for name in reduced]
-        self.stores(kernel.row_stores, self.printer(kernel.outer, block, squeezed), kernel.outer, block, indent)
 
 
 class ContractionWriter(Writer):

@@ -134,7 +134,8 @@ def digamma(x: Array) -> Array:
     z = 1.0 / (y * y)
     series = z * (1 / 12 - z * (1 / 120 - z * (1 / 252 - z * (1 / 240 - z * (1 / 132 - z * (691 / 32760 - z / 12))))))
     result = total + np.log(y) - 0.5 / y - series
-    fraction = wide - np.floor(wide)
+    # The distance to the nearest integer, not the one below: that would lose all digits just below zero.
+    fraction = wide - np.rint(wide)
     result = np.where(negative, result - np.pi / np.tan(np.pi * fraction), result)
     result = np.where(negative & (fraction == 0), np.nan, result)
     return np.where(wide == 0, np.copysign(np.inf, -wide), result).astype(kind)

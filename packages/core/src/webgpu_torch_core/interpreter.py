@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .dtypes import dtype, float64
+from .dtypes import dtype, float32, float64
 from .expression import Expression, topological
 from .kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from .layouts import Shape
-from .scalar_math import Real, convert, maximum, minimum
+from .scalar_math import Real, convert, divide, maximum, minimum, truncate
 from .steps import STEPS
 
 Definition = tuple[Callable[..., Any], tuple[Expression, ...]]
@@ -68,8 +68,8 @@ def _evaluate_node(node: Expression, values: dict[Expression, Any], at: Shape, e
     arguments = [values[each] for each in node.arguments]
     if step == "cast":
         return convert(arguments[0], node.dtype)
-    if step == "nextafter" and node.dtype is float64:
-        return Real(math.nextafter(*arguments))
+    if _is_typed(node):
+        return _evaluate_typed(node, arguments)
     result = STEPS[step].evaluate(*arguments)
     # Fixed-width integers wrap; floats keep double precision until they are stored.
     return convert(result, node.dtype) if node.dtype.category == 1 else result
@@ -105,7 +105,14 @@ def run_kernel(kernel: Any, operands: Sequence[Any], outputs: Sequence[Any], par
 
 def _store(stores: tuple[Store, ...], at: Shape, env: Environment, outputs: Sequence[Any], kernel: Any) -> None:
     # All values before any store: one output may overwrite what another value reads.
-    values = [convert(evaluate(each.value, at, env), kernel.outputs[each.output].dtype) for each in stores]
+    _put(stores, _values(stores, at, env, kernel), at, outputs)
+
+
+def _values(stores: tuple[Store, ...], at: Shape, env: Environment, kernel: Any) -> list[Any]:
+    return [convert(evaluate(each.value, at, env), kernel.outputs[each.output].dtype) for each in stores]
+
+
+def _put(stores: tuple[Store, ...], values: list[Any], at: Shape, outputs: Sequence[Any]) -> None:
     for each, value in zip(stores, values, strict=True):
         outputs[each.output][each.offset + sum(map(int.__mul__, each.strides, at))] = value
 
@@ -124,8 +131,19 @@ def _pointwise(kernel: Pointwise, env: Environment, outputs: Sequence[Any]) -> N
 
 
 def _needs_types(value: Expression) -> bool:
-    """Return whether plain numbers cannot tell what an expression means: the neighbour of a float64."""
-    return any(node.step == "nextafter" and node.dtype is float64 for node in topological(value))
+    """Return whether plain numbers, which do not know their type, cannot tell what an expression means."""
+    return any(map(_is_typed, topological(value)))
+
+
+def _is_typed(node: Expression) -> bool:
+    return (node.step == "nextafter" and node.dtype is float64) or (node.step == "truncate_divide" and node.dtype is float32)
+
+
+def _evaluate_typed(node: Expression, arguments: list[Any]) -> Real:
+    """Return the result of a step that depends on the precision: a neighbour, a quotient that rounds to an integer."""
+    if node.step == "nextafter":
+        return Real(math.nextafter(*arguments))
+    return truncate(convert(divide(*arguments), node.dtype))
 
 
 def identity(kind: str, of: dtype) -> Any:
@@ -187,9 +205,11 @@ def _rows(kernel: RowProgram, env: Environment, outputs: Sequence[Any]) -> None:
         for reduction in kernel.reductions:
             values = [convert(evaluate(reduction.value, row + at, env), reduction.dtype) for at in inner]
             env.reduced.append(_reduce(reduction.kind, values, reduction.dtype))
-        _store(kernel.row_stores, row, env, outputs, kernel)
+        values = _values(kernel.row_stores, row, env, kernel)
         for at in inner if kernel.stores else ():
             _store(kernel.stores, row + at, env, outputs, kernel)
+        # Last, because the elements' values may read what these overwrite.
+        _put(kernel.row_stores, values, row, outputs)
 
 
 def _contraction(kernel: Contraction, env: Environment, outputs: Sequence[Any]) -> None:

@@ -249,8 +249,8 @@ def digamma(a: Any) -> Real:
         return Real(a)
     result = 0.0
     if a < 0:
-        fraction = a - math.floor(a)
-        result = -math.pi / math.tan(math.pi * fraction)
+        # The distance to the nearest integer, not the one below: that would lose all digits just below zero.
+        result = -math.pi / math.tan(math.pi * (a - round(a)))
         a = 1.0 - a
     while a < 10.0:
         result -= 1.0 / a

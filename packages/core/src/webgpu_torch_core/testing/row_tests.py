@@ -241,6 +241,20 @@ class RowTests(Conformance):
         rows = [values[5 * i : 5 * i + 5] for i in range(3)]
         self.check(kernel, [values], [[rows[i][j] - min(rows[i]) for j in range(5) for i in range(3)]])
 
+    def test_row_stores_overwrite_what_elements_read(self) -> None:
+        # A running mean is updated in place while the elements still use its old value.
+        shape = (3, 70)
+        x, old = read(0, shape, float32), read(1, shape, float32, (1, 0))
+        mean = reduced(0, float32) / 70.0
+        kernel = RowProgram(
+            operands((float32, 210), (float32, 3)), outputs((float32, 210, 0), (float32, 3, 1)), (), "running mean", (3,), (70,),
+            (Reduction("sum", x, float32),),
+            (write(1, (3,), mean * 0.5 + read(1, (3,), float32) * 0.5, float32),), (write(0, shape, x - old, float32),),
+        )  # fmt: skip
+        values = [float(i // 70 + i % 2) for i in range(210)]
+        wanted = [each - 10.0 * (i // 70) for i, each in enumerate(values)]
+        self.check(kernel, [values, [0.0, 10.0, 20.0]], [wanted, [0.25, 5.75, 11.25]])
+
     @pytest.mark.parametrize("kind", [int8, bool_, float16], ids=str)
     def test_narrow_rows(self, kind: dtype) -> None:
         # Rows of three elements do not start at word boundaries.

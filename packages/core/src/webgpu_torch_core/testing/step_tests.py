@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ..dtypes import bool_, dtype, float32, float64, int32, int64, uint32
-from ..expression import BOOLEAN_STEPS, Expression, cast, make
+from ..expression import BOOLEAN_STEPS, Expression, cast, constant, make
+from ..interpreter import Environment, evaluate
 from ..kernels import Pointwise
 from ..scalar_math import Real, convert
 from ..steps import STEPS
@@ -93,12 +94,11 @@ def flushed(value: Any, kind: dtype) -> Any:
 
 def allowed(step: str, arguments: Sequence[Any], kind: dtype, result: dtype) -> list[Any]:
     """Return the values a step may give: its definition's, and that of flushed arguments."""
-    evaluate = STEPS[step].evaluate
-    if step == "nextafter" and kind is float64:
-        return [math.nextafter(*arguments)]
-    tuples = [tuple(Real(each) if isinstance(each, float) else each for each in arguments)]
-    tuples.append(tuple(flushed(each, kind) for each in tuples[0]))
-    values = [convert(evaluate(*each), result) for each in tuples]
+    nothing = Environment((), ())
+    values = []
+    for row in (arguments, [flushed(each, kind) for each in arguments]):
+        value = make(step, tuple(constant(each, kind) for each in row), None, result)
+        values.append(convert(evaluate(value, (), nothing), result))
     return [*values, *(flushed(each, kind) for each in values)]
 
 
