@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 from .errors import OutOfMemoryError
@@ -48,7 +49,7 @@ class Buffer:
 
 
 class Pool:
-    """Buffers by size class; last in, first out."""
+    """Buffers by size class; the oldest free one is taken, so that the same buffers in use lead to the same choice."""
 
     def __init__(self, device: Any, limit: int, wait: Callable[[], None]) -> None:
         self.device = device
@@ -102,7 +103,7 @@ class Pool:
             if self._returned:
                 self._collect()
             found = self._free.get(rounded)
-            serial = found.pop() if found else self._create(rounded, nbytes)
+            serial = heappop(found) if found else self._create(rounded, nbytes)
             self._allocated += rounded
             self.peak = max(self.peak, self._allocated)
             self._live += 1
@@ -116,7 +117,7 @@ class Pool:
             nbytes, serial = returned.popleft()
             self._allocated -= nbytes
             self._live -= 1
-            self._free.setdefault(nbytes, []).append(serial)
+            heappush(self._free.setdefault(nbytes, []), serial)
 
     def _create(self, rounded: int, asked: int) -> int:
         import wgpu
