@@ -51,6 +51,8 @@ def lane_values(
     """
     groups: dict[Any, Any] = {}
     result = []
+    same = _same_for_all_lanes(roots) if lanes > 1 else set()
+    shared: dict[Expression, str] = {}
     for lane in range(lanes):
 
         def leaf(node: Expression, argument: str | None, lane: int = lane) -> str:
@@ -65,8 +67,22 @@ def lane_values(
             return f"i32({position} + {lane}u)" if node.payload == buffers.vector and lane else f"i32({position})"
 
         printer = Printer(module, leaf)
+        printer.names.update(shared)
         result.append([printer.value(root) for root in roots])
+        if lane == 0:
+            shared = {node: name for node, name in printer.names.items() if node in same}
     return result
+
+
+def _same_for_all_lanes(roots: list[Expression]) -> set[Expression]:
+    """Return the nodes that do not vary from element to element: made of numbers, parameters and reductions only."""
+    same: set[Expression] = set()
+    for node in topological(*roots):
+        if node.step in ("constant", "parameter", "reduced") or (
+            node.arguments and node.step != "load_at" and all(each in same for each in node.arguments)
+        ):
+            same.add(node)
+    return same
 
 
 def _vector_dimension(kernel: Pointwise) -> int | None:

@@ -75,21 +75,26 @@ class Node:
         return f"<{self.title} object at {id(self):#x}>"
 
 
+def _no_gradients(*_: Any) -> tuple[Any, ...]:
+    return ()
+
+
 class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds to its ``.grad``."""
 
     __slots__ = ("variable",)
 
     def __init__(self, variable: Any) -> None:
-        super().__init__("AccumulateGrad", (), self._accumulate)
+        # No bound method is stored: it would tie the node, and the gradients with it, into a reference cycle.
+        super().__init__("AccumulateGrad", (), _no_gradients)
         self.variable = variable
         # Leaves come last whatever the recording order.
         self.sequence = -1
 
-    def _accumulate(self, gradient: Any) -> tuple[Any, ...]:
-        variable = self.variable
-        if gradient is not None:
-            variable._accumulate_grad(gradient)
+    def run(self, gradients: Gradients) -> Gradients:
+        """Add the gradient that arrived to the leaf's."""
+        if gradients[0] is not None:
+            self.variable._accumulate_grad(gradients[0])
         return ()
 
     def release(self) -> None:

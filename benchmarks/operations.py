@@ -1,0 +1,103 @@
+"""Single operations next to PyTorch: bandwidth of element-wise operations, rows, and matrix products."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import webgpu_torch_core as torch  # noqa: E402
+from common import device, peer, report, seconds, wait_ours  # noqa: E402
+from webgpu_torch_core import functional as F  # noqa: E402
+
+SCALE = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+pytorch = peer()
+
+
+BATCH = 8
+COPIES = 4
+
+
+def run(name, operation, inputs, amount, unit) -> None:
+    """Time one operation on both sides: a batch of calls over rotating inputs, every result kept until the batch ends.
+
+    Recording is lazy here: the batch goes to the GPU as one submit, as PyTorch's asynchronous launches reach it back to
+    back. Inputs rotate so that no cache holds them and no two calls are the same work.
+    """
+    mine = _time([each[0] for each in inputs], lambda *values: operation(torch, F, *values), wait_ours)
+    theirs = None
+    if pytorch is not None:
+        peers = [each[1] for each in inputs]
+        theirs = _time(peers, lambda *values: operation(pytorch, pytorch.nn.functional, *values), pytorch.cuda.synchronize)
+    report(name, mine, theirs, amount, unit)
+
+
+def _time(groups, operation, wait) -> float:
+    """Return the median seconds per call; ``groups`` are one list of copies per operand."""
+
+    def batch() -> None:
+        kept = [operation(*(group[number % COPIES] for group in groups)) for number in range(BATCH)]
+        wait()
+        del kept
+
+    return seconds(batch, wait, repeats=10, batch=1) / BATCH
+
+
+def pair(*shape):
+    """Return lists of random tensors here and there (None there without PyTorch)."""
+    data = [torch.randn(*shape, device=device()) for _ in range(COPIES)]
+    other = [pytorch.randn(*shape, device="cuda") for _ in range(COPIES)] if pytorch is not None else None
+    return data, other
+
+
+def elementwise() -> None:
+    """relu, add and gelu over 256 MiB of float32."""
+    count = int((1 << 26) * SCALE)
+    x, y = pair(count), pair(count)
+    gigabytes = count * 4 / 1e9
+    run("relu 256 MiB", lambda t, f, x: t.relu(x), [x], 2 * gigabytes, "GB/s")
+    run("add 256 MiB", lambda t, f, x, y: x + y, [x, y], 3 * gigabytes, "GB/s")
+    run("gelu 256 MiB", lambda t, f, x: f.gelu(x), [x], 2 * gigabytes, "GB/s")
+
+
+def rows() -> None:
+    """Softmax, layer norm and sums of 8192 x 4096."""
+    m, n = int(8192 * SCALE) or 1, 4096
+    x, w, b = pair(m, n), pair(n), pair(n)
+    gigabytes = m * n * 4 / 1e9
+    run("softmax 8192x4096", lambda t, f, x: t.softmax(x, -1), [x], 2 * gigabytes, "GB/s")
+    run("layer_norm 8192x4096", lambda t, f, x, w, b: f.layer_norm(x, (n,), w, b), [x, w, b], 2 * gigabytes, "GB/s")
+    run("sum of all", lambda t, f, x: x.sum(), [x], gigabytes, "GB/s")
+    run("sum of columns", lambda t, f, x: x.sum(0), [x], gigabytes, "GB/s")
+    run("sum of rows", lambda t, f, x: x.sum(1), [x], gigabytes, "GB/s")
+
+
+def products() -> None:
+    """Matrix products, square and with one row."""
+    n = int(4096 * SCALE**0.5) // 64 * 64 or 64
+    a, b = pair(n, n), pair(n, n)
+    run(f"matmul {n}", lambda t, f, a, b: a @ b, [a, b], 2 * n**3 / 1e12, "TFLOP/s")
+    run(f"matmul {n} (b transposed)", lambda t, f, a, b: a @ b.t(), [a, b], 2 * n**3 / 1e12, "TFLOP/s")
+    run(f"matmul {n} (a transposed)", lambda t, f, a, b: a.t() @ b, [a, b], 2 * n**3 / 1e12, "TFLOP/s")
+    for k, m in ((768, 3072), (3072, 768), (768, 50257)):
+        m = int(m * SCALE) or 8
+        v, w, u = pair(1, k), pair(k, m), pair(m, k)
+        run(f"1x{k} @ {k}x{m}", lambda t, f, v, w: v @ w, [v, w], k * m * 4 / 1e9, "GB/s")
+        run(f"1x{k} @ {m}x{k}.T", lambda t, f, v, u: v @ u.t(), [v, u], k * m * 4 / 1e9, "GB/s")
+
+
+def convolution() -> None:
+    """The middle of an image network."""
+    channels = int(320 * SCALE) or 4
+    x, w = pair(2, channels, 64, 64), pair(channels, channels, 3, 3)
+    flops = 2 * 2 * channels**2 * 9 * 64 * 64 / 1e12
+    run("conv2d n2 c320 64x64 k3", lambda t, f, x, w: f.conv2d(x, w, padding=1), [x, w], flops, "TFLOP/s")
+
+
+if __name__ == "__main__":
+    print(torch.webgpu.get_device_name() if device().startswith("webgpu") else device())
+    elementwise()
+    rows()
+    products()
+    convolution()
