@@ -58,16 +58,23 @@ class Registry:
         self._devices: dict[tuple[str, int], Device] = {}
         self._lock = threading.RLock()
         self._loaded = False
+        self._conflict: str | None = None
 
     def load(self) -> None:
-        """Import every installed plugin once."""
+        """Import every installed plugin once.
+
+        Raises:
+            RuntimeError: two of them claim one device type (every time, until one is uninstalled).
+        """
         with self._lock:
+            if self._conflict:
+                raise RuntimeError(self._conflict)
             if self._loaded:
                 return
             self._loaded = True
             from .python_device import PythonBackend
 
-            self._claim(PythonBackend(), Origin("webgpu-torch-core", _version("webgpu-torch-core"), "built in"))
+            self._claim([PythonBackend()], Origin("webgpu-torch-core", _version("webgpu-torch-core"), "built in"))
             for distribution, entry_point in _entry_points():
                 self._load_entry_point(distribution, entry_point)
 
@@ -75,13 +82,19 @@ class Registry:
         origin = Origin(distribution.metadata["Name"], distribution.version, entry_point.value)
         try:
             plugin = entry_point.load()
+            backends = _backends_of(plugin)
         except Exception as error:
             # One broken installation must not take every other device with it.
             origin.error = f"{type(error).__name__}: {error}"
             self.failures.append(origin)
             print(f"webgpu-torch: skipped backend {origin}: {origin.error}", file=sys.stderr)
             return
-        self.register(plugin, origin)
+        try:
+            self._claim(backends, origin)
+        except RuntimeError as error:
+            self._conflict = str(error)
+            raise
+        self.manager.register(plugin)
 
     def register(self, plugin: Any, origin: Origin | None = None) -> None:
         """Add a plugin object (a module or instance with the hook).
@@ -90,22 +103,19 @@ class Registry:
             RuntimeError: it claims a device type that another plugin has; the message names both.
         """
         origin = origin or Origin(getattr(plugin, "__name__", type(plugin).__name__), "-", "registered in this process")
-        manager = pluggy.PluginManager(PROJECT)
-        manager.add_hookspecs(HookSpecifications)
-        manager.register(plugin)
-        for backends in manager.hook.webgpu_torch_backends():
-            for backend in backends:
-                self._claim(backend, origin)
+        self._claim(_backends_of(plugin), origin)
         self.manager.register(plugin)
 
-    def _claim(self, backend: Backend, origin: Origin) -> None:
-        name = backend.device_type
-        if name in self.backends:
-            raise RuntimeError(
-                f"two backends claim the device type '{name}': {self.origins[name]} and {origin}; uninstall one of them"
-            )
-        self.backends[name] = backend
-        self.origins[name] = origin
+    def _claim(self, backends: list[Backend], origin: Origin) -> None:
+        for backend in backends:
+            name = backend.device_type
+            if name in self.backends:
+                raise RuntimeError(
+                    f"two backends claim the device type '{name}': {self.origins[name]} and {origin}; uninstall one of them"
+                )
+        for backend in backends:
+            self.backends[backend.device_type] = backend
+            self.origins[backend.device_type] = origin
 
     def backend(self, device_type: str) -> Backend:
         """Return the backend of a device type.
@@ -140,6 +150,14 @@ class Registry:
     def opened(self) -> list[Device]:
         """Return the devices in use."""
         return list(self._devices.values())
+
+
+def _backends_of(plugin: Any) -> list[Backend]:
+    """Return what a plugin's hook returns."""
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(HookSpecifications)
+    manager.register(plugin)
+    return [backend for backends in manager.hook.webgpu_torch_backends() for backend in backends]
 
 
 def _entry_points() -> list[tuple[Any, Any]]:

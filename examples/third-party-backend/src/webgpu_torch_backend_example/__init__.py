@@ -1,0 +1,1 @@
+"""An example backend for webgpu-torch: kernels as Python loops."""

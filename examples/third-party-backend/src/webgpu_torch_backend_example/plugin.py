@@ -1,0 +1,33 @@
+"""What webgpu-torch finds through the entry point: the hook, and the backend it returns."""
+
+from __future__ import annotations
+
+import platform
+
+from webgpu_torch_core.backend import Backend, Device
+from webgpu_torch_core.plugins import hookimpl
+
+from .device import ExampleDevice
+
+
+class ExampleBackend(Backend):
+    """One device, which every machine has."""
+
+    device_type = "example"
+
+    def device_count(self) -> int:
+        return 1
+
+    def open(self, index: int) -> Device:
+        if index != 0:
+            raise RuntimeError(f"device 'example:{index}' does not exist: there is only example:0")
+        return ExampleDevice()
+
+    def describe(self) -> dict[str, str]:
+        return {"python": platform.python_version()}
+
+
+@hookimpl
+def webgpu_torch_backends() -> list[Backend]:
+    """Return the backends of this plugin; no device is opened yet."""
+    return [ExampleBackend()]
