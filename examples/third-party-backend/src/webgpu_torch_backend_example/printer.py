@@ -16,7 +16,8 @@ from webgpu_torch_core.steps import STEPS
 #: steps that Python spells itself; the others call their definition in the core
 OPERATORS = {
     "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "negate": "-{}", "equal": "{} == {}",
-    "not_equal": "{} != {}", "less": "{} < {}", "less_equal": "{} <= {}", "bitwise_and": "{} & {}", "bitwise_or": "{} | {}",
+    "not_equal": "{} != {}", "less": "{} < {}", "less_equal": "{} <= {}", "bitwise_and": "{} & {}",
+    "bitwise_or": "{} | {}",
     "bitwise_xor": "{} ^ {}", "select": "{1} if {0} else {2}", "fused_multiply_add": "{} * {} + {}",
 }  # fmt: skip
 
@@ -48,7 +49,11 @@ def sorted_order(values: list[Any], descending: bool) -> list[int]:
 
 def truncate_divide(a: Any, b: Any) -> Any:
     """Return the quotient, rounded as its type rounds it, without its fraction."""
-    return STEPS["truncate_divide"].evaluate(a, b) if isinstance(a, int) else truncate(convert(divide(a, b), dtypes.float32))
+    return (
+        STEPS["truncate_divide"].evaluate(a, b)
+        if isinstance(a, int)
+        else truncate(convert(divide(a, b), dtypes.float32))
+    )
 
 
 #: the names that printed kernels may use
@@ -129,7 +134,9 @@ class Printer:
 
 def place(offset: int, strides: Sequence[int]) -> str:
     """Return the source of an element's position."""
-    return " + ".join([str(offset), *(f"{stride} * c{dimension}" for dimension, stride in enumerate(strides) if stride)])
+    return " + ".join(
+        [str(offset), *(f"{stride} * c{dimension}" for dimension, stride in enumerate(strides) if stride)]
+    )
 
 
 def print_pointwise(printer: Printer, kernel: Pointwise) -> None:
@@ -204,6 +211,7 @@ def print_scatter(printer: Printer, kernel: Scatter) -> None:
 
 
 FORMS: dict[type, Any] = {
-    Pointwise: print_pointwise, RowProgram: print_rows, Contraction: print_contraction, Scan: print_scan, Sort: print_sort,
+    Pointwise: print_pointwise, RowProgram: print_rows, Contraction: print_contraction, Scan: print_scan,
+    Sort: print_sort,
     Scatter: print_scatter,
 }  # fmt: skip

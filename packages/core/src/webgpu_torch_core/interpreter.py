@@ -136,7 +136,7 @@ def _needs_types(value: Expression) -> bool:
 
 
 def _is_typed(node: Expression) -> bool:
-    return (node.step == "nextafter" and node.dtype is float64) or (node.step == "truncate_divide" and node.dtype is float32)
+    return (node.step, node.dtype) in (("nextafter", float64), ("truncate_divide", float32))
 
 
 def _evaluate_typed(node: Expression, arguments: list[Any]) -> Real:
@@ -217,7 +217,9 @@ def _contraction(kernel: Contraction, env: Environment, outputs: Sequence[Any]) 
     zeros_m, zeros_n = (0,) * len(kernel.m), (0,) * len(kernel.n)
     for batch in coordinates(kernel.batch):
         left = {m: [evaluate(kernel.left, batch + m + zeros_n + k, env) for k in depth] for m in coordinates(kernel.m)}
-        right = {n: [evaluate(kernel.right, batch + zeros_m + n + k, env) for k in depth] for n in coordinates(kernel.n)}
+        right = {
+            n: [evaluate(kernel.right, batch + zeros_m + n + k, env) for k in depth] for n in coordinates(kernel.n)
+        }
         for m, n in itertools.product(left, right):
             total = sum(map(_multiply, left[m], right[n]))
             env.accumulator = convert(total, kernel.dtype)
@@ -237,7 +239,8 @@ def _scan(kernel: Scan, env: Environment, outputs: Sequence[Any]) -> None:
         for position in order:
             at = (*row, position)
             value = convert(evaluate(kernel.value, at, env), kernel.dtype)
-            if total is None or (kernel.kind in ("maximum", "minimum") and (value == total or _beats(kernel.kind, value, total))):
+            ordered = kernel.kind in ("maximum", "minimum")
+            if total is None or (ordered and (value == total or _beats(kernel.kind, value, total))):
                 total, best = value, position
             elif kernel.kind in ("sum", "product"):
                 total = convert(combine(kernel.kind, total, value), kernel.dtype)
@@ -256,7 +259,7 @@ def _sort(kernel: Sort, env: Environment, outputs: Sequence[Any]) -> None:
         nan = [position for position in range(length) if values[position] != values[position]]
         rest = [position for position in range(length) if values[position] == values[position]]
         # Stable both ways: equal values keep their order.
-        rest.sort(key=lambda position: values[position], reverse=kernel.descending)  # noqa: B023
+        rest.sort(key=lambda position: values[position], reverse=kernel.descending)
         order = nan + rest if kernel.descending else rest + nan
         for place, position in enumerate(order[: kernel.limit]):
             outputs[0][number * kernel.limit + place] = convert(values[position], kernel.outputs[0].dtype)

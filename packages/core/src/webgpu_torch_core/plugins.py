@@ -1,7 +1,8 @@
 """Finding backends: the pluggy hook, entry points, and one registry of device types.
 
 A backend is a distribution with an entry point in group ``webgpu_torch`` whose module implements
-``webgpu_torch_backends``. A plugin that fails to load is reported and skipped; two that claim one device type are an error.
+``webgpu_torch_backends``. A plugin that fails to load is reported and skipped; two that claim one device type are an
+error.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class Registry:
             name = backend.device_type
             if name in self.backends:
                 raise RuntimeError(
-                    f"two backends claim the device type '{name}': {self.origins[name]} and {origin}; uninstall one of them"
+                    f"two backends claim the device type '{name}': {self.origins[name]} and {origin}; "
+                    "uninstall one of them"
                 )
         for backend in backends:
             self.backends[backend.device_type] = backend
@@ -140,7 +142,8 @@ class Registry:
                 count = backend.device_count()
                 if index >= count:
                     raise RuntimeError(
-                        f"device '{device_type}:{index}' does not exist: this machine has {count} device(s) of this type"
+                        f"device '{device_type}:{index}' does not exist: this machine has {count} device(s) of this "
+                        "type"
                     )
                 found = self._devices.setdefault((device_type, index), backend.open(index))
                 if os.environ.get("WEBGPU_TORCH_DEBUG", "0") not in ("", "0"):
@@ -188,7 +191,8 @@ def describe() -> str:
     import platform
 
     registry.load()
-    lines = [f"webgpu-torch-core {_version('webgpu-torch-core')}, Python {platform.python_version()}, {platform.platform()}"]
+    core = _version("webgpu-torch-core")
+    lines = [f"webgpu-torch-core {core}, Python {platform.python_version()}, {platform.platform()}"]
     for name, backend in registry.backends.items():
         lines.append(f"device type {name}: {registry.origins[name]}, {backend.device_count()} device(s)")
         lines += [f"    {key}: {value}" for key, value in backend.describe().items()]

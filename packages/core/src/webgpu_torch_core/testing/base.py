@@ -52,7 +52,12 @@ class Conformance:
         return actual
 
     def compare(
-        self, kernel: Kernel, actual: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]], origin: str, **tolerances: float
+        self,
+        kernel: Kernel,
+        actual: Sequence[Sequence[Any]],
+        expected: Sequence[Sequence[Any]],
+        origin: str,
+        **tolerances: float,
     ) -> None:
         """Raise AssertionError where an output differs."""
         for index, (output, ours, wanted) in enumerate(zip(kernel.outputs, actual, expected, strict=True)):

@@ -40,7 +40,9 @@ def read_at(operand: int, index: Expression, kind: dtype) -> Expression:
     return cast(load_at(operand, index, kind), compute_dtype(kind))
 
 
-def write(output: int, shape: Shape, value: Expression, kind: dtype, strides: Shape | None = None, offset: int = 0) -> Store:
+def write(
+    output: int, shape: Shape, value: Expression, kind: dtype, strides: Shape | None = None, offset: int = 0
+) -> Store:
     """Return a store of a value converted to the output's type; row-major over ``shape`` unless strides are given."""
     strides = contiguous_strides(shape) if strides is None else strides
     return Store(output, offset, strides, cast(value, kind))
@@ -57,7 +59,12 @@ def outputs(*parts: tuple[Any, ...]) -> tuple[Output, ...]:
 
 
 def elementwise(
-    shape: Shape, kinds: Sequence[dtype], value: Any, result: dtype, parameters: tuple[dtype, ...] = (), name: str = "test"
+    shape: Shape,
+    kinds: Sequence[dtype],
+    value: Any,
+    result: dtype,
+    parameters: tuple[dtype, ...] = (),
+    name: str = "test",
 ) -> Pointwise:
     """Return the kernel ``out = value(*loads)`` over row-major operands of one shape."""
     numel = number_of_elements(shape)

@@ -11,9 +11,7 @@ from .scatter_tests import ScatterTests
 from .step_tests import StepTests
 
 
-class BackendConformance(
-    PointwiseTests, RowTests, ContractionTests, OrderingTests, ScatterTests, PlanTests, StepTests
-):
+class BackendConformance(PointwiseTests, RowTests, ContractionTests, OrderingTests, ScatterTests, PlanTests, StepTests):
     """Everything a device must do; subclass it and define ``device(self)``, returning an opened device.
 
     Kernels over element types that are not in ``device.dtypes`` are skipped. Expected values come from the interpreter

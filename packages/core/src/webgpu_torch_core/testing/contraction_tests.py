@@ -18,14 +18,16 @@ INF, NAN = math.inf, math.nan
 
 
 def matrix_product(
-    m: int, n: int, k: int, kind: dtype, left: tuple[int, int, int] | None = None, right: tuple[int, int, int] | None = None,
+    m: int, n: int, k: int, kind: dtype, left: tuple[int, int, int] | None = None,
+    right: tuple[int, int, int] | None = None,
     result: dtype | None = None,
 ) -> Contraction:  # fmt: skip
-    """Return ``out[m, n]`` of operands with (offset, stride of the row, stride over k); row-major [m, k], [n, k] if None."""
+    """Return ``out[m, n]`` of [m, k] and [n, k] operands, row-major or with (offset, row's stride, stride over k)."""
     total, result = compute_dtype(kind), result or kind
     left, right = left or (0, k, 1), right or (0, k, 1)
     return Contraction(
-        operands((kind, m * k), (kind, n * k)), outputs((result, m * n)), (), f"product {m}x{n}x{k} {kind}", (), (m,), (n,), (k,),
+        operands((kind, m * k), (kind, n * k)), outputs((result, m * n)), (), f"product {m}x{n}x{k} {kind}", (),
+        (m,), (n,), (k,),
         read(0, (), kind, (left[1], 0, left[2]), left[0]), read(1, (), kind, (0, right[1], right[2]), right[0]), total,
         (write(0, (m, n), accumulator(total), result),),
     )  # fmt: skip
@@ -46,7 +48,18 @@ class ContractionTests(Conformance):
 
     @pytest.mark.parametrize(
         ("m", "n", "k"),
-        [(1, 1, 1), (2, 3, 4), (5, 7, 3), (1, 9, 33), (9, 1, 33), (33, 17, 40), (64, 64, 16), (70, 65, 19), (3, 130, 129), (1, 1, 3000)],
+        [
+            (1, 1, 1),
+            (2, 3, 4),
+            (5, 7, 3),
+            (1, 9, 33),
+            (9, 1, 33),
+            (33, 17, 40),
+            (64, 64, 16),
+            (70, 65, 19),
+            (3, 130, 129),
+            (1, 1, 3000),
+        ],
     )
     def test_sizes(self, m: int, n: int, k: int) -> None:
         a, b = small(m * k), small(n * k, 5, 13)
@@ -73,7 +86,9 @@ class ContractionTests(Conformance):
         total = compute_dtype(kind)
         exact = product(a, b, m, n, k)
         if total is not int32 or kind is int32:
-            self.check(matrix_product(m, n, k, kind), [a, b], [exact] if kind is not bfloat16 and kind is not float16 else None)
+            self.check(
+                matrix_product(m, n, k, kind), [a, b], [exact] if kind is not bfloat16 and kind is not float16 else None
+            )
         if total in self.target.dtypes:
             self.check(matrix_product(m, n, k, kind, result=total), [a, b], [exact])
 
@@ -97,7 +112,8 @@ class ContractionTests(Conformance):
         # The right operand is the same for both entries of the first batch dimension.
         right = read(1, shape, float32, (0, n * k, 0, k, 1))
         kernel = Contraction(
-            operands((float32, 6 * m * k), (float32, 3 * n * k)), outputs((float32, 6 * m * n)), (), "batches", (2, 3), (m,), (n,),
+            operands((float32, 6 * m * k), (float32, 3 * n * k)), outputs((float32, 6 * m * n)), (), "batches", (2, 3),
+            (m,), (n,),
             (k,), left, right, float32, (write(0, (2, 3, m, n), accumulator(float32), float32),),
         )  # fmt: skip
         a, b = small(6 * m * k), small(3 * n * k, 5, 13)
@@ -151,7 +167,8 @@ class ContractionTests(Conformance):
         k = 50
         a, b = small(k), small(k, 5, 13)
         dot = Contraction(
-            operands((float32, k), (float32, k)), outputs((float32, 1)), (), "dot", (), (), (), (k,), read(0, (k,), float32),
+            operands((float32, k), (float32, k)), outputs((float32, 1)), (), "dot", (), (), (), (k,),
+            read(0, (k,), float32),
             read(1, (k,), float32), float32, (write(0, (), accumulator(float32), float32),),
         )  # fmt: skip
         self.check(dot, [a, b], [product(a, b, 1, 1, k)])
@@ -190,7 +207,8 @@ class ContractionTests(Conformance):
         stored = (filters * out_height * out_width, out_width, 1, out_height * out_width)
         kernel = Contraction(
             operands((float32, batch * channels * height * width), (float32, filters * channels * 9)),
-            outputs((float32, batch * filters * out_height * out_width)), (), "convolution", (), (batch, out_height, out_width),
+            outputs((float32, batch * filters * out_height * out_width)), (), "convolution", (),
+            (batch, out_height, out_width),
             (filters,), (channels, 3, 3), left, right, float32,
             (write(0, (), accumulator(float32), float32, stored),),
         )  # fmt: skip
@@ -219,7 +237,9 @@ class ContractionTests(Conformance):
         )
         a, b, c = small(m * k), small(n * k, 5, 13), [float(i) for i in range(m)]
         wanted = [
-            sum((max(a[i * k + p], 0.0) + c[i]) * (p - b[j * k + p]) for p in range(k)) for i in range(m) for j in range(n)
+            sum((max(a[i * k + p], 0.0) + c[i]) * (p - b[j * k + p]) for p in range(k))
+            for i in range(m)
+            for j in range(n)
         ]
         self.check(kernel, [a, b, c], [wanted])
 

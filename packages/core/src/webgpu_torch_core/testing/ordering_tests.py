@@ -23,7 +23,8 @@ def scan(shape: Shape, kind: str, of: dtype, positions: bool = False, reverse: b
     size = number_of_elements(shape)
     parts = ((of, size), (int64, size)) if positions else ((of, size),)
     return Scan(
-        operands((of, size)), outputs(*parts), (), f"scan {kind} {of}", shape, kind, read(0, shape, of), compute_dtype(of), reverse,
+        operands((of, size)), outputs(*parts), (), f"scan {kind} {of}", shape, kind, read(0, shape, of),
+        compute_dtype(of), reverse,
         0, contiguous_strides(shape),
     )  # fmt: skip
 
@@ -34,7 +35,8 @@ def sort(shape: Shape, of: dtype, descending: bool = False, limit: int | None = 
     size = number_of_elements(shape[:-1]) * limit
     value = load(0, 0, contiguous_strides(shape), of)
     return Sort(
-        operands((of, number_of_elements(shape))), outputs((of, size), (int64, size)), (), f"sort {of}", shape, value, of,
+        operands((of, number_of_elements(shape))), outputs((of, size), (int64, size)), (), f"sort {of}", shape,
+        value, of,
         descending, limit,
     )  # fmt: skip
 
@@ -45,7 +47,9 @@ def sorted_rows(values: list[Any], length: int, descending: bool, limit: int) ->
     for start in range(0, len(values), length):
         row = values[start : start + length]
         # NaN compares as greater than everything, and ties keep their order in both directions.
-        order = sorted(range(length), key=lambda i: (row[i] != row[i], 0 if row[i] != row[i] else row[i]), reverse=descending)  # noqa: B023
+        order = sorted(
+            range(length), key=lambda i: (row[i] != row[i], 0 if row[i] != row[i] else row[i]), reverse=descending
+        )
         result[0] += [row[i] for i in order[:limit]]
         result[1] += order[:limit]
     return result
@@ -167,7 +171,9 @@ class OrderingTests(Conformance):
         self.needs(int64)
         values = [float(i * 7919 % 1009 // 2) for i in range(2 * length)]
         for descending in (False, True):
-            self.check(sort((2, length), float32, descending), [values], sorted_rows(values, length, descending, length))
+            self.check(
+                sort((2, length), float32, descending), [values], sorted_rows(values, length, descending, length)
+            )
 
     def test_extreme_integers(self) -> None:
         self.needs(int64)

@@ -131,7 +131,8 @@ class PlanTests(Conformance):
     def test_plan_of_different_forms(self) -> None:
         x = read(0, (2, 3), float32)
         row = RowProgram(
-            operands((float32, 6)), outputs((float32, 2)), (), "row maximum", (2,), (3,), (Reduction("maximum", x, float32),),
+            operands((float32, 6)), outputs((float32, 2)), (), "row maximum", (2,), (3,),
+            (Reduction("maximum", x, float32),),
             (write(0, (2,), reduced(0, float32), float32),), (),
         )  # fmt: skip
         steps = (Step(shift(6), (0,), (2,), (0,)), Step(row, (2,), (3,), ()), Step(double(2), (3,), (1,), ()))
@@ -160,7 +161,9 @@ class PlanTests(Conformance):
         buffers, memory = self.target.live_buffers(), self.target.memory_allocated()
         held = [self.target.allocate(1000) for _ in range(3)]
         if self.target.live_buffers() not in (0, buffers + 3):
-            raise AssertionError(f"three more buffers are in use, live_buffers went {buffers} to {self.target.live_buffers()}")
+            raise AssertionError(
+                f"three more buffers are in use, live_buffers went {buffers} to {self.target.live_buffers()}"
+            )
         if self.target.memory_allocated() != 0 and self.target.memory_allocated() < memory + 3000:
             raise AssertionError("memory_allocated does not count the new buffers")
         del held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -68,7 +69,10 @@ class PointwiseTests(Conformance):
             if target in self.target.dtypes:
                 size = len(values)
                 kernel = elementwise((size,), (source,), lambda x: x, target, name=f"{source} to {target}")
-                wanted = [bool(each) if target is bool_ else float(each) if target.category == 2 else int(each) for each in values]
+                wanted = [
+                    bool(each) if target is bool_ else float(each) if target.category == 2 else int(each)
+                    for each in values
+                ]
                 self.check(kernel, [values], [wanted], relative=0.0, absolute=0.0)
 
     @pytest.mark.parametrize(
@@ -85,7 +89,8 @@ class PointwiseTests(Conformance):
             (int32, float32, [2**24 + 1, 2**24 + 3, -(2**31)], [16777216.0, 16777220.0, -2147483648.0]),
             (float32, bool_, [0.5, -0.0, NAN, INF, 0.0], [True, False, True, True, False]),
             (int64, bool_, [2**32, 0, -1], [True, False, True]),
-            (float32, float16, [2049.0, 2051.0, 65519.0, 65520.0, -1e9, NAN, 6e-8], [2048.0, 2052.0, 65504.0, INF, -INF, NAN, 2**-24]),
+            (float32, float16, [2049.0, 2051.0, 65519.0, 65520.0, -1e9, NAN, 6e-8],
+            [2048.0, 2052.0, 65504.0, INF, -INF, NAN, 2**-24]),
             (float32, bfloat16, [257.0, 259.0, 3.4e38, -INF, NAN], [256.0, 260.0, INF, -INF, NAN]),
             (float64, float32, [1 + 2**-30, 1e300, 1e-300], [1.0, INF, 0.0]),
             (float32, float64, [0.1, INF], [0.10000000149011612, INF]),
@@ -115,13 +120,19 @@ class PointwiseTests(Conformance):
 
     def test_ranks_from_zero_to_six(self) -> None:
         for shape in ((), (1,), (5,), (2, 3), (2, 1, 3), (2, 3, 2, 2), (2, 1, 3, 2, 2), (2, 2, 2, 2, 2, 2)):
-            kernel = elementwise(shape, (float32, float32), lambda x, y: x - y * 2.0, float32, name=f"rank {len(shape)}")
+            kernel = elementwise(
+                shape, (float32, float32), lambda x, y: x - y * 2.0, float32, name=f"rank {len(shape)}"
+            )
             size = kernel.elements()
             self.check(kernel, [[float(i) for i in range(size)], [1.0] * size], [[i - 2.0 for i in range(size)]])
 
     def test_broadcasting(self) -> None:
         shape = (3, 4, 5)
-        parts = (read(0, shape, float32, (1, 0, 0)), read(1, shape, float32, (0, 5, 1)), read(2, shape, float32, (0, 0, 0), 2))
+        parts = (
+            read(0, shape, float32, (1, 0, 0)),
+            read(1, shape, float32, (0, 5, 1)),
+            read(2, shape, float32, (0, 0, 0), 2),
+        )
         kernel = Pointwise(
             operands((float32, 3), (float32, 20), (float32, 3)), outputs((float32, 60)), (), "broadcast", shape,
             (write(0, shape, parts[0] + parts[1] * parts[2], float32),),
@@ -161,7 +172,12 @@ class PointwiseTests(Conformance):
         loads = [load(index, 0, (1,), kind) for index in (0, 1)]
         stores = (Store(0, 0, (1,), loads[1]), Store(1, 0, (1,), loads[0]), Store(2, 0, (1,), loads[0]))
         kernel = Pointwise(
-            operands((kind, 15), (kind, 15)), outputs((kind, 15, 0), (kind, 15, 1), (kind, 15)), (), "swap", (15,), stores
+            operands((kind, 15), (kind, 15)),
+            outputs((kind, 15, 0), (kind, 15, 1), (kind, 15)),
+            (),
+            "swap",
+            (15,),
+            stores,
         )
         self.check(kernel, [a, b], [b, a, a])
 
@@ -187,7 +203,11 @@ class PointwiseTests(Conformance):
         kernel = Pointwise(
             operands((float32, 16)), outputs((float32, 16)), (), "symmetric", shape, (write(0, shape, value, float32),)
         )
-        self.check(kernel, [[float(i) for i in range(16)]], [[4.0 * i + j + 5.0 * (4 * j + i) for i in range(4) for j in range(4)]])
+        self.check(
+            kernel,
+            [[float(i) for i in range(16)]],
+            [[4.0 * i + j + 5.0 * (4 * j + i) for i in range(4) for j in range(4)]],
+        )
 
     @pytest.mark.parametrize(
         ("kind", "result", "numbers"),
@@ -206,9 +226,14 @@ class PointwiseTests(Conformance):
         # Two parameters, so that their places count; the same kernel with new numbers must not keep the old ones.
         value = select(read(0, (4,), bool_), cast(parameter(0, kind), result), cast(parameter(1, kind), result))
         kernel = Pointwise(
-            operands((bool_, 4)), outputs((result, 4)), (kind, kind), "parameters", (4,), (write(0, (4,), value, result),)
+            operands((bool_, 4)),
+            outputs((result, 4)),
+            (kind, kind),
+            "parameters",
+            (4,),
+            (write(0, (4,), value, result),),
         )
-        for first, second in zip(numbers, numbers[1:], strict=False):
+        for first, second in itertools.pairwise(numbers):
             wanted = [first, second, second, first]
             if kind is uint32:
                 wanted = [each - 2**32 if each >= 2**31 else each for each in wanted]
@@ -229,7 +254,12 @@ class PointwiseTests(Conformance):
         at = (coordinate(0) * 3 + coordinate(1)) % 5
         twice = read_at(1, cast(read_at(0, at, int32), int32), float32)
         kernel = Pointwise(
-            operands((int32, 5), (float32, 4)), outputs((float32, 6)), (), "computed", (2, 3), (write(0, (2, 3), twice, float32),)
+            operands((int32, 5), (float32, 4)),
+            outputs((float32, 6)),
+            (),
+            "computed",
+            (2, 3),
+            (write(0, (2, 3), twice, float32),),
         )
         index, values = [3, 1, 0, 2, 1], [10.0, 20.0, 30.0, 40.0]
         self.check(kernel, [index, values], [[values[index[i % 5]] for i in range(6)]])
@@ -248,12 +278,16 @@ class PointwiseTests(Conformance):
             if kind in self.target.dtypes:
                 for number in numbers:
                     if kind is float32 or kind is float64 or not math.isfinite(number) or abs(number) in (0.0, 7.0):
-                        kernel = elementwise((3,), (), lambda n=number, k=kind: constant(n, k), kind, name=f"constant {number}")
+                        kernel = elementwise(
+                            (3,), (), lambda n=number, k=kind: constant(n, k), kind, name=f"constant {number}"
+                        )
                         self.check(kernel, [], [[number if kind is float64 else cast_number(number)] * 3])
         for kind in (int32, int64, bool_):
             if kind in self.target.dtypes:
                 for whole in (0, 1) if kind is bool_ else (0, -1, kind.minimum, kind.maximum):
-                    kernel = elementwise((3,), (), lambda n=whole, k=kind: constant(n, k), kind, name=f"constant {whole}")
+                    kernel = elementwise(
+                        (3,), (), lambda n=whole, k=kind: constant(n, k), kind, name=f"constant {whole}"
+                    )
                     self.check(kernel, [], [[whole] * 3])
 
     def test_negative_zero_stays_negative(self) -> None:
@@ -274,7 +308,9 @@ class PointwiseTests(Conformance):
         x, y = read(0, (15,), kind), read(1, (15,), kind)
         chosen = select(binary("equal", x, y), x, y)
         stores = (write(0, (15,), chosen, kind), write(1, (15,), binary("not_equal", x, y), bool_))
-        kernel = Pointwise(operands((kind, 15), (kind, 15)), outputs((kind, 15), (bool_, 15)), (), "select", (15,), stores)
+        kernel = Pointwise(
+            operands((kind, 15), (kind, 15)), outputs((kind, 15), (bool_, 15)), (), "select", (15,), stores
+        )
         self.check(kernel, [values, others], [others, [a != b for a, b in zip(values, others, strict=True)]])
 
     def test_select_ignores_the_other_side(self) -> None:
@@ -290,7 +326,11 @@ class PointwiseTests(Conformance):
 
         words = [constant(0, uint32)] * 4 + [constant(0, uint32)] * 2
         ones = [constant(2**32 - 1, uint32)] * 6
-        values = [make("philox", (*counter, constant(word, uint32)), None, uint32) for counter in (words, ones) for word in range(4)]
+        values = [
+            make("philox", (*counter, constant(word, uint32)), None, uint32)
+            for counter in (words, ones)
+            for word in range(4)
+        ]
         kernel = Pointwise(
             (), outputs(*((int32, 1) for _ in values[: self.words()])), (), "philox", (),
             tuple(write(index, (), value, int32) for index, value in enumerate(values[: self.words()])),
@@ -315,7 +355,9 @@ class PointwiseTests(Conformance):
         rows = self.large_elements // 10
         shape = (rows, 10)
         stores = (write(0, shape, read(0, shape, int32, (1, rows)) - coordinate(1), int32, contiguous_strides(shape)),)
-        kernel = Pointwise(operands((int32, rows * 10)), outputs((int32, rows * 10)), (), "large transpose", shape, stores)
+        kernel = Pointwise(
+            operands((int32, rows * 10)), outputs((int32, rows * 10)), (), "large transpose", shape, stores
+        )
         (result,) = run_kernel(self.target, kernel, [list(range(rows * 10))])
         assert result == [i + rows * j - j for i in range(rows) for j in range(10)]
 
@@ -328,7 +370,12 @@ class PointwiseTests(Conformance):
                     before = [1] * (size + 5)
                     store = Store(0, offset, (1,), load(1, 0, (1,), kind))
                     kernel = Pointwise(
-                        operands((kind, size + 5), (kind, size)), outputs((kind, size + 5, 0)), (), f"slice {kind}", (size,), (store,)
+                        operands((kind, size + 5), (kind, size)),
+                        outputs((kind, size + 5, 0)),
+                        (),
+                        f"slice {kind}",
+                        (size,),
+                        (store,),
                     )
                     self.check(kernel, [before, values], [[1] * offset + values + [1] * (5 - offset)])
 

@@ -17,12 +17,15 @@ from .building import operands, outputs, read, write
 INF, NAN = math.inf, math.nan
 
 
-def reduce_rows(outer: Shape, inner: Shape, kind: str, value: Expression, source: dtype, total: dtype, result: dtype) -> RowProgram:
-    """Return the kernel that reduces a row-major operand over its inner dimensions; ``total`` is what ``reduced`` has."""
+def reduce_rows(
+    outer: Shape, inner: Shape, kind: str, value: Expression, source: dtype, total: dtype, result: dtype
+) -> RowProgram:
+    """Return the kernel that reduces a row-major operand over its inner dimensions; ``total`` is its result's type."""
     accumulated = value.dtype if kind.startswith("arg") else total
     rows = number_of_elements(outer)
     return RowProgram(
-        operands((source, rows * number_of_elements(inner))), outputs((result, rows)), (), f"{kind} {source}", outer, inner,
+        operands((source, rows * number_of_elements(inner))), outputs((result, rows)), (), f"{kind} {source}",
+        outer, inner,
         (Reduction(kind, value, accumulated),), (write(0, outer, reduced(0, total), result),), (),
     )  # fmt: skip
 
@@ -67,7 +70,9 @@ class RowTests(Conformance):
             ("argmaximum", [0, 1, 3]), ("argminimum", [1, 2, 0]),
         ):  # fmt: skip
             value = read(0, (3, 4), source)
-            kernel = reduce_rows((3,), (4,), kind, value if kind[:3] == "arg" else cast(value, int64), source, int64, int64)
+            kernel = reduce_rows(
+                (3,), (4,), kind, value if kind[:3] == "arg" else cast(value, int64), source, int64, int64
+            )
             self.check(kernel, [rows], [wanted])
 
     def test_reductions_of_wide_integers(self) -> None:
@@ -75,7 +80,8 @@ class RowTests(Conformance):
         rows = [2**40, -1, 2**40, 5, -(2**62), -(2**62) - 1, 2**62, 5]
         # The second row passes -2**63 on its way.
         for kind, wanted in (("sum", [2**41 + 4, sum(rows[4:])]), ("maximum", [2**40, 2**62]),
-                             ("minimum", [-1, -(2**62) - 1]), ("argmaximum", [0, 2]), ("argminimum", [1, 1])):  # fmt: skip
+                             ("minimum", [-1, -(2**62) - 1]), ("argmaximum", [0, 2]),
+                             ("argminimum", [1, 1])):  # fmt: skip
             self.check(reduce_rows((2,), (4,), kind, read(0, (2, 4), int64), int64, int64, int64), [rows], [wanted])
 
     def test_any_and_all_and_positions_of_booleans(self) -> None:
@@ -92,8 +98,12 @@ class RowTests(Conformance):
         rows = [float((i * 7919) % 101 - 50) for i in range(3 * length)]
         value = read(0, (3, length), float32)
         parts = [rows[i * length : (i + 1) * length] for i in range(3)]
-        self.check(reduce_rows((3,), (length,), "sum", value, float32, float32, float32), [rows], [list(map(sum, parts))])
-        self.check(reduce_rows((3,), (length,), "maximum", value, float32, float32, float32), [rows], [list(map(max, parts))])
+        self.check(
+            reduce_rows((3,), (length,), "sum", value, float32, float32, float32), [rows], [list(map(sum, parts))]
+        )
+        self.check(
+            reduce_rows((3,), (length,), "maximum", value, float32, float32, float32), [rows], [list(map(max, parts))]
+        )
         if int64 in self.target.dtypes:
             first = [each.index(min(each)) for each in parts]
             self.check(reduce_rows((3,), (length,), "argminimum", value, float32, int64, int64), [rows], [first])
@@ -102,7 +112,11 @@ class RowTests(Conformance):
     def test_many_rows(self, rows: int) -> None:
         values = [float(i % 17) for i in range(rows * 3)]
         wanted = [sum(values[3 * i : 3 * i + 3]) for i in range(rows)]
-        self.check(reduce_rows((rows,), (3,), "sum", read(0, (rows, 3), float32), float32, float32, float32), [values], [wanted])
+        self.check(
+            reduce_rows((rows,), (3,), "sum", read(0, (rows, 3), float32), float32, float32, float32),
+            [values],
+            [wanted],
+        )
 
     def test_everything_to_one_number(self) -> None:
         size = self.large_elements
@@ -118,7 +132,9 @@ class RowTests(Conformance):
         kernel = reduce_rows((7,), (5,), "sum", value, float32, float32, float32)
         self.check(kernel, [values], [[sum(values[j::7]) for j in range(7)]])
         middle = reduce_rows((3, 2), (4,), "sum", read(0, (3, 2, 4), float32, (8, 1, 2)), float32, float32, float32)
-        self.check(middle, [values[:24]], [[sum(8.0 * i + 2 * k + j for k in range(4)) for i in range(3) for j in range(2)]])
+        self.check(
+            middle, [values[:24]], [[sum(8.0 * i + 2 * k + j for k in range(4)) for i in range(3) for j in range(2)]]
+        )
         outside = reduce_rows((4,), (3, 2), "argmaximum", read(0, (4, 3, 2), float32, (2, 8, 1)), float32, int64, int64)
         self.check(outside, [[float(each) for each in [*range(8), *range(30, 14, -1)]]], [[2, 2, 2, 2]])
 
@@ -130,7 +146,8 @@ class RowTests(Conformance):
 
     @pytest.mark.parametrize(("kind", "total", "wanted"), [
         ("sum", float32, 0.0), ("product", float32, 1.0), ("maximum", float32, -INF), ("minimum", float32, INF),
-        ("any", bool_, False), ("all", bool_, True), ("sum", int32, 0), ("maximum", int32, -(2**31)), ("minimum", int32, 2**31 - 1),
+        ("any", bool_, False), ("all", bool_, True), ("sum", int32, 0), ("maximum", int32, -(2**31)),
+        ("minimum", int32, 2**31 - 1),
     ])  # fmt: skip
     def test_empty_rows(self, kind: str, total: dtype, wanted: Any) -> None:
         value = read(0, (4, 0), total)
@@ -170,12 +187,17 @@ class RowTests(Conformance):
 
     def test_layer_norm_with_parameters_and_weights(self) -> None:
         shape, length = (2, 3, 40), 40
-        x, weight, bias = read(0, shape, float32), read(1, shape, float32, (0, 0, 1)), read(2, shape, float32, (0, 0, 0))
+        x, weight, bias = (
+            read(0, shape, float32),
+            read(1, shape, float32, (0, 0, 1)),
+            read(2, shape, float32, (0, 0, 0)),
+        )
         mean = reduced(0, float32) / float(length)
         centred = x - mean
         scale = apply("reciprocal_sqrt", reduced(1, float32) / float(length) + parameter(0, float32))
         kernel = RowProgram(
-            operands((float32, 240), (float32, 40), (float32, 1)), outputs((float32, 240), (float32, 6)), (float32,), "layer norm",
+            operands((float32, 240), (float32, 40), (float32, 1)), outputs((float32, 240), (float32, 6)), (float32,),
+            "layer norm",
             (2, 3), (40,), (Reduction("sum", x, float32), Reduction("sum", centred * centred, float32)),
             (write(1, (2, 3), mean, float32),), (write(0, shape, centred * scale * weight + bias, float32),),
         )  # fmt: skip
@@ -205,7 +227,8 @@ class RowTests(Conformance):
         shape = (4, 4)
         seen = select(binary("less_equal", coordinate(1), coordinate(0)), read(0, shape, float32), 0.0)
         kernel = RowProgram(
-            operands((float32, 16)), outputs((float32, 16)), (), "causal", (4,), (4,), (Reduction("sum", seen, float32),), (),
+            operands((float32, 16)), outputs((float32, 16)), (), "causal", (4,), (4,),
+            (Reduction("sum", seen, float32),), (),
             (write(0, shape, seen / reduced(0, float32), float32),),
         )  # fmt: skip
         wanted = [1.0 / (i + 1) if j <= i else 0.0 for i in range(4) for j in range(4)]
@@ -214,15 +237,26 @@ class RowTests(Conformance):
     def test_several_reductions_of_different_kinds(self) -> None:
         self.needs(int64)
         x = read(0, (2, 70), float32)
-        kinds = [("sum", x, float32), ("maximum", x, float32), ("argminimum", x, int64), ("any", binary("less", x, -9.0), bool_)]
+        kinds = [
+            ("sum", x, float32),
+            ("maximum", x, float32),
+            ("argminimum", x, int64),
+            ("any", binary("less", x, -9.0), bool_),
+        ]
         kernel = RowProgram(
-            operands((float32, 140)), outputs((float32, 2), (float32, 2), (int64, 2), (bool_, 2)), (), "several", (2,), (70,),
+            operands((float32, 140)), outputs((float32, 2), (float32, 2), (int64, 2), (bool_, 2)), (), "several", (2,),
+            (70,),
             tuple(Reduction(kind, value, value.dtype) for kind, value, _ in kinds),
             tuple(write(index, (2,), reduced(index, each[2]), each[2]) for index, each in enumerate(kinds)), (),
         )  # fmt: skip
         values = [float(i * 13 % 19 - (9 if i < 70 else 8)) for i in range(140)]
         rows = values[:70], values[70:]
-        wanted = [list(map(sum, rows)), list(map(max, rows)), [row.index(min(row)) for row in rows], [min(row) < -9 for row in rows]]
+        wanted = [
+            list(map(sum, rows)),
+            list(map(max, rows)),
+            [row.index(min(row)) for row in rows],
+            [min(row) < -9 for row in rows],
+        ]
         self.check(kernel, [values], wanted)
 
     def test_half_sums_accumulate_in_float32(self) -> None:
@@ -247,7 +281,8 @@ class RowTests(Conformance):
         x, old = read(0, shape, float32), read(1, shape, float32, (1, 0))
         mean = reduced(0, float32) / 70.0
         kernel = RowProgram(
-            operands((float32, 210), (float32, 3)), outputs((float32, 210, 0), (float32, 3, 1)), (), "running mean", (3,), (70,),
+            operands((float32, 210), (float32, 3)), outputs((float32, 210, 0), (float32, 3, 1)), (), "running mean",
+            (3,), (70,),
             (Reduction("sum", x, float32),),
             (write(1, (3,), mean * 0.5 + read(1, (3,), float32) * 0.5, float32),), (write(0, shape, x - old, float32),),
         )  # fmt: skip

@@ -18,9 +18,10 @@ INF, NAN = math.inf, math.nan
 
 
 def scatter(of: dtype, size: int, count: int, kind: str, index_kind: dtype = int64) -> Scatter:
-    """Return the kernel ``target[index[i]] = combine(target[index[i]], values[i])`` (operands target, index, values)."""
+    """Return the kernel ``target[index[i]] = combine(target[index[i]], values[i])`` of target, index, values."""
     return Scatter(
-        operands((of, size), (index_kind, count), (of, count)), outputs((of, size, 0)), (), f"scatter {kind} {of}", (), (count,),
+        operands((of, size), (index_kind, count), (of, count)), outputs((of, size, 0)), (), f"scatter {kind} {of}", (),
+        (count,),
         load(1, 0, (1,), index_kind), load(2, 0, (1,), of), kind,
     )  # fmt: skip
 
@@ -65,7 +66,9 @@ class ScatterTests(Conformance):
 
     def test_several_writers_of_one_element(self) -> None:
         self.needs(int64)
-        (result,) = run_kernel(self.target, scatter(float32, 3, 4, "set"), [[0.0, 7.0, 0.0], [0, 0, 2, 0], [1.0, 2.0, 3.0, 4.0]])
+        (result,) = run_kernel(
+            self.target, scatter(float32, 3, 4, "set"), [[0.0, 7.0, 0.0], [0, 0, 2, 0], [1.0, 2.0, 3.0, 4.0]]
+        )
         if result[0] not in (1.0, 2.0, 4.0) or result[1:] != [7.0, 3.0]:
             raise AssertionError(f"one of the written values must win: {result}")
 
@@ -80,7 +83,9 @@ class ScatterTests(Conformance):
     def test_wide_and_wrapping_integers(self) -> None:
         self.needs(int64)
         wide = [2**40, -(2**40), 2**63 - 1]
-        self.check(scatter(int64, 3, 3, "add"), [wide, [0, 1, 2], [2**33, -1, 1]], [[2**40 + 2**33, -(2**40) - 1, -(2**63)]])
+        self.check(
+            scatter(int64, 3, 3, "add"), [wide, [0, 1, 2], [2**33, -1, 1]], [[2**40 + 2**33, -(2**40) - 1, -(2**63)]]
+        )
         self.check(scatter(int64, 3, 3, "maximum"), [wide, [0, 1, 2], [-1, -1, -1]], [[2**40, -1, 2**63 - 1]])
         if int8 in self.target.dtypes:
             self.check(scatter(int8, 4, 3, "add"), [[127, 1, 1, -128], [0, 0, 3], [1, 1, -1]], [[-127, 1, 1, 127]])
@@ -129,7 +134,9 @@ class ScatterTests(Conformance):
     @pytest.mark.parametrize("of", [float16, bfloat16, int8, float64], ids=str)
     def test_values_computed_in_wider_types(self, of: dtype) -> None:
         self.needs(of, int64)
-        kernel = scatter(of, 3, 5, "add").replace(value=cast(read(2, (5,), of) * 2 + cast(coordinate(0), compute_dtype(of)), of))
+        kernel = scatter(of, 3, 5, "add").replace(
+            value=cast(read(2, (5,), of) * 2 + cast(coordinate(0), compute_dtype(of)), of)
+        )
         numbers = [1, 2, 3, 4, 5]
         wanted = combined([1, 1, 1], [0, 2, 2, 0, 0], [2 * each + i for i, each in enumerate(numbers)], COMBINE["add"])
         self.check(kernel, [[1, 1, 1], [0, 2, 2, 0, 0], numbers], [wanted])

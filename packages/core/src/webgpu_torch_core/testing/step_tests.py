@@ -23,9 +23,9 @@ INF, NAN = math.inf, math.nan
 SMALLEST_NORMAL = 2.0**-126
 
 UNARY = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -2.0, 2.5, -2.5, 3.7, -3.7, 0.999, -0.999, 1e-3, -1e-3, 1e-8, -1e-8, 10.5, -10.5,
-    88.0, -88.0, 100.0, -100.0, 8099.0, -8099.0, 8388607.5, 16777217.0, 1e-30, -1e-30, 1e30, -1e30, 3e38, -3e38, 1e-40, -1e-40,
-    INF, -INF, NAN,
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.0, -2.0, 2.5, -2.5, 3.7, -3.7, 0.999, -0.999, 1e-3, -1e-3, 1e-8,
+    -1e-8, 10.5, -10.5, 88.0, -88.0, 100.0, -100.0, 8099.0, -8099.0, 8388607.5, 16777217.0, 1e-30, -1e-30, 1e30,
+    -1e30, 3e38, -3e38, 1e-40, -1e-40, INF, -INF, NAN,
 ]  # fmt: skip
 BINARY = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, -7.25, 1e-3, 100.25, -1e5, 1e30, -3e38, 1e-40, INF, -INF, NAN]
 TERNARY = [0.0, 1.0, -2.5, 3.0, 1e-3, -1e5, INF, NAN]
@@ -39,21 +39,34 @@ WHOLE = {
 COUNTS = [0, 1, 5, 31, 32, 63, 64]
 
 UNARY_FLOAT = [
-    "negate", "absolute", "sign", "floor", "ceil", "truncate", "round", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
-    "sqrt", "reciprocal_sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
-    "erfc", "erfinv", "lgamma", "digamma", "sign_bit", "is_nan", "is_infinite",
+    "negate", "absolute", "sign", "floor", "ceil", "truncate", "round", "exp", "exp2", "expm1", "log", "log2",
+    "log10", "log1p", "sqrt", "reciprocal_sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "sign_bit", "is_nan",
+    "is_infinite",
 ]  # fmt: skip
 BINARY_FLOAT = [
-    "add", "subtract", "multiply", "divide", "floor_divide", "truncate_divide", "remainder", "fmod", "minimum", "maximum", "power",
-    "atan2", "hypot", "copysign", "nextafter", "equal", "not_equal", "less", "less_equal",
+    "add", "subtract", "multiply", "divide", "floor_divide", "truncate_divide", "remainder", "fmod", "minimum",
+    "maximum", "power", "atan2", "hypot", "copysign", "nextafter", "equal", "not_equal", "less", "less_equal",
 ]  # fmt: skip
 UNARY_WHOLE = ["negate", "absolute", "sign", "bitwise_not"]
 BINARY_WHOLE = [
-    "add", "subtract", "multiply", "floor_divide", "truncate_divide", "remainder", "fmod", "minimum", "maximum", "power", "equal",
-    "not_equal", "less", "less_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right",
+    "add", "subtract", "multiply", "floor_divide", "truncate_divide", "remainder", "fmod", "minimum", "maximum",
+    "power", "equal", "not_equal", "less", "less_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left",
+    "shift_right",
 ]  # fmt: skip
 DIVISIONS = ("floor_divide", "truncate_divide", "remainder", "fmod")
-UNSIGNED = ["add", "subtract", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right", "less", "equal"]
+UNSIGNED = [
+    "add",
+    "subtract",
+    "multiply",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "shift_left",
+    "shift_right",
+    "less",
+    "equal",
+]
 
 
 def rows(step: str, kind: dtype) -> list[tuple[Any, ...]]:
@@ -156,7 +169,11 @@ class StepTests(Conformance):
             if not any(is_close(value_found, each, relative, absolute) for each in wanted):
                 wrong.append(f"{step}{row} is {value_found!r}, expected {wanted[0]!r}")
         if wrong:
-            raise AssertionError(f"{self.target.name}, {kind.name}: {len(wrong)} of {size} rows differ: {'; '.join(wrong[:6])}")
+            raise AssertionError(
+                f"{self.target.name}, {kind.name}: {len(wrong)} of {size} rows differ: {'; '.join(wrong[:6])}"
+            )
 
 
-_EXACT = frozenset(("negate", "absolute", "sign", "floor", "ceil", "truncate", "round", "minimum", "maximum", "copysign", "nextafter"))
+_EXACT = frozenset(
+    ("negate", "absolute", "sign", "floor", "ceil", "truncate", "round", "minimum", "maximum", "copysign", "nextafter")
+)
