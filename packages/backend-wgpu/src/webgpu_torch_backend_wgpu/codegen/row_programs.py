@@ -6,6 +6,7 @@ dependent reductions leaves the chunks' states in scratch memory, the next one m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from webgpu_torch_core.expression import Expression
@@ -78,27 +79,40 @@ class RowWriter:
         lines.append(f"let row = select({team.row_count - 1}u, wanted_row, valid);")
         self.outer = split_index(lines, self.module, "row", self.kernel.outer) if self.kernel.outer else []
 
-    def open_elements(self) -> tuple[list[str], str]:
-        """Open the loop over a thread's elements; return the inner coordinates and the number of the round."""
-        team, lines, inner = self.team, self.lines, self.kernel.inner
-        at, number = self.module.fresh("e"), self.module.fresh("k")
+    def rounds(self) -> Iterator[tuple[list[str], int | None]]:
+        """Open a thread's rounds over its elements: yield the inner coordinates and, where rounds are written out one by
+        one, the round's number; the caller writes the body between."""
+        team, lines = self.team, self.lines
         if team.chunks > 1:
+            at = self.module.fresh("e")
             stop = f"min((chunk + 1u) * {team.per_chunk}u, {team.steps}u)"
             lines.append(f"for (var {at} = chunk * {team.per_chunk}u + part; {at} < {stop}; {at} += {team.size}u) {{")
-        elif team.rounds == 1 and team.steps == team.size:
-            lines += [f"{{ let {at} = part;", f"let {number} = 0u;"]
+            yield self._coordinates(at), None
+            lines.append("}")
+        elif self.cache:
+            # Written out, what a round keeps stays in registers; an array indexed by a loop may not.
+            for number in range(team.rounds):
+                at = self.module.fresh("e")
+                lines.append(f"{{ let {at} = {number * team.size}u + part;")
+                partial = (number + 1) * team.size > team.steps
+                lines.append(f"if ({at} < {team.steps}u) {{" if partial else "{")
+                yield self._coordinates(at), number
+                lines.append("} }")
         else:
-            lines.append(f"for (var {number} = 0u; {number} < {team.rounds}u; {number}++) {{")
-            lines.append(f"let {at} = {number} * {team.size}u + part;")
-            if team.rounds * team.size != team.steps:
-                lines.append(f"if ({at} >= {team.steps}u) {{ break; }}")
-        shape = inner if team.vector is None else (*inner[:-1], inner[-1] // LANES)
-        coordinates = split_index(lines, self.module, at, shape) if shape else []
-        if team.vector is not None:
+            at = self.module.fresh("e")
+            lines.append(f"for (var {at} = part; {at} < {team.steps}u; {at} += {team.size}u) {{")
+            yield self._coordinates(at), None
+            lines.append("}")
+
+    def _coordinates(self, at: str) -> list[str]:
+        inner = self.kernel.inner
+        shape = inner if self.team.vector is None else (*inner[:-1], inner[-1] // LANES)
+        coordinates = split_index(self.lines, self.module, at, shape) if shape else []
+        if self.team.vector is not None:
             first = self.module.fresh("c")
-            lines.append(f"let {first} = {coordinates[-1]} * {LANES}u;")
+            self.lines.append(f"let {first} = {coordinates[-1]} * {LANES}u;")
             coordinates = [*coordinates[:-1], first]
-        return coordinates, number
+        return coordinates
 
     def fill_cache(self) -> None:
         """Write the loads of everything that several stages use into registers."""
@@ -107,35 +121,34 @@ class RowWriter:
         for node in self.team.cached:
             name = self.module.fresh("kept")
             scalar = self.module.type(node.dtype).scalar
-            self.lines.append(f"var {name}: array<{scalar}, {self.team.rounds * self.team.lanes}>;")
             self.cache[node] = name
-        inner, number = self.open_elements()
-        values = lane_values(self.module, self.buffers, list(self.cache), self.outer + inner, self.team.lanes)
-        for lane, row in enumerate(values):
-            for name, value in zip(self.cache.values(), row, strict=True):
-                self.lines.append(f"{name}[{number} * {self.team.lanes}u + {lane}u] = {value};")
-        self.lines.append("}")
+            for number in range(self.team.rounds):
+                self.lines += [f"var {name}_{number}_{lane}: {scalar};" for lane in range(self.team.lanes)]
+        for inner, number in self.rounds():
+            values = lane_values(self.module, self.buffers, list(self.cache), self.outer + inner, self.team.lanes)
+            for lane, row in enumerate(values):
+                for name, value in zip(self.cache.values(), row, strict=True):
+                    self.lines.append(f"{name}_{number}_{lane} = {value};")
 
-    def values(self, roots: list[Expression], inner: list[str], number: str) -> list[list[str]]:
+    def values(self, roots: list[Expression], inner: list[str], number: int | None) -> list[list[str]]:
         """Write the statements that compute expressions of elements; return their names as [lane][expression]."""
 
         def kept(node: Expression, lane: int) -> str | None:
             name = self.cache.get(node)
-            return name and f"{name}[{number} * {self.team.lanes}u + {lane}u]"
+            return name and f"{name}_{number}_{lane}"
 
         return lane_values(self.module, self.buffers, roots, self.outer + inner, self.team.lanes, self.reduced, kept)
 
     def reduce(self, number: int) -> State:
-        """Write the loop that folds a thread's elements; return the state."""
+        """Write the rounds that fold a thread's elements; return the state."""
         reduction = self.kernel.reductions[number]
         state = State(self.module, reduction, number)
         state.declare()
         if self.team.length:
-            inner, round_number = self.open_elements()
-            values = self.values([reduction.value], inner, round_number)
-            places = [self._place(inner, lane) if state.places else "" for lane in range(self.team.lanes)]
-            state.fold([value for (value,) in values], places)
-            self.lines.append("}")
+            for inner, round_number in self.rounds():
+                values = self.values([reduction.value], inner, round_number)
+                places = [self._place(inner, lane) if state.places else "" for lane in range(self.team.lanes)]
+                state.fold([value for (value,) in values], places)
         return state
 
     def _place(self, inner: list[str], lane: int) -> str:
@@ -171,8 +184,8 @@ class RowWriter:
     def store_elements(self) -> None:
         """Write the loop that computes and stores a thread's elements."""
         self.lines.append("if (valid) {")
-        inner, number = self.open_elements()
-        values: list[list[Any]] = self.values([store.value for store in self.kernel.stores], inner, number)
-        for place, store in enumerate(self.kernel.stores):
-            self.buffers.store(store, [lane[place] for lane in values], self.outer + inner, self.lines)
-        self.lines += ["}", "}"]
+        for inner, number in self.rounds():
+            values: list[list[Any]] = self.values([store.value for store in self.kernel.stores], inner, number)
+            for place, store in enumerate(self.kernel.stores):
+                self.buffers.store(store, [lane[place] for lane in values], self.outer + inner, self.lines)
+        self.lines.append("}")
