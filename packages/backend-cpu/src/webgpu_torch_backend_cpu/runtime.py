@@ -13,7 +13,8 @@ Array = Any
 
 def view(buffer: Array, kind: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """Return a strided view of a byte buffer; offset and strides in bytes."""
-    return np.ndarray(shape, kind, buffer, offset, strides)
+    # A view of nothing may start anywhere; NumPy wants it inside of the buffer.
+    return np.empty(shape, kind) if 0 in shape else np.ndarray(shape, kind, buffer, offset, strides)
 
 
 def flat(buffer: Array, kind: str, count: int) -> Array:

@@ -189,6 +189,17 @@ def sqrt(input):
     return _sqrt(input)
 
 
+@elementwise(promotion="float", method=False, namespace="internal")
+def deviation_(input):
+    """The square root of a variance: no variance has no gradient, rather than an infinite one."""
+    return _sqrt(input)
+
+
+@deviation_.backward
+def _(grad, input):
+    return where(equal(input, 0.0), 0.0, grad * 0.5 * reciprocal_sqrt(input))
+
+
 @elementwise(promotion="float")
 def rsqrt(input):
     """``1 / sqrt(input)``."""

@@ -450,7 +450,13 @@ def _joint(view: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Ten
         order = where + [position for position in range(view.ndim) if position not in where]
         view = permute(view, tuple(order))
         first = 0
-    shape = broadcast_shapes(*(indices[position]._layout.shape for position in where))  # type: ignore[union-attr]
+    shapes = [indices[position]._layout.shape for position in where]  # type: ignore[union-attr]
+    try:
+        shape = broadcast_shapes(*shapes)
+    except RuntimeError:
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(each)) for each in shapes)}"
+        ) from None
     chosen = [indices[position].expand(shape) for position in where]  # type: ignore[union-attr]
     return view, chosen, first, len(where)
 

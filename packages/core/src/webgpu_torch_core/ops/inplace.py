@@ -9,7 +9,7 @@ from .. import expression as ir
 from ..autograd.grad_mode import mode
 from ..autograd.node import Node
 from ..kernels import Operand, Output, Pointwise, Store
-from ..layouts import Layout, broadcast_strides, contiguous_strides
+from ..layouts import Layout, broadcast_strides, contiguous_strides, storage_extent
 from ..tensor import MetaValue, Storage, Tensor
 
 
@@ -22,7 +22,7 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
         if result.dtype.category > self.dtype.category:
             raise RuntimeError(
-                f"result type {_title(result)} can't be cast to the desired output type {_title(self)}"
+                f"result type {type_title(result)} can't be cast to the desired output type {type_title(self)}"
             )
         if result._layout.shape != self._layout.shape:
             raise RuntimeError(
@@ -50,7 +50,7 @@ def snapshot(tensor: Tensor) -> Tensor:
     return alias
 
 
-def _title(tensor: Tensor) -> str:
+def type_title(tensor: Tensor) -> str:
     names = {"float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "uint8": "Byte"}
     return names.get(tensor.dtype.name, tensor.dtype.name.capitalize())
 
@@ -144,17 +144,16 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
         target._requires_grad = False
         return
     base_edge = base._gradient_edge()
-    layout = target._layout
+    layout, whole = target._layout, base._layout
 
     def run_backward(grad: Tensor) -> tuple[Any, Any]:
-        region = grad.contiguous().as_strided(layout.shape, layout.strides, layout.offset)
-        rest = grad.clone()
-        if edge is None:
-            part = None
-        else:
+        part = None
+        if edge is not None:
+            region = _laid_out(grad, whole).as_strided(layout.shape, layout.strides, layout.offset)
             part = region.clone() if region.dtype is dtype else region.to(dtype)
+        rest = _laid_out(grad.clone(), whole)
         rest.as_strided(layout.shape, layout.strides, layout.offset).zero_()
-        return rest, part
+        return rest.as_strided(whole.shape, whole.strides, whole.offset), part
 
     base._grad_fn = Node("CopySlices", (base_edge, edge), run_backward)
     base._output_number = 0
@@ -164,18 +163,28 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
     target._base_state = (base._storage.version, base._grad_fn)
 
 
+def _laid_out(grad: Tensor, layout: Layout) -> Tensor:
+    """Return a tensor whose storage holds the gradient's elements at a layout's places (0 in gaps)."""
+    if layout.is_contiguous and not layout.offset:
+        return grad.contiguous()
+    from .creation import zeros
+
+    flat = zeros((storage_extent(layout),), dtype=grad.dtype, device=grad.device)
+    flat.as_strided(layout.shape, layout.strides, layout.offset).copy_(grad)
+    return flat
+
+
 def view_gradient(view: Tensor, base: Tensor) -> None:
     """Make a view's gradient flow to its base's current node."""
-    layout, shape = view._layout, base._layout.shape
+    layout, whole = view._layout, base._layout
     base_edge = base._gradient_edge()
 
     def run_backward(grad: Tensor) -> tuple[Any]:
         from .creation import zeros
 
-        whole = zeros(shape, dtype=grad.dtype, device=grad.device)
-        with_region = whole.as_strided(layout.shape, layout.strides, layout.offset)
-        write(with_region, grad)
-        return (whole,)
+        flat = zeros((storage_extent(whole),), dtype=grad.dtype, device=grad.device)
+        flat.as_strided(layout.shape, layout.strides, layout.offset).copy_(grad)
+        return (flat.as_strided(whole.shape, whole.strides, whole.offset),)
 
     view._grad_fn = Node("AsStridedBackward0", (base_edge,), run_backward)
     view._output_number = 0

@@ -56,11 +56,12 @@ def cat(tensors, dim=0, *, out=None):
     """Tensors joined along a dimension.
 
     Raises:
-        RuntimeError: no tensors, or sizes that differ in another dimension.
+        ValueError: no tensors.
+        RuntimeError: sizes that differ in another dimension.
     """
     tensors = tuple(tensors)
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     kind = tensors[0].dtype
     for each in tensors[1:]:
         kind = promote_types(kind, each.dtype)

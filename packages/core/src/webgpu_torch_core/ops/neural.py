@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..dtypes import bool_, float32, float64, int64
-from ..tensor import Tensor
+from ..tensor import SavedOperand, Tensor
 from . import elementwise as e
 from .arithmetic import clamp, masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
@@ -21,17 +21,30 @@ def _wide(input: Tensor) -> Tensor:
     return input if input.dtype in (float32, float64) else input.to(float32)
 
 
-def _softmax(input: Tensor, dim: int) -> Tensor:
-    source = _wide(input.detach())
+def _softmax_values(source: Tensor, dim: int) -> Tensor:
     exponentials = (source - amax(source, dim, True)).exp()
-    result = (exponentials / sum(exponentials, dim, True)).to(input.dtype)
+    return exponentials / sum(exponentials, dim, True)
+
+
+def _softmax(input: Tensor, dim: int) -> Tensor:
+    if not input.numel():
+        return input.clone()
+    result = _softmax_values(_wide(input.detach()), dim).to(input.dtype)
     if needs_gradient(input):
+        kind = input.dtype
+        saved = SavedOperand(input, input._gradient_edge(), result, "SoftmaxBackward0")
+        kept = result.detach() if kind.itemsize > 2 else None
 
         def run_backward(grad: Tensor) -> Any:
             # Recompute where the pass itself is differentiated, so that the gradient of the result is recorded too.
-            output = softmax(input, dim) if needs_gradient(input) else result.detach()
-            weighted = grad * output
-            return weighted - output * sum(weighted, dim, True)
+            source = saved.unpack()
+            if needs_gradient(source):
+                output = _wide(softmax(source, dim))
+            else:
+                # A 16-bit result has lost what the gradient needs; its operand has not.
+                output = _softmax_values(_wide(source.detach()), dim) if kept is None else kept
+            weighted = _wide(grad) * output
+            return (weighted - output * sum(weighted, dim, True)).to(kind)
 
         attach(result, "SoftmaxBackward0", (input,), run_backward)
     return result
@@ -45,13 +58,19 @@ def _chosen(input: Tensor, dim: Any) -> int:
     return dim
 
 
+def _require_float(source: Tensor, name: str) -> None:
+    if source.dtype.category < 2 and source.numel():
+        from .inplace import type_title
+
+        raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{type_title(source)}\'')
+
+
 @operation("reduction", aliases=("special_softmax",))
 def softmax(input, dim=None, dtype=None, *, _stacklevel=3):
     """``exp(input) / sum(exp(input))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
-    if source.dtype.category < 2:
-        raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for \'{source.dtype.name}\'')
+    _require_float(source, "softmax")
     if source.ndim == 0:
         return _softmax(source.reshape(1), 0).reshape(())
     return _softmax(source, _chosen(source, dim))
@@ -62,20 +81,35 @@ def log_softmax(input, dim=None, dtype=None, *, _stacklevel=3):
     """``input - log(sum(exp(input)))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
+    _require_float(source, "log_softmax")
     if source.ndim == 0:
         return log_softmax(source.reshape(1), 0).reshape(())
     return _log_softmax(source, _chosen(source, dim))
 
 
+def _log_softmax_values(source: Tensor, dim: int) -> Tensor:
+    shifted = source - amax(source, dim, True)
+    return shifted - sum(shifted.exp(), dim, True).log()
+
+
 def _log_softmax(input: Tensor, dim: int) -> Tensor:
     source = _wide(input.detach())
-    shifted = source - amax(source, dim, True)
-    result = (shifted - sum(shifted.exp(), dim, True).log()).to(input.dtype)
+    if not source.numel():
+        return input.clone()
+    result = _log_softmax_values(source, dim).to(input.dtype)
     if needs_gradient(input):
+        kind = input.dtype
+        saved = SavedOperand(input, input._gradient_edge(), result, "LogSoftmaxBackward0")
+        kept = result.detach() if kind.itemsize > 2 else None
 
         def run_backward(grad: Tensor) -> Any:
-            output = _log_softmax(input, dim) if needs_gradient(input) else result.detach()
-            return grad - output.exp() * sum(grad, dim, True)
+            source = saved.unpack()
+            if needs_gradient(source):
+                output = _wide(_log_softmax(source, dim))
+            else:
+                output = _log_softmax_values(_wide(source.detach()), dim) if kept is None else kept
+            wide = _wide(grad)
+            return (wide - output.exp() * sum(wide, dim, True)).to(kind)
 
         attach(result, "LogSoftmaxBackward0", (input,), run_backward)
     return result

@@ -127,6 +127,7 @@ def _dtype_title(kind: dtype) -> str:
 @operation("reduction")
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """The product over one dimension (all by default); integers multiply in int64."""
+    input = input if dtype is None else input.to(dtype)
     dims = as_dimensions(dim, input.ndim)
     result = reduce(input, "product", dims, keepdim, _sum_type(input, dtype))
     if needs_gradient(input):
@@ -142,6 +143,8 @@ def prod(input, dim=None, keepdim=False, *, dtype=None):
 def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """Gradient of a product: the product of the other elements, right even where elements are zero."""
     shape = input._layout.shape
+    if number_of_elements(shape) == 0:
+        return input.new_zeros(shape)
     kept = tuple(index for index in range(len(shape)) if index not in dims)
     rows = input.permute(kept + dims).reshape(tuple(shape[i] for i in kept) + (-1,)) if dims else input.reshape(1)
     ones = rows.new_ones(rows.shape[:-1] + (1,))
@@ -158,9 +161,18 @@ def _cat(tensors: Any, dim: int) -> Tensor:
     return cat(tensors, dim)
 
 
+def _truth(input: Tensor) -> Tensor:
+    """Return what ``all`` and ``any`` give over no dimension: each element's own truth."""
+    from ..dtypes import uint8
+
+    return (input != 0).to(uint8) if input.dtype is uint8 else input != 0
+
+
 @operation("reduction")
 def all(input, dim=None, keepdim=False, *, out=None):
     """Whether every element is non-zero."""
+    if dim == ():
+        return _into(_truth(input), out)
     dims = as_dimensions(dim, input.ndim)
     from ..dtypes import uint8
 
@@ -171,6 +183,8 @@ def all(input, dim=None, keepdim=False, *, out=None):
 @operation("reduction")
 def any(input, dim=None, keepdim=False, *, out=None):
     """Whether some element is non-zero."""
+    if dim == ():
+        return _into(_truth(input), out)
     dims = as_dimensions(dim, input.ndim)
     from ..dtypes import uint8
 
@@ -187,13 +201,12 @@ def count_nonzero(input, dim=None):
 def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
     dims = as_dimensions(dim, input.ndim)
     if input.ndim and count_of(input, dims) == 0:
-        where = f"dim {dims[0]}" if dim is not None else "the whole tensor"
-        raise IndexError(
-            f"{title}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
-            "'dim' argument."
-            if dim is None
-            else f"{title}(): Expected reduction {where} to have non-zero size."
-        )
+        if dim is None:
+            raise RuntimeError(
+                f"{title}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+                "the 'dim' argument."
+            )
+        raise IndexError(f"{title}(): Expected reduction dim {dims[0]} to have non-zero size.")
     accumulate = int32 if input.dtype.category < 2 and input.dtype.itemsize < 4 else compute_dtype(input.dtype)
     result = reduce(input, kind, dims, keepdim, input.dtype, accumulate)
     if needs_gradient(input):
@@ -227,7 +240,11 @@ def amin(input, dim=(), keepdim=False, *, out=None):
 def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
     dims = as_dimensions(dim, input.ndim)
     if input.numel() == 0 and count_of(input, dims) == 0:
-        raise IndexError(f"{title}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+        raise IndexError(
+            f"{title}(): Expected reduction dim to be specified for input.numel() == 0."
+            if dim is None
+            else f"{title}(): Expected reduction dim {dims[0]} to have non-zero size."
+        )
     accumulate = int32 if input.dtype.category < 2 and input.dtype.itemsize < 4 else compute_dtype(input.dtype)
     return reduce(input, kind, dims, keepdim, int64, accumulate)
 
@@ -286,6 +303,7 @@ def aminmax(input, *, dim=None, keepdim=False):
 
 
 def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Return variance and mean in at least float32."""
     dims = as_dimensions(dim, input.ndim)
     count = count_of(input, dims)
     if input.dtype.category < 2:
@@ -297,7 +315,13 @@ def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[T
     total = sum(deviation * deviation, dims, keepdim)
     variance = total / _max(divisor, 0.0) if divisor > 0 else total / total.new_zeros(())
     center = center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
-    return variance.to(input.dtype), center.to(input.dtype)
+    return variance, center
+
+
+def _deviation(variance: Tensor) -> Tensor:
+    from .elementwise import deviation_
+
+    return deviation_(variance)
 
 
 def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
@@ -313,21 +337,22 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
 def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
     """The variance over dimensions, with Bessel's correction by default."""
     dim, correction = _correction(dim, unbiased, correction)
-    return _into(_moments(input, dim, correction, keepdim)[0], out)
+    return _into(_moments(input, dim, correction, keepdim)[0].to(input.dtype), out)
 
 
 @operation("composite")
 def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
     """The standard deviation over dimensions, with Bessel's correction by default."""
     dim, correction = _correction(dim, unbiased, correction)
-    return _into(_moments(input, dim, correction, keepdim)[0].sqrt(), out)
+    return _into(_deviation(_moments(input, dim, correction, keepdim)[0]).to(input.dtype), out)
 
 
 @operation("composite")
 def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Variance and mean over dimensions."""
     dim, correction = _correction(dim, unbiased, correction)
-    return _moments(input, dim, correction, keepdim)
+    variance, center = _moments(input, dim, correction, keepdim)
+    return variance.to(input.dtype), center.to(input.dtype)
 
 
 @operation("composite")
@@ -335,20 +360,22 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Standard deviation and mean over dimensions."""
     dim, correction = _correction(dim, unbiased, correction)
     variance, center = _moments(input, dim, correction, keepdim)
-    return variance.sqrt(), center
+    return _deviation(variance).to(input.dtype), center.to(input.dtype)
 
 
 @operation("composite", aliases=("special_logsumexp",))
 def logsumexp(input, dim, keepdim=False, *, out=None):
     """``log(sum(exp(input)))`` over dimensions without overflow."""
     dims = as_dimensions(dim, input.ndim)
-    wide = input if input.dtype.category >= 2 else input.to(default_float[0])
+    kind = input.dtype if input.dtype.category >= 2 else default_float[0]
+    wide = input.to(float32) if kind.itemsize < 4 else input.to(kind)
     if count_of(wide, dims) == 0:
-        return _into(sum(wide.exp(), dims, keepdim).log(), out)
+        return _into(sum(wide.exp(), dims, keepdim).log().to(kind), out)
     highest = amax(wide.detach(), dims, True)
     shift = highest.masked_fill(highest.isinf(), 0.0)
     total = (wide - shift).exp().sum(dims, True).log() + shift
-    return _into(total if keepdim else total.reshape(reduced_shape(wide._layout.shape, dims, False)), out)
+    total = total if keepdim else total.reshape(reduced_shape(wide._layout.shape, dims, False))
+    return _into(total.to(kind), out)
 
 
 @operation("composite")
@@ -372,7 +399,8 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
     elif ord == -math.inf:
         result = amin(input.abs(), dims, keepdim)
     elif ord == 0:
-        result = sum((input != 0).to(input.dtype), dims, keepdim)
+        # Counting has the gradient zero; PyTorch returns zeros rather than none.
+        result = sum(input * 0.0 + (input != 0).to(input.dtype), dims, keepdim)
     elif ord == 1:
         result = sum(input.abs(), dims, keepdim)
     elif ord == 2:

@@ -311,7 +311,9 @@ def select_dimension(input, dim, index):
     position = wrap_dimension(dim, input.ndim)
     size = input._layout.shape[position]
     if not -size <= index < size:
-        raise IndexError(f"index {index} is out of bounds for dimension {position} with size {size}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {position}"
+        )
     return slice_view(input, position, int(index) % size, 1, 1).squeeze(position)
 
 
@@ -461,3 +463,27 @@ def resize_(self, *sizes, memory_format=None):
         self._storage.value = grown._storage.value
     self._layout = layout(tuple(shape), contiguous_strides(shape), 0 if needed > self._storage.value.numel else self._layout.offset)
     return self
+
+
+# In-place changes of shape: the tensor looks at its elements in another way, the storage stays.
+
+
+def _reshaping(function: Any, name: str) -> None:
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        edge_tracked = self.requires_grad
+        result = function(self, *args, **kwargs)
+        self._layout = result._layout
+        if edge_tracked and result._grad_fn is not None:
+            self._grad_fn, self._output_number = result._grad_fn, result._output_number
+            self._requires_grad = False
+        return self
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
+    setattr(Tensor, name, in_place)
+
+
+for _function, _name in (
+    (t, "t_"), (transpose, "transpose_"), (transpose, "swapaxes_"), (transpose, "swapdims_"), (squeeze, "squeeze_"), (unsqueeze, "unsqueeze_"),
+):  # fmt: skip
+    _reshaping(_function, _name)

@@ -42,6 +42,9 @@ class Planner:
                 if self.slots[slot].is_leaf and slot not in self.place:
                     self.inputs.append(slot)
                     self.place[slot] = self._new("input", self._nbytes(slot))
+                elif not self.slots[slot].numel and slot not in self.place:
+                    # An empty value has no kernel, but what reads it still binds a buffer.
+                    self.place[slot] = self._new("fresh" if slot in self.alive else "temporary", 0)
         for index, item in enumerate(self.finished):
             self._step(index, item)
             for slot in _touched(item):
