@@ -10,6 +10,7 @@ from ..program import Capabilities, Program
 from .access import Buffers
 from .printer import LINEAR_GROUP, Module, Printer, load_element, spread_workgroups, split_index, store_element
 from .steps import convert, spell
+from .types import ElementType
 
 WORKGROUP = 256
 
@@ -53,7 +54,9 @@ def generate_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
     index, value = printer.value(kernel.index), printer.value(kernel.value)
     lines.append(f"let slot = {_unsigned(index, module, kernel)};")
     name = buffers.name(key)
-    if kernel.kind == "set":
+    if kernel.kind == "set" and element.lanes > 1:
+        _exchange(lines, name, element, value)
+    elif kernel.kind == "set":
         store_element(lines, name, element, "slot", value)
     elif atomic:
         function = {"add": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin"}[kernel.kind]
@@ -64,6 +67,18 @@ def generate_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
         lines.append("}")
     groups = spread_workgroups(-(-count // WORKGROUP), capabilities.workgroups_per_dimension)
     return Program((module.finish((WORKGROUP, 1, 1), groups),), ())
+
+
+def _exchange(lines: list[str], name: str, element: ElementType, value: str) -> None:
+    """Write the store of a packed element that other threads may store too: one of the values must win whole."""
+    shift = 2 if element.lanes == 4 else 1
+    mask = "0xffu" if element.bits == 8 else "0xffffu"
+    lines += [
+        f"let word = slot >> {shift}u;", f"let low = (slot & {element.lanes - 1}u) * {element.bits}u;", "loop {",
+        f"let before = atomicLoad(&{name}[word]);",
+        f"let wanted = (before & ~({mask} << low)) | (({element.pack(value)}) << low);",
+        f"if (atomicCompareExchangeWeak(&{name}[word], before, wanted).exchanged) {{ break; }}", "}",
+    ]  # fmt: skip
 
 
 def _unsigned(index: str, module: Module, kernel: Scatter) -> str:
