@@ -24,12 +24,24 @@ class Capabilities(Record):
 
 
 class Binding(Record):
-    """One entry of bind group 0: ``kind`` is operand, output, scratch or parameters; ``index`` within its kind."""
+    """One entry of bind group 0: ``kind`` is operand, output, scratch or parameters; ``index`` within its kind.
 
-    __slots__ = fields = ("kind", "index", "writes")
+    Buffers longer than an adapter binds at once are bound in parts of :func:`part_bytes` each.
+    """
+
+    __slots__ = fields = ("kind", "index", "writes", "part")
     kind: str
     index: int
     writes: bool
+    part: int
+
+    def __init__(self, kind: str, index: int, writes: bool, part: int = 0) -> None:
+        super().__init__(kind, index, writes, part)
+
+
+def part_bytes(binding_bytes: int) -> int:
+    """Return the length of one part of a buffer that is bound in several: what fits, at an offset WebGPU allows."""
+    return binding_bytes // 256 * 256
 
 
 class Pass(Record):

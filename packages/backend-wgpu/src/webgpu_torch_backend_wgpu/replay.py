@@ -16,7 +16,7 @@ from . import native
 from .errors import KernelError
 from .memory import Buffer, Pool
 from .modules import Compiled, Compiler, Pipeline
-from .program import PARAMETER_ALIGNMENT
+from .program import PARAMETER_ALIGNMENT, part_bytes
 
 #: dispatches per submit: the first ones are small so that the GPU starts early
 SUBMIT_SIZES = (32, 64, 128, 256)
@@ -79,6 +79,13 @@ class Prepared:
         self.generation = 0
         # Negative: never the serial of a buffer from the pool.
         self.identity = -next(_identities)
+
+
+def is_split(pipeline: Pipeline, binding: Any) -> bool:
+    """Return whether a pass binds this buffer in several parts."""
+    return any(
+        (each.kind, each.index) == (binding.kind, binding.index) and each.part != binding.part for each in pipeline.bindings
+    )
 
 
 def prepare(plan: Plan, compiler: Compiler) -> Prepared:
@@ -268,7 +275,8 @@ class Replayer:
                 recording.keep.append(copy)
                 parts.append((buffer.handle, copy.handle, min(buffer.nbytes, copy.nbytes) & ~3))
                 buffer = copy
-            found.append((buffer.handle, buffer.serial, 0, self._size(buffer, each, entry, pipeline)))
+            offset = each.part * part_bytes(self.binding_bytes)
+            found.append((buffer.handle, buffer.serial, offset, self._size(buffer, each, entry, pipeline)))
         return found
 
     @staticmethod
@@ -286,6 +294,9 @@ class Replayer:
         """
         if buffer.nbytes <= self.binding_bytes:
             return buffer.nbytes
+        part = part_bytes(self.binding_bytes)
+        if is_split(pipeline, binding):
+            return min(part, buffer.nbytes - binding.part * part)
         kernel = entry.step.kernel
         if binding.kind == "scratch":
             needed = buffer.requested

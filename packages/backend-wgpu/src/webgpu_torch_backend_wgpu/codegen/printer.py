@@ -8,7 +8,7 @@ from typing import Any
 from webgpu_torch_core.expression import Expression, topological
 
 from ..functions import prelude
-from ..program import Binding, Capabilities, Pass
+from ..program import Binding, Capabilities, Pass, part_bytes
 from .steps import convert, spell
 from .types import ElementType, element_type, literal
 
@@ -36,6 +36,7 @@ class Module:
         self.lines: list[str] = []
         self.counter = 0
         self.shared: list[str] = []
+        self.long: list[str] = []
 
     def type(self, kind: Any) -> ElementType:
         """Return the row of an element type on this adapter."""
@@ -54,11 +55,49 @@ class Module:
             self.names[(kind, index)] = found
             access = "read_write" if writes else "read"
             element = f"atomic<{word}>" if atomic else word
+            parts = self._parts(kind, index)
+            if parts > 1:
+                if atomic:
+                    raise NotImplementedError(
+                        f"kernel '{self.kernel.name}' changes single bytes of a buffer longer than the "
+                        f"{self.capabilities.binding_bytes} bytes this adapter binds at once"
+                    )
+                self._declare_parts(found, kind, index, word, writes, parts)
+                return found
             self.declarations.append(
                 f"@group(0) @binding({len(self.bindings)}) var<storage, {access}> {found}: array<{element}>;"
             )
             self.bindings.append(Binding(kind, index, writes))
         return found
+
+    def _parts(self, kind: str, index: int) -> int:
+        """Return in how many bindings a buffer is bound: one unless it is longer than the adapter allows."""
+        if kind not in ("operand", "output"):
+            return 1
+        described = (self.kernel.operands if kind == "operand" else self.kernel.outputs)[index]
+        nbytes = described.numel * described.dtype.itemsize
+        if nbytes <= self.capabilities.binding_bytes:
+            return 1
+        return -(-nbytes // part_bytes(self.capabilities.binding_bytes))
+
+    def _declare_parts(self, name: str, kind: str, index: int, word: str, writes: bool, parts: int) -> None:
+        """Declare the bindings of a long buffer and the functions that find an element's part."""
+        length = part_bytes(self.capabilities.binding_bytes) // word_bytes(word)
+        reads, stores = [], []
+        for part in range(parts):
+            access = "read_write" if writes else "read"
+            self.declarations.append(
+                f"@group(0) @binding({len(self.bindings)}) var<storage, {access}> {name}_{part}: array<{word}>;"
+            )
+            self.bindings.append(Binding(kind, index, writes, part))
+            test = f"if (i < {(part + 1) * length}u) " if part + 1 < parts else ""
+            at = f"i - {part * length}u" if part else "i"
+            reads.append(f"{test}{{ return {name}_{part}[{at}]; }}")
+            stores.append(f"{test}{{ {name}_{part}[{at}] = v; return; }}")
+        self.shared.append(f"fn {name}_at(i: u32) -> {word} {{ {' '.join(reads)} }}")
+        if writes:
+            self.shared.append(f"fn {name}_put(i: u32, v: {word}) {{ {' '.join(stores)} }}")
+        self.long.append(name)
 
     def parameter(self, index: int, kind: Any) -> str:
         """Return the text that reads a run-time scalar."""
@@ -87,6 +126,8 @@ class Module:
     def text(self, workgroup: tuple[int, int, int]) -> str:
         """Return the module's source."""
         body = "\n".join(f"  {line}" for line in self.lines)
+        for name in self.long:
+            body = through_functions(body, name)
         used = "\n".join((*self.declarations, *self.shared, body))
         main = (
             f"@compute @workgroup_size({workgroup[0]}, {workgroup[1]}, {workgroup[2]})\n"
@@ -102,6 +143,37 @@ class Module:
     def finish(self, workgroup: tuple[int, int, int], workgroups: tuple[int, int, int], suffix: str = "") -> Pass:
         """Return the pass."""
         return Pass(self.kernel.name + suffix, self.text(workgroup), workgroups, tuple(self.bindings))
+
+
+def word_bytes(word: str) -> int:
+    """Return the size of a buffer's array element."""
+    scalars = {"f16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8}
+    if word.startswith("vec"):
+        return int(word[3]) * scalars[word[5:-1]]
+    return scalars[word]
+
+
+def through_functions(text: str, name: str) -> str:
+    """Return statements with ``name[index]`` read and written through the functions of a buffer bound in parts."""
+    result = []
+    position = 0
+    while True:
+        start = text.find(f"{name}[", position)
+        if start < 0:
+            return "".join((*result, text[position:]))
+        stop, depth = start + len(name) + 1, 1
+        while depth:
+            depth += {"[": 1, "]": -1}.get(text[stop], 0)
+            stop += 1
+        index = text[start + len(name) + 1 : stop - 1]
+        result.append(text[position:start])
+        if text.startswith(" = ", stop):
+            end = text.index(";", stop)
+            result.append(f"{name}_put({index}, {text[stop + 3 : end]})")
+            position = end
+        else:
+            result.append(f"{name}_at({index})")
+            position = stop
 
 
 def _words(text: str) -> set[str]:

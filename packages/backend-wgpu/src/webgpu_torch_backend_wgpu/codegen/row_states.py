@@ -77,10 +77,10 @@ class State:
         same = spell("equal", self.scalar, [value, self.value])
         if self.scalar in ("f32", "f16"):
             nan, present = spell("is_nan", self.scalar, [value]), spell("is_nan", self.scalar, [self.value])
-            better = f"((!{present}) && ({nan} || ({better})))"
-            same = f"(({same}) || ({nan} && {present}))"
-        test = f"({self.place} == {NOWHERE}) || ({better}) || (({same}) && ({place} < {self.place}))"
-        self.module.lines.append(f"if (({place} != {NOWHERE}) && ({test})) {{ {self.value} = {value}; {self.place} = {place}; }}")
+            better = f"((!({present})) & (({nan}) | ({better})))"
+            same = f"(({same}) | (({nan}) & ({present})))"
+        test = f"({self.place} == {NOWHERE}) | ({better}) | (({same}) & ({place} < {self.place}))"
+        self.module.lines.append(f"if (({place} != {NOWHERE}) & ({test})) {{ {self.value} = {value}; {self.place} = {place}; }}")
 
     def merge(self, value: str, place: str) -> None:
         """Write the statement that takes in another state."""
@@ -96,11 +96,24 @@ class State:
         place = f"select({self.place}, 0u, {self.place} == {NOWHERE})"
         return f"i64({place})" if self.module.capabilities.int64 else f"vec2<u32>({place}, 0u)"
 
+    @property
+    def shared_scalar(self) -> str:
+        """The type of a value in workgroup memory: some drivers lose bools there."""
+        return "u32" if self.scalar == "bool" else self.scalar
+
+    def to_shared(self, text: str) -> str:
+        """Return a value as workgroup memory holds it."""
+        return f"select(0u, 1u, {text})" if self.scalar == "bool" else text
+
+    def from_shared(self, text: str) -> str:
+        """Return a value that workgroup memory holds."""
+        return f"({text} != 0u)" if self.scalar == "bool" else text
+
     def share(self, name: str, size: int) -> tuple[str, str]:
         """Declare workgroup arrays of states once; return the names of values and places."""
-        plain = "".join(each for each in self.scalar if each.isalnum())
+        plain = "".join(each for each in self.shared_scalar if each.isalnum())
         names = f"{name}_{plain}", f"{name}_places"
-        for each, scalar in ((names[0], self.scalar), (names[1], "u32"))[: 1 + self.places]:
+        for each, scalar in ((names[0], self.shared_scalar), (names[1], "u32"))[: 1 + self.places]:
             declaration = f"var<workgroup> {each}: array<{scalar}, {size}>;"
             if declaration not in self.module.shared:
                 self.module.shared.append(declaration)
@@ -120,7 +133,7 @@ def merge_team(state: State, team: int, rows: int, interleaved: bool) -> None:
     while team > 16 and width * width < team:
         width *= 2
     first, places = state.share("first", team * rows)
-    lines.append(f"{first}[thread] = {state.value};")
+    lines.append(f"{first}[thread] = {state.to_shared(state.value)};")
     if state.places:
         lines.append(f"{places}[thread] = {state.place};")
     lines.append("workgroupBarrier();")
@@ -135,7 +148,7 @@ def merge_team(state: State, team: int, rows: int, interleaved: bool) -> None:
     second, second_places = state.share("second", width * rows)
     lines.append(f"if (part < {width}u) {{")
     _merge_from(state, first, places, [member(f"part + {each}u") for each in range(0, team, width)])
-    lines.append(f"{second}[local_row * {width}u + part] = {state.value};")
+    lines.append(f"{second}[local_row * {width}u + part] = {state.to_shared(state.value)};")
     if state.places:
         lines.append(f"{second_places}[local_row * {width}u + part] = {state.place};")
     lines += ["}", "workgroupBarrier();"]
@@ -145,15 +158,16 @@ def merge_team(state: State, team: int, rows: int, interleaved: bool) -> None:
 def _merge_from(state: State, values: str, places: str, indices: list[str]) -> None:
     """Write the merge of stored states in the given order."""
     lines = state.module.lines
-    lines.append(f"{state.value} = {values}[{indices[0]}];")
+    first = state.from_shared(f"{values}[{indices[0]}]")
+    lines.append(f"{state.value} = {first};")
     if state.places:
         lines.append(f"{state.place} = {places}[{indices[0]}];")
         for each in indices[1:]:
-            lines.append(f"{{ let v = {values}[{each}]; let p = {places}[{each}];")
+            lines.append(f"{{ let v = {state.from_shared(f'{values}[{each}]')}; let p = {places}[{each}];")
             state.take("v", "p")
             lines.append("}")
         return
-    parts = [f"{values}[{each}]" for each in indices]
+    parts = [state.from_shared(f"{values}[{each}]") for each in indices]
     while len(parts) > 1:
         parts = [f"({state.combine(*parts[at : at + 2])})" if at + 1 < len(parts) else parts[at] for at in range(0, len(parts), 2)]
     lines.append(f"{state.value} = {parts[0]};")

@@ -51,10 +51,11 @@ EMULATED_STEPS = {
     "select": "select({2}, {1}, {0})",
 }  # fmt: skip
 
+# Without short circuits: both sides are at hand, and drivers have lost results of nested ones.
 BOOLEAN_STEPS = {
-    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "(!{0} && {1})", "less_equal": "(!{0} || {1})",
-    "bitwise_and": "({0} && {1})", "bitwise_or": "({0} || {1})", "bitwise_xor": "({0} != {1})", "bitwise_not": "!{0}",
-    "minimum": "({0} && {1})", "maximum": "({0} || {1})", "select": "select({2}, {1}, {0})", "is_nan": "false",
+    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "(!({0}) & ({1}))", "less_equal": "(!({0}) | ({1}))",
+    "bitwise_and": "(({0}) & ({1}))", "bitwise_or": "(({0}) | ({1}))", "bitwise_xor": "({0} != {1})", "bitwise_not": "!({0})",
+    "minimum": "(({0}) & ({1}))", "maximum": "(({0}) | ({1}))", "select": "select({2}, {1}, {0})", "is_nan": "false",
     "is_infinite": "false", "sign_bit": "false",
 }  # fmt: skip
 
