@@ -93,13 +93,16 @@ def floor_divide(a: Any, b: Any) -> Any:
     if b == 0 or math.isinf(a) or math.isnan(a) or math.isnan(b):
         return divide(a, b) if b == 0 else Real(NAN)
     if math.isinf(b):
-        return Real(math.copysign(0.0, a * b) if a == 0 or (a > 0) == (b > 0) else -1.0)
+        sign = math.copysign(1.0, a) * math.copysign(1.0, b)
+        return Real(math.copysign(0.0, sign) if a == 0 or sign > 0 else -1.0)
     remainder_ = math.fmod(a, b)
     quotient = (a - remainder_) / b
     if remainder_ != 0 and (b < 0) != (remainder_ < 0):
         quotient -= 1.0
     if quotient == 0:
         return Real(math.copysign(0.0, a / b))
+    if math.isinf(quotient):
+        return Real(quotient)
     floored = math.floor(quotient)
     return Real(floored + 1.0 if quotient - floored > 0.5 else floored)
 
