@@ -251,8 +251,31 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     if reduce == "sum":
         return _attach_scatter(result, base, dim, index, src, "add", "ScatterReduceBackward0")
     if needs_gradient(input, src):
-        return _attach_extremum(result, base, dim, index, src)
+        return (_attach_product if reduce == "prod" else _attach_extremum)(result, base, dim, index, src)
     return result
+
+
+def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """The gradient of a product is the product of the others: by division where nothing is zero, else computed again."""
+    value = result.detach()
+
+    def product(start: Tensor, factors: Tensor) -> Tensor:
+        return _scatter_along(start.detach(), dim, index, factors.detach(), "multiply", "scatter_reduce")
+
+    def run_backward(grad: Tensor) -> Any:
+        from .arithmetic import where
+
+        filled = input.masked_fill(input == 0, 1.0)
+        own = grad * product(filled, src) / filled
+        zero = src == 0
+        zeros = gather(scatter_add(input.new_zeros(input.shape), dim, index, zero.to(src.dtype)), dim, index)
+        single = zero & (zeros == 1)
+        others = gather(grad * product(input, src.masked_fill(single, 1.0)), dim, index)
+        divided = gather(grad * value, dim, index) / src.masked_fill(zero, 1.0)
+        theirs = where(single, others, divided).masked_fill(zeros > 1, 0.0)
+        return own, None, theirs
+
+    return attach(result, "ScatterReduceBackward0", (input, index, src), run_backward)
 
 
 def _attach_extremum(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
