@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,3 +71,23 @@ def test_installed_backend_passes_conformance(python_path):
     )  # fmt: skip
     assert " passed" in report and "failed" not in report
     assert int(report.rsplit(" passed")[0].split()[-1]) > 300
+
+
+GUIDE = FOLDER.parent.parent / "docs" / "writing-a-backend.md"
+
+
+def test_guide_shows_files_that_exist():
+    found = re.findall(r"```\{literalinclude\} (\S+)\n((?::.*\n)*)", GUIDE.read_text())
+    assert len(found) >= 5
+    for path, options in found:
+        text = (GUIDE.parent / path).read_text()
+        for anchor in re.findall(r":(?:start-at|end-before): (.*)", options):
+            assert anchor.strip('"') in text, (path, anchor)
+
+
+def test_guide_runs_a_kernel(capsys):
+    from webgpu_torch_core.python_device import PythonBackend
+
+    (program,) = [each for each in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S) if "run_kernel" in each]
+    exec(program, {"device": PythonBackend().open(0)})
+    assert "Pointwise(" in capsys.readouterr().out
