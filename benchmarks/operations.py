@@ -15,33 +15,34 @@ SCALE = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
 pytorch = peer()
 
 
-BATCH = 8
-COPIES = 4
+COPIES = 5
 
 
 def run(name, operation, inputs, amount, unit) -> None:
-    """Time one operation on both sides: a batch of calls over rotating inputs, every result kept until the batch ends.
+    """Time one operation on both sides: batches of calls over rotating inputs, submitted without waiting in between.
 
-    Recording is lazy here: the batch goes to the GPU as one submit, as PyTorch's asynchronous launches reach it back to
-    back. Inputs rotate so that no cache holds them and no two calls are the same work.
+    Recording is lazy here: a batch reaches the GPU as one submit, as PyTorch's asynchronous launches reach it back to
+    back. Every result of a batch is kept until it is submitted, and no two calls of a batch are the same work.
     """
-    mine = _time([each[0] for each in inputs], lambda *values: operation(torch, F, *values), wait_ours)
+    engine = torch.devices.engine_for(torch.devices.canonical_device(device()))
+    mine = _time([each[0] for each in inputs], lambda *values: operation(torch, F, *values), engine.flush, wait_ours)
     theirs = None
     if pytorch is not None:
         peers = [each[1] for each in inputs]
-        theirs = _time(peers, lambda *values: operation(pytorch, pytorch.nn.functional, *values), pytorch.cuda.synchronize)
+        call = lambda *values: operation(pytorch, pytorch.nn.functional, *values)  # noqa: E731
+        theirs = _time(peers, call, lambda: None, pytorch.cuda.synchronize)
     report(name, mine, theirs, amount, unit)
 
 
-def _time(groups, operation, wait) -> float:
+def _time(groups, operation, submit, wait) -> float:
     """Return the median seconds per call; ``groups`` are one list of copies per operand."""
 
     def batch() -> None:
-        kept = [operation(*(group[number % COPIES] for group in groups)) for number in range(BATCH)]
-        wait()
+        kept = [operation(*(group[number] for group in groups)) for number in range(COPIES)]
+        submit()
         del kept
 
-    return seconds(batch, wait, repeats=10, batch=1) / BATCH
+    return seconds(batch, wait, repeats=7, batch=8) / COPIES
 
 
 def pair(*shape):
