@@ -104,7 +104,7 @@ def test_sorts_of_long_rows(kind: str, descending: bool, emulate: bool) -> None:
         x[1, 17] = math.nan
         x[0, 5:9] = -0.0
     got = harness().run(sort(CORE[TORCH[kind]], shape, descending), [x], (), emulate)
-    wanted = x.sort(-1, descending=descending, stable=True)
+    wanted = x.sort(dim=-1, descending=descending, stable=True)
     torch.testing.assert_close(got[0].view(shape), wanted.values, rtol=0, atol=0, equal_nan=True)
     assert torch.equal(got[1].view(shape), wanted.indices)
     got = harness().run(sort(CORE[TORCH[kind]], shape, descending, 10), [x], (), emulate)

@@ -50,11 +50,15 @@ def generate_sort(kernel: Sort, capabilities: Capabilities) -> Program:
 class Sorter:
     """One pass under construction: the buffers it reads and the function ``element(row, at)`` that gives sorted values."""
 
-    def __init__(self, module: Module, buffers: Buffers, value: Expression, outer: tuple[int, ...], inner: tuple[int, ...]) -> None:
+    def __init__(
+        self, module: Module, buffers: Buffers, value: Expression, outer: tuple[int, ...], inner: tuple[int, ...], leading: int = 0
+    ) -> None:
         self.module = module
         self.buffers = buffers
         self.value = value
         self.shapes = outer, inner
+        # dimensions in front of the sorted ones that the value does not depend on
+        self.leading = leading
         self.scalar = module.type(value.dtype).scalar
         self.declared = False
 
@@ -65,7 +69,7 @@ class Sorter:
         self.declared = True
         lines: list[str] = []
         outer, inner = self.shapes
-        coordinates = split_index(lines, self.module, "row", outer) if outer else []
+        coordinates = ["0u"] * self.leading + (split_index(lines, self.module, "row", outer) if outer else [])
         coordinates += split_index(lines, self.module, "at", inner) if inner else []
 
         def leaf(node: Expression, argument: str | None) -> str:
