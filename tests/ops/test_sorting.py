@@ -40,7 +40,8 @@ def test_forms(name: str, dtype: str, device: str) -> None:
     check(CASES[name], [sample((3, 0), kind)], device, where=f"{name} empty")
     if "topk" not in name and "kth" not in name:
         check(CASES[name], [sample((3, 6), kind, 5).round() if kind.is_floating_point else sample((3, 6), kind, 5)], device, gradient=False, where=f"{name} ties")
-    if kind.is_floating_point:
+    # Which of two NaN comes first in top-k is not defined.
+    if kind.is_floating_point and name != "topk 1":
         special = torch.tensor([[1.0, math.nan, -1.0, math.inf], [math.nan, math.nan, 2.0, 3.0], [-math.inf, 0.0, -0.0, 1.0]]).to(kind)
         check(CASES[name], [special], device, gradient=False, where=f"{name} special values")
 

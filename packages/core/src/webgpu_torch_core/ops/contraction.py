@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import expression as ir
-from ..dtypes import compute_dtype, dtype, int32, int64
+from ..dtypes import compute_dtype, dtype, float32, int32, int64
 from ..kernels import Contraction, Operand, Output, Store
 from ..layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
 from ..tensor import Tensor
@@ -20,7 +20,7 @@ def _accumulator(kind: dtype) -> dtype:
 
 
 @kernel_cache
-def product_kernel(left: Layout, left_numel: int, right: Layout, right_numel: int, kind: dtype) -> Contraction:
+def product_kernel(left: Layout, left_numel: int, right: Layout, right_numel: int, kind: dtype, result: dtype) -> Contraction:
     """Return the batched product of ``left[batch, m, k]`` and ``right[batch, k, n]`` (any strides, broadcast batch)."""
     batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
     rank = len(batch)
@@ -36,19 +36,25 @@ def product_kernel(left: Layout, left_numel: int, right: Layout, right_numel: in
     left_value = ir.load(0, left.offset, (*batch_strides(left), left.strides[-2], 0, left.strides[-1]), kind)
     right_value = ir.load(1, right.offset, (*batch_strides(right), 0, right.strides[-1], right.strides[-2]), kind)
     shape = (*batch, m, n)
-    store = Store(0, 0, contiguous_strides(shape), ir.cast(ir.accumulator(accumulate), kind))
+    store = Store(0, 0, contiguous_strides(shape), ir.cast(ir.accumulator(accumulate), result))
     return Contraction(
-        (Operand(kind, left_numel), Operand(kind, right_numel)), (Output(kind, number_of_elements(shape), None),), (), "matmul",
+        (Operand(kind, left_numel), Operand(kind, right_numel)), (Output(result, number_of_elements(shape), None),), (), "matmul",
         batch, (m,), (n,), (k,), ir.cast(left_value, accumulate), ir.cast(right_value, accumulate), accumulate, (store,),
     )  # fmt: skip
 
 
-def _product(left: Tensor, right: Tensor, title: str) -> Tensor:
-    """Return the batched matrix product of tensors with at least two dimensions."""
+def _wide_type(kind: dtype) -> dtype:
+    """Return the type of a product that something else is added to before it is rounded to ``kind``."""
+    return float32 if kind.category == 2 and kind.itemsize == 2 else kind
+
+
+def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
+    """Return the batched matrix product of tensors with at least two dimensions; ``wide`` keeps 16-bit ones in float32."""
     if left.dtype is not right.dtype:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {left.dtype.name} != {right.dtype.name}")
+    kind = left.dtype
     kernel = product_kernel(
-        left._layout, left._storage.value.numel, right._layout, right._storage.value.numel, left.dtype
+        left._layout, left._storage.value.numel, right._layout, right._storage.value.numel, kind, _wide_type(kind) if wide else kind
     )
     shape = (*kernel.batch, *kernel.m, *kernel.n)
     result = record(kernel, (left, right), (), (shape,))
@@ -57,10 +63,9 @@ def _product(left: Tensor, right: Tensor, title: str) -> Tensor:
         needs = left.requires_grad, right.requires_grad
 
         def run_backward(grad: Tensor) -> Any:
-            from .reduction import sum_to_size
-
             a, b = saved[0].unpack(), saved[1].unpack()
-            left_part = sum_to_size(_product(grad, b.transpose(-1, -2), title), a._layout.shape) if needs[0] else None
+            grad = grad.to(kind)
+            left_part = _summed(grad, b.transpose(-1, -2), title, a._layout.shape) if needs[0] else None
             right_part = _right_gradient(a, b, grad, title) if needs[1] else None
             return left_part, right_part
 
@@ -68,13 +73,21 @@ def _product(left: Tensor, right: Tensor, title: str) -> Tensor:
     return result
 
 
-def _right_gradient(a: Tensor, b: Tensor, grad: Tensor, title: str) -> Tensor:
+def _summed(left: Tensor, right: Tensor, title: str, shape: tuple[int, ...]) -> Tensor:
+    """Return a product summed over the batch dimensions its gradient's operand was broadcast along, rounded once."""
     from .reduction import sum_to_size
 
+    batch = broadcast_shapes(left._layout.shape[:-2], right._layout.shape[:-2])
+    if batch == shape[:-2]:
+        return _product(left, right, title)
+    return sum_to_size(_product(left, right, title, wide=True), shape).to(left.dtype)
+
+
+def _right_gradient(a: Tensor, b: Tensor, grad: Tensor, title: str) -> Tensor:
     if b.ndim == 2 and a.ndim > 2:
         # The batch of a shared right operand is part of the summed dimension: one large product instead of many summed.
         return _product(a.flatten(0, -2).transpose(0, 1), grad.flatten(0, -2), title)
-    return sum_to_size(_product(a.transpose(-1, -2), grad, title), b._layout.shape)
+    return _summed(a.transpose(-1, -2), grad, title, b._layout.shape)
 
 
 def _shape_error(left: Tensor, right: Tensor) -> RuntimeError:
@@ -91,6 +104,11 @@ def matmul(input, other, *, out=None):
     Raises:
         RuntimeError: the summed sizes differ.
     """
+    result = _matmul(input, other)
+    return result if out is None else _into(result, out)
+
+
+def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D")
     left = input.unsqueeze(0) if input.ndim == 1 else input
@@ -106,17 +124,17 @@ def matmul(input, other, *, out=None):
         # A shared right operand: fold the batch into the rows.
         folded = left.reshape((-1, left.shape[-1])) if left._layout.is_contiguous else None
         result = (
-            _product(folded, right, "MmBackward0").reshape((*left.shape[:-1], right.shape[-1]))
+            _product(folded, right, "MmBackward0", wide).reshape((*left.shape[:-1], right.shape[-1]))
             if folded is not None
-            else _product(left, right, "MmBackward0")
+            else _product(left, right, "MmBackward0", wide)
         )
     else:
-        result = _product(left, right, "MmBackward0" if left.ndim == 2 else "BmmBackward0")
+        result = _product(left, right, "MmBackward0" if left.ndim == 2 else "BmmBackward0", wide)
     if input.ndim == 1:
         result = result.squeeze(-2)
     if other.ndim == 1:
         result = result.squeeze(-1)
-    return result if out is None else _into(result, out)
+    return result
 
 
 def _into(result: Tensor, out: Tensor) -> Tensor:
@@ -133,14 +151,23 @@ def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:
 @operation("contraction")
 def mm(input, mat2, *, out=None):
     """The product of two matrices."""
+    _check_mm(input, mat2)
+    return matmul(input, mat2, out=out)
+
+
+def _check_mm(input: Tensor, mat2: Tensor) -> None:
     if input.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError(f"{'self' if input.ndim != 2 else 'mat2'} must be a matrix")
-    return matmul(input, mat2, out=out)
 
 
 @operation("contraction")
 def bmm(input, mat2, *, out=None):
     """The products of two equally long batches of matrices."""
+    _check_bmm(input, mat2)
+    return matmul(input, mat2, out=out)
+
+
+def _check_bmm(input: Tensor, mat2: Tensor) -> None:
     _expect("batch1", input, 3, "batch1")
     _expect("batch2", mat2, 3, "batch2")
     if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
@@ -148,17 +175,20 @@ def bmm(input, mat2, *, out=None):
             f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "
             f"[{mat2.shape[0]}, {mat2.shape[1]}]."
         )
-    return matmul(input, mat2, out=out)
 
 
 @operation("contraction")
 def mv(input, vec, *, out=None):
     """The product of a matrix and a vector."""
+    _check_mv(input, vec)
+    return matmul(input, vec, out=out)
+
+
+def _check_mv(input: Tensor, vec: Tensor) -> None:
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
     if input.shape[1] != vec.shape[0]:
         raise RuntimeError(f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})")
-    return matmul(input, vec, out=out)
 
 
 @operation("contraction")
@@ -179,33 +209,40 @@ def outer(input, vec2, *, out=None):
 @operation("contraction")
 def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     """``beta * input + alpha * (mat1 @ mat2)``."""
-    return _added(input, mm(mat1, mat2), beta, alpha, out)
+    _check_mm(mat1, mat2)
+    return _added(input, mat1, mat2, beta, alpha, out)
 
 
 @operation("contraction")
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     """``beta * input + alpha * (batch1 @ batch2)`` over a batch."""
-    return _added(input, bmm(batch1, batch2), beta, alpha, out)
+    _check_bmm(batch1, batch2)
+    return _added(input, batch1, batch2, beta, alpha, out)
 
 
 @operation("contraction")
 def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     """``beta * input + alpha * (mat @ vec)``."""
-    return _added(input, mv(mat, vec), beta, alpha, out)
+    _check_mv(mat, vec)
+    return _added(input, mat, vec, beta, alpha, out)
 
 
-def _added(input: Tensor, product: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+    # The sum rounds once, as in PyTorch's kernels: 16-bit products stay in float32 until the input is added.
+    product = _matmul(left, right, wide=True)
     scaled = product if alpha == 1 else product * alpha
     # beta = 0 ignores the input even where it is NaN.
-    result = scaled if beta == 0 else scaled + (input if beta == 1 else input * beta)
+    result = scaled if beta == 0 else scaled + (input if beta == 1 else input.to(scaled.dtype) * beta)
+    result = result.to(left.dtype)
     return result if out is None else _into(result, out)
 
 
 @operation("contraction", namespace="functional", method=False)
 def linear(input, weight, bias=None):
     """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out]."""
-    result = matmul(input, weight.t())
-    return result if bias is None else result + bias
+    if bias is None:
+        return matmul(input, weight.t())
+    return (_matmul(input, weight.t(), wide=True) + bias).to(input.dtype)
 
 
 # Convolution as an implicit matrix product (Chellapilla et al., 2006): rows are output channels, columns are output
@@ -248,7 +285,7 @@ def _patch(source: Layout, batch: Any, channel: Any, centers: list[Any], taps: l
 
 
 @kernel_cache
-def convolution_kernel(source: Layout, numel: int, weight: Layout, weight_numel: int, kind: dtype, window: Any) -> Contraction:
+def convolution_kernel(source: Layout, numel: int, weight: Layout, weight_numel: int, kind: dtype, window: Any, result: dtype) -> Contraction:
     """Return ``output[n, g, o, positions] = sum over (c, taps) of weight[g, o, c, taps] * patch[n, g, c, positions, taps]``."""
     _, _, _, groups, positions = window
     spatial = len(positions)
@@ -270,9 +307,9 @@ def convolution_kernel(source: Layout, numel: int, weight: Layout, weight_numel:
     shape = (images, weight.shape[0], *positions)
     dense = contiguous_strides(shape)
     store_strides = (dense[1] * out_channels, dense[1], dense[0], *dense[2:])
-    store = Store(0, 0, store_strides, ir.cast(ir.accumulator(accumulate), kind))
+    store = Store(0, 0, store_strides, ir.cast(ir.accumulator(accumulate), result))
     return Contraction(
-        (Operand(kind, numel), Operand(kind, weight_numel)), (Output(kind, number_of_elements(shape), None),), (), "convolution",
+        (Operand(kind, numel), Operand(kind, weight_numel)), (Output(result, number_of_elements(shape), None),), (), "convolution",
         (groups,), (out_channels,), (images, *positions), (in_channels, *taps), ir.cast(left, accumulate), ir.cast(right, accumulate),
         accumulate, (store,),
     )  # fmt: skip
@@ -304,12 +341,13 @@ def weight_gradient_kernel(source: Layout, numel: int, grad: Layout, grad_numel:
     )  # fmt: skip
 
 
-def convolve(input: Tensor, weight: Tensor, window: Window) -> Tensor:
+def convolve(input: Tensor, weight: Tensor, window: Window, wide: bool = False) -> Tensor:
     """Return the convolution of [n, c, positions…] with [o, c / groups, taps…], differentiable any number of times."""
-    key = window.key()
+    kind = input.dtype
     kernel = convolution_kernel(
-        input._layout, input._storage.value.numel, weight._layout, weight._storage.value.numel, input.dtype, key
-    )
+        input._layout, input._storage.value.numel, weight._layout, weight._storage.value.numel, kind, window.key(),
+        _wide_type(kind) if wide else kind,
+    )  # fmt: skip
     result = record(kernel, (input, weight), (), ((input.shape[0], weight.shape[0], *window.output),))
     if needs_gradient(input, weight):
         saved = input._save(), weight._save()
@@ -317,6 +355,7 @@ def convolve(input: Tensor, weight: Tensor, window: Window) -> Tensor:
 
         def run_backward(grad: Tensor) -> Any:
             source, kernel_ = saved[0].unpack(), saved[1].unpack()
+            grad = grad.to(kind)
             return (
                 input_gradient(grad, kernel_, window, tuple(source._layout.shape)) if needs[0] else None,
                 _weight_gradient(source, grad, tuple(kernel_._layout.shape), window) if needs[1] else None,
@@ -412,8 +451,10 @@ def _convolution(input: Tensor, weight: Tensor, bias: Any, stride: Any, padding:
             f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
             f"({' x '.join(map(str, taps))}). Kernel size can't be greater than actual input size"
         )
-    result = convolve(input, weight, Window(steps, pads, spreads, groups, output))
-    return result if bias is None else result + bias.reshape((-1,) + (1,) * spatial)
+    window = Window(steps, pads, spreads, groups, output)
+    if bias is None:
+        return convolve(input, weight, window)
+    return (convolve(input, weight, window, wide=True) + bias.reshape((-1,) + (1,) * spatial)).to(input.dtype)
 
 
 @operation("contraction", method=False)

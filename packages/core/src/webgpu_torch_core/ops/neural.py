@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ..dtypes import bool_, float32, float64, int64
+from ..layouts import wrap_dimension
 from ..tensor import SavedOperand, Tensor
 from . import elementwise as e
 from .arithmetic import clamp, masked_fill, where
@@ -14,6 +15,7 @@ from .contraction import matmul
 from .indexing import gather, take_positions
 from .reduction import amax, mean, sum
 from .registry import operation
+from .row_kernels import softmax_values, standardize
 
 
 def _wide(input: Tensor) -> Tensor:
@@ -21,15 +23,10 @@ def _wide(input: Tensor) -> Tensor:
     return input if input.dtype in (float32, float64) else input.to(float32)
 
 
-def _softmax_values(source: Tensor, dim: int) -> Tensor:
-    exponentials = (source - amax(source, dim, True)).exp()
-    return exponentials / sum(exponentials, dim, True)
-
-
 def _softmax(input: Tensor, dim: int) -> Tensor:
     if not input.numel():
         return input.clone()
-    result = _softmax_values(_wide(input.detach()), dim).to(input.dtype)
+    result = softmax_values(_wide(input.detach()), wrap_dimension(dim, input.ndim)).to(input.dtype)
     if needs_gradient(input):
         kind = input.dtype
         saved = SavedOperand(input, input._gradient_edge(), result, "SoftmaxBackward0")
@@ -42,7 +39,7 @@ def _softmax(input: Tensor, dim: int) -> Tensor:
                 output = _wide(softmax(source, dim))
             else:
                 # A 16-bit result has lost what the gradient needs; its operand has not.
-                output = _softmax_values(_wide(source.detach()), dim) if kept is None else kept
+                output = softmax_values(_wide(source.detach()), wrap_dimension(dim, source.ndim)) if kept is None else kept
             weighted = _wide(grad) * output
             return (weighted - output * sum(weighted, dim, True)).to(kind)
 
@@ -87,16 +84,11 @@ def log_softmax(input, dim=None, dtype=None, *, _stacklevel=3):
     return _log_softmax(source, _chosen(source, dim))
 
 
-def _log_softmax_values(source: Tensor, dim: int) -> Tensor:
-    shifted = source - amax(source, dim, True)
-    return shifted - sum(shifted.exp(), dim, True).log()
-
-
 def _log_softmax(input: Tensor, dim: int) -> Tensor:
     source = _wide(input.detach())
     if not source.numel():
         return input.clone()
-    result = _log_softmax_values(source, dim).to(input.dtype)
+    result = softmax_values(source, wrap_dimension(dim, source.ndim), True).to(input.dtype)
     if needs_gradient(input):
         kind = input.dtype
         saved = SavedOperand(input, input._gradient_edge(), result, "LogSoftmaxBackward0")
@@ -107,7 +99,7 @@ def _log_softmax(input: Tensor, dim: int) -> Tensor:
             if needs_gradient(source):
                 output = _wide(_log_softmax(source, dim))
             else:
-                output = _log_softmax_values(_wide(source.detach()), dim) if kept is None else kept
+                output = softmax_values(_wide(source.detach()), wrap_dimension(dim, source.ndim), True) if kept is None else kept
             wide = _wide(grad)
             return (wide - output.exp() * sum(wide, dim, True)).to(kind)
 
@@ -146,21 +138,19 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
             f"of size{list(input.shape)}"
         )
     dims = tuple(range(input.ndim - len(shape), input.ndim))
-    result = _normalized(input, dims, eps)
+    # 16-bit inputs are rounded once, at the end.
+    result = _normalized(_wide(input), dims, eps)
     if weight is not None:
         result = result * weight
-    return result if bias is None else result + bias
+    return (result if bias is None else result + bias).to(input.dtype)
 
 
 def _normalized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     """Return the input with mean 0 and variance 1 over dimensions."""
-    source = _wide(input.detach())
-    centered = source - mean(source, dims, True)
-    scale = (mean(centered * centered, dims, True) + eps).rsqrt()
-    normal = centered * scale
-    if not needs_gradient(input):
-        return normal.to(input.dtype)
+    normal, scale = standardize(_wide(input.detach()), dims, eps, needs_gradient(input))
     result = normal.to(input.dtype)
+    if not needs_gradient(input):
+        return result
 
     def run_backward(grad: Tensor) -> Any:
         wide, factor = _wide(grad), scale
@@ -180,13 +170,10 @@ def _normalized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions."""
     dims = tuple(range(input.ndim - len(tuple(normalized_shape)), input.ndim))
-    from ..dtypes import bfloat16, float16
-
-    machine = {float16: 0.0009765625, bfloat16: 0.0078125, float64: 2.220446049250313e-16}.get(input.dtype, 1.1920928955078125e-07)
+    machine = 2.220446049250313e-16 if input.dtype is float64 else 1.1920928955078125e-07
     wide = _wide(input)
     result = wide * (mean(wide * wide, dims, True) + (machine if eps is None else eps)).rsqrt()
-    result = result.to(input.dtype)
-    return result if weight is None else result * weight
+    return (result if weight is None else result * weight).to(input.dtype)
 
 
 @operation("indexed", namespace="functional", method=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import expression as ir
-from ..dtypes import bool_, compute_dtype, dtype, int64
+from ..dtypes import bool_, float32, compute_dtype, dtype, int64
 from ..kernels import Operand, Output, Scan, Sort
 from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ..return_types import make
@@ -64,9 +64,12 @@ def cumprod(input, dim, *, dtype=None, out=None):
     kind = dtype or (int64 if input.dtype.category < 2 else input.dtype)
     result = _scan(input.detach(), dim, "product", kind)
     if needs_gradient(input):
+        saved, own = input._save(), input.dtype
+        wide = float32 if own.itemsize == 2 else own
 
         def run_backward(grad: Tensor) -> Any:
-            return _cumprod_gradient(input, grad, dim)
+            # 16-bit gradients are sums of products: they round once, at the end.
+            return _cumprod_gradient(saved.unpack().to(wide), grad.to(wide), dim).to(own)
 
         attach(result, "CumprodBackward0", (input,), run_backward)
     return result if out is None else out.copy_(result)

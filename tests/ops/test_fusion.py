@@ -1,0 +1,180 @@
+"""Fused and eager execution agree; loops reuse their plans and their memory; a new operation is one definition."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from ops_oracle import ORACLE, OURS, sample, to_ours, to_torch
+from webgpu_torch_core.devices import canonical_device, engine_for
+from webgpu_torch_core.ops.elementwise_call import elementwise
+from webgpu_torch_core.ops.registry import OPERATIONS
+from webgpu_torch_core.scalar import exp
+from webgpu_torch_core.tensor import Tensor
+
+POINTWISE = (
+    lambda t, a, b: a + b, lambda t, a, b: a * b, lambda t, a, b: a - 2 * b, lambda t, a, b: a.tanh(), lambda t, a, b: (a * 0.1).exp(), lambda t, a, b: t.where(a > b, a, b),
+    lambda t, a, b: a.relu(), lambda t, a, b: a.sigmoid() * b, lambda t, a, b: a / (b.abs() + 1), lambda t, a, b: t.maximum(a, b), lambda t, a, b: (a > 0).to(t.float32), lambda t, a, b: a.half().float(),
+)  # fmt: skip
+SHAPING = (
+    lambda t, a, b: a.flip(0), lambda t, a, b: a.reshape(-1).reshape(a.shape), lambda t, a, b: a.t().contiguous().t(), lambda t, a, b: t.cat([a[1:], b[:1]]), lambda t, a, b: t.roll(a, 1, 0), lambda t, a, b: a.mean(0, keepdim=True).expand(a.shape),
+    lambda t, a, b: a - a.amax(1, keepdim=True), lambda t, a, b: a.softmax(1), lambda t, a, b: a * b.sum(), lambda t, a, b: a + b[0], lambda t, a, b: a + b[:, :1], lambda t, a, b: t.F.layer_norm(a, (a.shape[1],)), lambda t, a, b: a.cumsum(1) * 0.1,
+    lambda t, a, b: (a @ b.t() @ a) * 0.05, lambda t, a, b: (a.t() @ b)[: a.shape[0], :1] * 0.1 + a[: min(a.shape)].sum() * 0.01 + a if a.shape[0] <= a.shape[1] else a, lambda t, a, b: a.sort(1).values, lambda t, a, b: t.stack([a, b]).mean(0), lambda t, a, b: a.repeat(2, 1)[1 : a.shape[0] + 1],
+    lambda t, a, b: a.var(1, keepdim=True) + b, lambda t, a, b: a.gather(1, (b > 0).long()[:, :1]).expand(a.shape) + a, lambda t, a, b: a.tril() + b.triu(1), lambda t, a, b: a.argmax(1).to(t.float32)[:, None] * 0.1 + b,
+)  # fmt: skip
+
+
+def _in_place(a: Any, write: Any) -> Any:
+    a = a * 1
+    write(a)
+    return a
+
+
+WRITING = (
+    lambda t, a, b: _in_place(a, lambda x: x.add_(b)), lambda t, a, b: _in_place(a, lambda x: x[0].mul_(b[1])), lambda t, a, b: _in_place(a, lambda x: x[:, 1:].copy_(x[:, :-1] * 0.5)), lambda t, a, b: _in_place(a, lambda x: x.t().add_(1)),
+    lambda t, a, b: _in_place(a, lambda x: x.__setitem__((slice(None), 0), b.sum(1))), lambda t, a, b: _in_place(a, lambda x: x[::2].zero_()), lambda t, a, b: _in_place(a, lambda x: x.masked_fill_(b > 0, 0.5)), lambda t, a, b: _in_place(a, lambda x: (x[1:].add_(x[:-1].clone()), x[0].sub_(x[1]))),
+    lambda t, a, b: _in_place(a, lambda x: x.__setitem__(x > 1, 0.25)),
+)  # fmt: skip
+ALL = POINTWISE + SHAPING + WRITING
+programs = st.lists(st.tuples(st.integers(0, len(ALL) - 1), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=12)
+SHAPES = ((3, 4), (2, 2), (4, 6), (5, 3), (2, 7))
+
+
+def _run(t: Any, program: Any, inputs: list[Any], differentiate: bool) -> list[Any]:
+    values = [each.detach().requires_grad_(differentiate) for each in inputs]
+    leaves = list(values)
+    for step, first, second in program:
+        values.append(ALL[step](t, values[-1 - first % len(values)], values[second % len(values)]))
+    results = [values[-1], values[len(values) // 2]]
+    if differentiate:
+        total = sum((each * each).sum() for each in values[2:])
+        if total.requires_grad:
+            results += [each for each in t.autograd.grad(total, leaves, allow_unused=True) if each is not None]
+    return results
+
+
+@pytest.fixture
+def engine(device: str) -> Iterator[Any]:
+    found = engine_for(canonical_device(device))
+    before = found.eager
+    yield found
+    found.eager = before
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(program=programs, shape=st.sampled_from(SHAPES), differentiate=st.booleans())
+def test_fused_equals_eager(device: str, engine: Any, program: Any, shape: Any, differentiate: bool) -> None:
+    source = [sample(shape, torch.float32, number, -1.5, 1.5) for number in range(2)]
+    outcomes = []
+    for eager in (False, True):
+        engine.eager = eager
+        outcomes.append([to_torch(each) for each in _run(OURS, program, [to_ours(each, device) for each in source], differentiate)])
+    engine.eager = False
+    expected = _run(ORACLE, program, source, differentiate)
+    for fused, plain in zip(*outcomes, strict=True):
+        torch.testing.assert_close(fused, plain, equal_nan=True, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(outcomes[0][0], expected[0].detach(), equal_nan=True, rtol=1e-3, atol=1e-4)
+
+
+def _training(device: str) -> Any:
+    weights = [to_ours(sample(shape, torch.float32, seed, -0.5, 0.5), device).requires_grad_() for seed, shape in enumerate(((8, 4), (8,), (3, 8)))]
+    moments = [OURS.zeros_like(each) for each in weights]
+    x, y = to_ours(sample((6, 4), torch.float32, 7), device), to_ours(torch.tensor([0, 1, 2, 0, 1, 2]), device)
+
+    def step(rate: float) -> Any:
+        loss = OURS.F.cross_entropy(OURS.F.gelu(OURS.F.linear(x, weights[0], weights[1])) @ weights[2].t(), y)
+        loss.backward()
+        with OURS.no_grad():
+            for weight, moment in zip(weights, moments, strict=True):
+                moment.mul_(0.9).add_(weight.grad)
+                weight.sub_(moment, alpha=rate)
+                weight.grad = None
+        return loss.item()
+
+    return step
+
+
+def test_a_loop_schedules_nothing_new(device: str, engine: Any) -> None:
+    step = _training(device)
+    losses = [step(0.01) for _ in range(3)]
+    before = engine.statistics["scheduled"]
+    losses += [step(0.01 + 0.0001 * number) for number in range(50)]
+    assert engine.statistics["scheduled"] == before, "changing numbers and values must not schedule again"
+    assert losses[-1] < losses[0] * 0.7
+
+
+def test_memory_stays_flat(device: str, engine: Any) -> None:
+    step = _training(device)
+    for _ in range(5):
+        step(0.01)
+    gc.collect()
+    engine.device.synchronize()
+    before = engine.device.live_buffers()
+    gc.disable()
+    try:
+        for _ in range(1000):
+            step(0.001)
+        after = engine.device.live_buffers()
+    finally:
+        gc.enable()
+    assert after <= before, f"{before} buffers became {after} in 1,000 steps, without the cycle collector's help"
+
+
+def test_pointwise_chain_is_one_kernel(device: str, engine: Any) -> None:
+    x = to_ours(sample((4, 5), torch.float32), device)
+    engine.flush()
+    before = engine.statistics["kernels"]
+    y = ((x * 2 + 1).tanh() - x).relu()
+    y.tolist()
+    assert engine.statistics["kernels"] == before + 1
+
+
+def test_unread_values_are_not_computed(device: str, engine: Any) -> None:
+    x = to_ours(sample((4, 5), torch.float32), device)
+    engine.flush()
+    before = engine.statistics["kernels"]
+    (x * 3).exp().sum()
+    engine.flush()
+    assert engine.statistics["kernels"] == before
+
+
+@pytest.fixture(scope="module")
+def softstep() -> Iterator[Any]:
+    @elementwise(promotion="float")
+    def softstep(input, *, slope=1.0):
+        """``1 / (1 + exp(-slope * input))``."""
+        return 1.0 / (1.0 + exp(-(input * slope)))
+
+    yield softstep
+    OPERATIONS.pop("softstep")
+    for name in ("softstep", "softstep_"):
+        delattr(Tensor, name)
+
+
+def test_a_definition_gives_function_method_gradient(softstep: Any, device: str) -> None:
+    for slope in (1.0, 2.5):
+        source = sample((3, 4), torch.float32).requires_grad_()
+        expected = torch.sigmoid(source * slope)
+        (wanted,) = torch.autograd.grad(expected.sum(), source, create_graph=True)
+        (second,) = torch.autograd.grad(wanted.sum(), source)
+        x = to_ours(source, device)
+        y = softstep(x, slope=slope)
+        (found,) = OURS.autograd.grad(y.sum(), x, create_graph=True)
+        (again,) = OURS.autograd.grad(found.sum(), x)
+        for ours, theirs in ((y, expected), (x.softstep(slope=slope), expected), (x.detach().clone().softstep_(slope=slope), expected), (found, wanted), (again, second)):
+            torch.testing.assert_close(to_torch(ours), theirs.detach())
+    with pytest.raises(ValueError, match="declared twice"):
+        elementwise(_named("softstep"))
+
+
+def _named(name: str) -> Any:
+    def definition(input):
+        return input
+
+    definition.__name__ = name
+    return definition
