@@ -344,8 +344,8 @@ class Tensor:
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
             if value._layout.shape != self._layout.shape:
                 raise RuntimeError(
-                    "assigned grad has data of a different size: the tensor is "
-                    f"{list(self.shape)}, the gradient {list(value.shape)}"
+                    f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
+                    "Please ensure that the gradient and the tensor are the same size"
                 )
             if value.device != self.device:
                 raise RuntimeError(f"assigned grad has data located on a different device: {value.device}, not {self.device}")

@@ -146,6 +146,12 @@ def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor
 # Scatter
 
 
+@kernel_cache
+def _known(kernel: Scatter) -> Scatter:
+    """Return the first kernel equal to this one: plans are found by the kernels' identity."""
+    return kernel
+
+
 def _scatter(
     input: Tensor, lanes: tuple[int, ...], entries: tuple[int, ...], index: Any, value: Any, kind: str, operands: tuple[Tensor, ...], name: str
 ) -> Tensor:
@@ -156,7 +162,7 @@ def _scatter(
     if 0 in lanes or 0 in entries:
         return base.clone()
     described = (Operand(base.dtype, base.numel()), *(Operand(each.dtype, each._storage.value.numel) for each in operands))
-    kernel = Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, kind)
+    kernel = _known(Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, kind))
     return record(kernel, (base, *operands), (), (base._layout.shape,))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from .. import expression as ir
 from ..autograd.grad_mode import mode
 from ..autograd.node import Node
+from ..dtypes import dtype
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_strides, contiguous_strides, storage_extent
 from ..tensor import MetaValue, Storage, Tensor
@@ -112,30 +114,31 @@ def _is_dense(layout: Layout) -> bool:
 
 
 def _record_write(value: Any, target: Tensor, source: Tensor, whole: bool) -> Any:
-    layout = target._layout
-    strides = broadcast_strides(source._layout, layout.shape)
-    leaf = ir.load(0, source._layout.offset, strides, source.dtype)
-    operands = [Operand(source.dtype, source._storage.value.numel)]
-    values = [source._storage.value]
-    initial = None
-    if not whole:
-        initial = 1
-        operands.append(Operand(value.dtype, value.numel))
-        values.append(value)
-    kernel = Pointwise(
-        tuple(operands), (Output(target.dtype, value.numel, initial),), (), "copy", layout.shape,
-        (Store(0, layout.offset, layout.strides, ir.cast(leaf, target.dtype)),),
+    origin = source._storage.value
+    kernel = write_kernel(source._layout, origin.numel, source.dtype, target._layout, value.numel, target.dtype, whole)
+    return value.engine.record(kernel, [origin] if whole else [origin, value])[0]
+
+
+@lru_cache(maxsize=4096)
+def write_kernel(
+    source: Layout, source_numel: int, kind: dtype, target: Layout, target_numel: int, result: dtype, whole: bool
+) -> Pointwise:
+    """Return the kernel that stores a strided operand at a layout's places; ``whole`` leaves no other elements."""
+    leaf = ir.load(0, source.offset, broadcast_strides(source, target.shape), kind)
+    operands = (Operand(kind, source_numel),) if whole else (Operand(kind, source_numel), Operand(result, target_numel))
+    return Pointwise(
+        operands, (Output(result, target_numel, None if whole else 1),), (), "copy", target.shape,
+        (Store(0, target.offset, target.strides, ir.cast(leaf, result)),),
     )  # fmt: skip
-    return value.engine.record(kernel, values)[0]
 
 
 def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
     """Give the target (and its base, where it is a view) the gradient of the write."""
     edge = source._gradient_edge() if source.requires_grad else None
     base = target._base
-    dtype = source.dtype
+    own = source.dtype
     if base is None:
-        node = Node("CopyBackwards", (edge,), lambda grad: (grad if grad.dtype is dtype else grad.to(dtype),))
+        node = Node("CopyBackwards", (edge,), lambda grad: (grad if grad.dtype is own else grad.to(own),))
         if edge is not None and source.dtype is target.dtype:
             # The result's own node is the target's node: in-place forms show their operation's name.
             target._grad_fn, target._output_number = edge
@@ -150,7 +153,7 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
         part = None
         if edge is not None:
             region = _laid_out(grad, whole).as_strided(layout.shape, layout.strides, layout.offset)
-            part = region.clone() if region.dtype is dtype else region.to(dtype)
+            part = region.clone() if region.dtype is own else region.to(own)
         rest = _laid_out(grad.clone(), whole)
         rest.as_strided(layout.shape, layout.strides, layout.offset).zero_()
         return rest.as_strided(whole.shape, whole.strides, whole.offset), part

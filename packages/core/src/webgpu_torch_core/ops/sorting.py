@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import expression as ir
-from ..dtypes import bool_, float32, compute_dtype, dtype, int64
+from ..dtypes import bool_, compute_dtype, dtype, float32, int64
 from ..kernels import Operand, Output, Scan, Sort
 from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ..return_types import make
