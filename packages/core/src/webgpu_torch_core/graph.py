@@ -207,7 +207,8 @@ class Engine:
             operands = tuple(signature[position : position + count])
             position += count
             for slot, operand in zip(operands, kernel.operands, strict=True):
-                slots[slot].dtype, slots[slot].numel = operand.dtype, operand.numel
+                if slots[slot].is_leaf:
+                    slots[slot].dtype, slots[slot].numel = operand.dtype, operand.numel
             outputs = tuple(range(len(slots), len(slots) + len(kernel.outputs)))
             slots.extend(Slot(each.dtype, each.numel, False) for each in kernel.outputs)
             recorded.append(Recorded(kernel, operands, outputs, parameter))

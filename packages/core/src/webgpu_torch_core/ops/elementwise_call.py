@@ -75,9 +75,12 @@ class Elementwise:
                     first = each
                 elif each.device is not first.device and each.device != first.device:
                     return self.call(_same_device(self.name, operands), extras)
+                value = each._storage.value
                 key.append(each._layout)
                 key.append(each.dtype)
-                values.append(each._storage.value)
+                # The kernel describes its whole buffers, of which the layout may be a part.
+                key.append(value.numel)
+                values.append(value)
                 tracked = tracked or each._requires_grad or each._grad_fn is not None
             else:
                 key.append(type(each))
@@ -96,7 +99,7 @@ class Elementwise:
             found = self._resolve(identity, operands, extras)
         engine = values[0].engine
         if engine.__class__ is MetaEngine:
-            value: Any = MetaValue(engine, found.dtype, found.layout.numel)
+            value = MetaValue(engine, found.dtype, found.layout.numel)
         else:
             if found.dtype not in engine.device.dtypes:
                 check_supported(engine, found.dtype)
