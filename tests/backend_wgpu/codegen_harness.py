@@ -37,7 +37,7 @@ class Harness:
         self.device = adapter.request_device_sync(required_features=features, required_limits=dict(adapter.limits))
         limits = adapter.limits
         self.native = Capabilities(
-            adapter=str(adapter.info["device"]).lower(),
+            adapter=f"{adapter.info['vendor']} {adapter.info['device']}".lower(),
             workgroups_per_dimension=limits["max-compute-workgroups-per-dimension"],
             invocations=min(limits["max-compute-invocations-per-workgroup"], 1024),
             workgroup_bytes=limits["max-compute-workgroup-storage-size"],

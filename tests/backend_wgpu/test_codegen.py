@@ -170,6 +170,21 @@ def test_casts_between_all_types(source: str, emulate: bool) -> None:
             torch.testing.assert_close(mine, wanted, rtol=0, atol=0, equal_nan=True)
 
 
+@EMULATE
+@pytest.mark.parametrize("target", ["float16", "bfloat16"])
+def test_rounding_to_sixteen_bits(target: str, emulate: bool) -> None:
+    bits = torch.randint(-(1 << 31), (1 << 31) - 1, (4096,), generator=torch.Generator().manual_seed(1)).int()
+    x = torch.cat([bits.view(torch.float32), torch.randn(4000), torch.tensor([65519.0, 65520.0, -65536.0, 2.0**-24, 2.0**-25, 3e-8])])
+    ties = torch.arange(1 << 11, (1 << 11) + 512).float() + 0.5
+    x = torch.cat([x, ties, ties / 2.0**16, ties * 128.0])
+    x = torch.where((x.abs() < 1.2e-38), 0.0, x)
+    own = CORE[TORCH[target]]
+    kernel = Pointwise((operand(float32, len(x)),), (Output(own, len(x), None),), (), "round", (len(x),),
+                       (Store(0, 0, (1,), cast(load(0, 0, (1,), float32), own)),))  # fmt: skip
+    got = harness().run(kernel, [x], (), emulate)[0]
+    torch.testing.assert_close(got, x.to(TORCH[target]), rtol=0, atol=0, equal_nan=True)
+
+
 def random_load(number: int, kind: dtype, shape: tuple[int, ...], dice: random.Random) -> tuple[Expression, int]:
     """Return a load over a domain and how many elements its operand needs: contiguous, permuted, broadcast, flipped, offset."""
     order = list(range(len(shape)))

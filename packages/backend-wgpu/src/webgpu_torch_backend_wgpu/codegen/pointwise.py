@@ -1,4 +1,4 @@
-"""Pointwise kernels: one thread computes four consecutive elements where the layout allows it."""
+"""Pointwise kernels: one thread computes 16 bytes of consecutive elements where the layout allows it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from webgpu_torch_core.kernels import Pointwise
 from webgpu_torch_core.layouts import number_of_elements
 
 from ..program import Capabilities, Program
-from .access import LANES, Buffers, aligned
+from .access import LANES, Buffers, aligned, group_of
 from .printer import LINEAR_GROUP, Module, Printer, spread_workgroups, split_index
 
 WORKGROUP = 256
+#: most nodes of all lanes together that are written out for more than four lanes
+MOST_NODES = 800
 
 
 def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program:
     """Return the program of a pointwise kernel."""
     module = Module(kernel, capabilities)
-    vector = _vector_dimension(kernel)
-    lanes = 1 if vector is None else LANES
+    lanes = _lanes(kernel)
+    vector = len(kernel.shape) - 1 if lanes > 1 else None
     shape = kernel.shape
     if vector is not None:
-        shape = (*shape[:-1], -(-shape[-1] // LANES))
+        shape = (*shape[:-1], -(-shape[-1] // lanes))
     count = number_of_elements(shape)
     lines = module.lines
     lines.append(f"let i = ({LINEAR_GROUP}) * {WORKGROUP}u + thread;")
@@ -31,9 +33,9 @@ def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program
     coordinates = split_index(lines, module, "i", shape)
     if vector is not None:
         first = module.fresh("c")
-        lines.append(f"let {first} = {coordinates[-1]} * {LANES}u;")
+        lines.append(f"let {first} = {coordinates[-1]} * {lanes}u;")
         coordinates = [*coordinates[:-1], first]
-    buffers = Buffers(module, kernel, kernel.stores, vector)
+    buffers = Buffers(module, kernel, kernel.stores, vector, max(lanes, LANES))
     values = lane_values(module, buffers, [store.value for store in kernel.stores], coordinates, lanes)
     for number, store in enumerate(kernel.stores):
         buffers.store(store, [lane[number] for lane in values], coordinates, lines)
@@ -85,26 +87,35 @@ def _same_for_all_lanes(roots: list[Expression]) -> set[Expression]:
     return same
 
 
-def _vector_dimension(kernel: Pointwise) -> int | None:
-    """Return the last dimension where four elements per thread pay, else None."""
+def _lanes(kernel: Pointwise) -> int:
+    """Return how many consecutive elements of the last dimension a thread computes: 16 bytes of the widest type, or 1."""
     if not kernel.shape:
-        return None
+        return 1
+    nodes = topological(*kernel.expressions())
     last = len(kernel.shape) - 1
-    stores_aligned = all(aligned(store.offset, store.strides, last) for store in kernel.stores)
-    if not stores_aligned:
-        return None
-    if kernel.shape[-1] % LANES == 0:
-        return last
+    moving = [node for node in nodes if node.step == "load" and node.payload[2][last]]
+    sizes = [node.dtype.itemsize for node in moving] + [kernel.outputs[store.output].dtype.itemsize for store in kernel.stores]
+    most = max(16 // max(sizes), LANES)
+    # Every lane is written out: long expressions stay at four.
+    return next((lanes for lanes in (most, LANES) if len(nodes) * lanes <= MOST_NODES or lanes == LANES if _fits(kernel, lanes)), 1)
+
+
+def _fits(kernel: Pointwise, lanes: int) -> bool:
+    """Return whether a thread can compute ``lanes`` elements: whole groups in every store, and none past the end."""
+    last = len(kernel.shape) - 1
+    for store in kernel.stores:
+        if not aligned(store.offset, store.strides, last, group_of(kernel.outputs[store.output].dtype.itemsize, lanes)):
+            return False
+    if kernel.shape[-1] % lanes == 0:
+        return True
     # A flat kernel may run past its end: buffers are padded, but only where the whole buffer is this kernel's to write.
     whole = len(kernel.shape) == 1 and all(
         store.offset == 0 and kernel.outputs[store.output].numel == kernel.shape[0] for store in kernel.stores
     )
-    computed = any(node.step == "load_at" for root in kernel.expressions() for node in topological(root))
-    loads = all(
-        node.payload[2][0] in (0, 1) and node.payload[1] % LANES == 0
-        for root in kernel.expressions()
-        for node in topological(root)
-        if node.step == "load"
+    nodes = topological(*kernel.expressions())
+    loads = [node for node in nodes if node.step == "load"]
+    return (
+        whole
+        and all(node.payload[2][0] in (0, 1) and node.payload[1] % lanes == 0 for node in loads)
+        and not any(node.step == "load_at" for node in nodes)
     )
-    return last if whole and loads and not computed else None
-

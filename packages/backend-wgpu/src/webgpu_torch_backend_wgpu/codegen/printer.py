@@ -14,7 +14,13 @@ from .types import ElementType, element_type, literal
 
 #: helpers that need a WGSL extension the library's table cannot assume
 _EXTRA_HELPERS = {
-    "wt_half": "fn wt_half(x: f32) -> f16 { return f16(wt_f16_bits_to_f32(wt_f32_to_f16_bits(x))); }",
+    # Normal results are rounded by adding to the bits; the conversion itself is then exact however it rounds.
+    "wt_half": (
+        "fn wt_half(x: f32) -> f16 {\n  let bits = bitcast<u32>(x);\n  let magnitude = bits & 0x7fffffffu;\n"
+        "  if ((magnitude == 0u) | ((magnitude >= 0x38800000u) & (magnitude < 0x477fe000u))) {\n"
+        "    return f16(bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u));\n  }\n"
+        "  return f16(wt_f16_bits_to_f32(wt_f32_to_f16_bits(x)));\n}"
+    ),
     "wt_f16_round": "fn wt_f16_round(x: f32) -> f32 { return wt_f16_bits_to_f32(wt_f32_to_f16_bits(x)); }",
     "wt_f32_to_i64": (
         "fn wt_f32_to_i64(x: f32) -> i64 {\n"
@@ -22,6 +28,9 @@ _EXTRA_HELPERS = {
         "  return select(-9223372036854775807li - 1li, i64(select(0.0f, x, inside)), inside);\n}"
     ),
 }
+
+#: adapters whose own conversion to f16 rounds to nearest even (WGSL leaves the rounding open)
+_ROUNDS_HALVES = ("nvidia",)
 
 
 class Module:
@@ -191,9 +200,10 @@ def _words(text: str) -> set[str]:
 def _helpers(used: str, capabilities: Capabilities) -> str:
     names = _words(used)
     extra = {name: _EXTRA_HELPERS[name] for name in sorted(names) if name in _EXTRA_HELPERS}
+    if "wt_half" in extra and any(each in capabilities.adapter for each in _ROUNDS_HALVES):
+        extra["wt_half"] = "fn wt_half(x: f32) -> f16 { return f16(x); }"
     for source in extra.values():
         names |= _words(source)
-    del capabilities
     names -= set(_EXTRA_HELPERS)
     return prelude(names) + "\n".join(extra.values())
 

@@ -273,9 +273,9 @@ class RunSort:
 def _behind(words: int) -> str:
     """Return the function that tells whether (x, a) belongs behind (y, b)."""
     if words == 1:
-        return "fn behind(x: u32, a: u32, y: u32, b: u32) -> bool { return (x > y) || ((x == y) && (a > b)); }"
+        return "fn behind(x: u32, a: u32, y: u32, b: u32) -> bool { return (x > y) | ((x == y) & (a > b)); }"
     return (
         "fn behind(x: vec2<u32>, a: u32, y: vec2<u32>, b: u32) -> bool {\n"
         "  if (x.y != y.y) { return x.y > y.y; }\n"
-        "  return (x.x > y.x) || ((x.x == y.x) && (a > b));\n}"
+        "  return (x.x > y.x) | ((x.x == y.x) & (a > b));\n}"
     )

@@ -30,10 +30,11 @@ fn wt_sign(x: f32) -> f32 {
 """)
 
 # PyTorch's maximum, minimum, clamp, relu and amax pass NaN on; fmax and fmin drop it; WGSL's max and min may do either.
-define("fn wt_maximum(a: f32, b: f32) -> f32 { return select(b, a, (a > b) | wt_isnan(a)); }")
-define("fn wt_minimum(a: f32, b: f32) -> f32 { return select(b, a, (a < b) | wt_isnan(a)); }")
-define("fn wt_fmax(a: f32, b: f32) -> f32 { return select(b, a, (a > b) | wt_isnan(b)); }")
-define("fn wt_fmin(a: f32, b: f32) -> f32 { return select(b, a, (a < b) | wt_isnan(b)); }")
+# Both arguments are tested: NVIDIA's compiler may turn ``a > b`` into ``!(a <= b)``, which holds for NaN.
+define("fn wt_maximum(a: f32, b: f32) -> f32 { return select(b, a, ((a > b) & !wt_isnan(b)) | wt_isnan(a)); }")
+define("fn wt_minimum(a: f32, b: f32) -> f32 { return select(b, a, ((a < b) & !wt_isnan(b)) | wt_isnan(a)); }")
+define("fn wt_fmax(a: f32, b: f32) -> f32 { return select(b, a, ((a > b) & !wt_isnan(a)) | wt_isnan(b)); }")
+define("fn wt_fmin(a: f32, b: f32) -> f32 { return select(b, a, ((a < b) & !wt_isnan(a)) | wt_isnan(b)); }")
 define("fn wt_clamp(x: f32, low: f32, high: f32) -> f32 { return wt_minimum(wt_maximum(x, low), high); }")
 
 define("fn wt_power_of_two(n: i32) -> f32 { return bitcast<f32>(u32(n + 127) << 23u); }")
