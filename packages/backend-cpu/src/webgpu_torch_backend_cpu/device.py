@@ -37,6 +37,8 @@ class CpuDevice(Device):
     """NumPy on the host."""
 
     name = "cpu"
+    # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
+    maximum_bindings = 32
     dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {complex64}
 
     def __init__(self) -> None:

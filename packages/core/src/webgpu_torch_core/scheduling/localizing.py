@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..expression import Expression, make, rewrite, topological
-from ..kernels import Contraction, Operand, Output, Pointwise, Store
+from ..kernels import Contraction, Operand, Output, Pointwise
 from .domain import all_stores, collapse
 
 
@@ -75,44 +75,39 @@ def localize(group: Any, slots: list[Any]) -> Finished:
     )
     finished = Finished(local, operands, group.outputs, parameters)
     finished.initials = group.initials
-    finished.in_place = [_overwritable(local, operands, index) for index in range(len(group.outputs))]
+    if isinstance(local, Pointwise | Contraction):
+        accesses = _accesses(local)
+        finished.in_place = [_overwritable(local, operands, accesses, index) for index in range(len(group.outputs))]
+    else:
+        finished.in_place = [[] for _ in group.outputs]
     return finished
 
 
-def _overwritable(kernel: Any, operands: list[int], output: int) -> list[int]:
+def _overwritable(kernel: Any, operands: list[int], accesses: dict[int, set[Any]], output: int) -> list[int]:
     """Return operand slots that output ``output`` may share a buffer with: read only where it is stored."""
-    if not isinstance(kernel, Pointwise | Contraction):
-        return []
     stores = [each for each in all_stores(kernel) if each.output == output]
     if len(stores) != 1:
         return []
-    store = stores[0]
-    result = []
-    for number, slot in enumerate(operands):
-        operand = kernel.operands[number]
-        if (operand.dtype, operand.numel) == (kernel.outputs[output].dtype, kernel.outputs[output].numel) and _reads_only(
-            kernel, number, store
-        ):
-            result.append(slot)
-    return result
+    wanted = {(stores[0].offset, stores[0].strides)}
+    described = kernel.outputs[output]
+    return [
+        slot
+        for number, slot in enumerate(operands)
+        if accesses[number] == wanted
+        and (kernel.operands[number].dtype, kernel.operands[number].numel) == (described.dtype, described.numel)
+    ]
 
 
-def _reads_only(kernel: Any, number: int, store: Store) -> bool:
-    """Return whether every load of an operand reads exactly the element that ``store`` writes."""
-    if isinstance(kernel, Contraction):
-        for root in (kernel.left, kernel.right):
-            if any(_slot_of(node) == number for node in topological(root)):
-                return False
-    for root in kernel.expressions():
-        for node in topological(root):
-            if _slot_of(node) != number:
-                continue
-            if node.step == "load_at" or node.payload[1:] != (store.offset, store.strides):
-                return False
-    return True
-
-
-def _slot_of(node: Expression) -> int | None:
-    if node.step == "load":
-        return node.payload[0]
-    return node.payload if node.step == "load_at" else None
+def _accesses(kernel: Any) -> dict[int, set[Any]]:
+    """Return how each operand is read: (offset, strides) of its loads, None for a computed index or a tile's load."""
+    found: dict[int, set[Any]] = {number: set() for number in range(len(kernel.operands))}
+    tiled = (kernel.left, kernel.right) if isinstance(kernel, Contraction) else ()
+    for node in topological(*tiled):
+        if node.step in ("load", "load_at"):
+            found[node.payload[0] if node.step == "load" else node.payload].add(None)
+    for node in topological(*(store.value for store in all_stores(kernel))):
+        if node.step == "load":
+            found[node.payload[0]].add(node.payload[1:])
+        elif node.step == "load_at":
+            found[node.payload].add(None)
+    return found
