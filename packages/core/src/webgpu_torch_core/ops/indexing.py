@@ -424,17 +424,14 @@ def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor
                 dim += len(positions)
             elif each.dtype.category != 1:
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-            elif each.ndim == 0 and not indices_present(entries):
-                view = view.select(dim, int(each.item()))
+            elif each.ndim == 0:
+                # PyTorch reads a 0-d integer tensor as a number: a view, even beside index tensors.
+                view = view.select(dim, _in_range(int(each.item()), view._layout.shape[dim], dim))
             else:
                 indices.append(each if each.device == input.device else each.to(input.device))
                 dim += 1
         elif hasattr(each, "__index__"):
-            position = each.__index__()
-            size = view._layout.shape[dim]
-            if not -size <= position < size:
-                raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
-            view = view.select(dim, position)
+            view = view.select(dim, _in_range(each.__index__(), view._layout.shape[dim], dim))
         else:
             raise IndexError(
                 f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})"
@@ -442,9 +439,10 @@ def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor
     return view, indices
 
 
-def indices_present(entries: list[Any]) -> bool:
-    """Return whether a subscript has index tensors with dimensions (then 0-d ones join their broadcasting)."""
-    return any(isinstance(each, Tensor) for each in entries)
+def _in_range(position: int, size: int, dim: int) -> int:
+    if not -size <= position < size:
+        raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
+    return position
 
 
 def _slice(view: Tensor, dim: int, each: slice) -> Tensor:

@@ -338,6 +338,8 @@ def binary_cross_entropy_with_logits(
 ):
     """Binary cross entropy of logits, reduced, without overflow."""
     del size_average, reduce
+    if target._layout.shape != input._layout.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     positive = target if pos_weight is None else target * pos_weight
     # -(t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x
     loss = (1.0 - target) * input - (positive + 1.0 - target) * e.logsigmoid(input)
