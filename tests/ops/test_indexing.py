@@ -131,7 +131,7 @@ CASES = {
     "mask write tensor": lambda t, x, y, i, j: _write(x, x > 1, y[x > 1]), "index_put": lambda t, x, y, i, j: t.index_put(x, (j, i[0]), y[0, :3]),
     "index_put accumulate": lambda t, x, y, i, j: x.index_put((j * 0, j * 0), y[0, :3], accumulate=True), "index_put_": lambda t, x, y, i, j: (x * 1).index_put_((i,), y[0]),
     "list": lambda t, x, y, i, j: x[[0, 2]], "list of lists": lambda t, x, y, i, j: x[[0, 2], [1, 3]], "range": lambda t, x, y, i, j: x[range(2)],
-    "int tensor": lambda t, x, y, i, j: x[j[0]], "separated": lambda t, x, y, i, j: x.reshape(2, 2, 5)[j % 2, :, i[0]], "slice between": lambda t, x, y, i, j: x[1:, j][:, None],
+    "int tensor": lambda t, x, y, i, j: x[j[0]], "int tensor view": lambda t, x, y, i, j: _through_view(x, j[0]), "int tensor apart": lambda t, x, y, i, j: x.reshape(2, 2, 5)[j % 2, :, j[1]], "separated": lambda t, x, y, i, j: x.reshape(2, 2, 5)[j % 2, :, i[0]], "slice between": lambda t, x, y, i, j: x[1:, j][:, None],
     "ellipsis": lambda t, x, y, i, j: x[..., j], "none index": lambda t, x, y, i, j: x[None, j], "true": lambda t, x, y, i, j: x[True], "false": lambda t, x, y, i, j: x[False],
     "rows write": lambda t, x, y, i, j: _write(x, j, y[:3]), "column write": lambda t, x, y, i, j: _write(x, (slice(None), j), y[:, :3]), "broadcast write": lambda t, x, y, i, j: _write(x, j, y[0]),
     "int write": lambda t, x, y, i, j: _write(x, 1, y[2]), "iadd": lambda t, x, y, i, j: _add(x, (slice(None), 1), y[:, 0]), "iadd index": lambda t, x, y, i, j: _add(x, j, y[:3]),
@@ -145,6 +145,12 @@ FLOAT_ONLY_GRADIENT = {"prod", "amax", "amin"}
 def _write(x: Any, subscript: Any, value: Any) -> Any:
     x = x * 1
     x[subscript] = value
+    return x
+
+
+def _through_view(x: Any, index: Any) -> Any:
+    x = x * 1
+    x[index].mul_(3)
     return x
 
 
