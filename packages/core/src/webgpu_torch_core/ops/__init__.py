@@ -11,6 +11,7 @@ from . import (
     conversion,
     creation,
     elementwise,
+    gathering,
     indexing,
     joining,
     neural,
@@ -22,7 +23,7 @@ from . import (
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, composite, contraction, conversion, creation, elementwise, indexing, joining, neural, random, reduction,
+    arithmetic, composite, contraction, conversion, creation, elementwise, gathering, indexing, joining, neural, random, reduction,
     sorting, views,
 )  # fmt: skip
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import clamp
@@ -41,7 +39,7 @@ def pad(input, pad, mode="constant", value=None):
 
 def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
     from .creation import arange
-    from .indexing import index_select
+    from .gathering import index_select
 
     result = input
     for pair in range(len(amounts) // 2):

@@ -7,12 +7,12 @@ from typing import Any
 from .. import expression as ir
 from ..devices import canonical_device, device
 from ..dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ..host_data import unpack
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, contiguous_layout
 from ..tensor import MetaValue, Tensor
 from .common import attach, kernel_cache, record_on
 from .creation import as_dtype, from_bytes
-from ..host_data import unpack
 from .inplace import assign, check_writable
 from .registry import operation
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from .. import expression as ir
 from ..devices import MetaEngine, canonical_device, device, engine_for, get_default_device
-from ..dtypes import ALL_DTYPES, bool_, compute_dtype, complex64, dtype, dtype_of_number, float64, int64
+from ..dtypes import ALL_DTYPES, bool_, complex64, compute_dtype, dtype, dtype_of_number, float64, int64
+from ..host_data import flatten, pack
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
 from ..tensor import MetaValue, Tensor, check_supported, empty_tensor
 from .common import kernel_cache, record_on, sizes_from
 from .elementwise_call import default_float
-from ..host_data import flatten, pack
 from .registry import operation
 
 _PYTHON_TYPES = {float: None, int: int64, bool: bool_, complex: complex64}

@@ -12,7 +12,7 @@ from . import elementwise as e
 from .arithmetic import clamp, masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
 from .contraction import matmul
-from .indexing import gather, take_positions
+from .gathering import gather, take_positions
 from .reduction import mean, sum
 from .registry import operation
 from .row_kernels import softmax_values, standardize

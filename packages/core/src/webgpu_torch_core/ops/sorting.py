@@ -189,7 +189,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     """Elements repeated: each ``repeats`` times, or by counts per element."""
     del output_size
     from .creation import arange
-    from .indexing import index_select
+    from .gathering import index_select
 
     if repeats is None:
         repeats, input = input, arange(input.numel(), device=input.device)

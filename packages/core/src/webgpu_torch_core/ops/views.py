@@ -6,7 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..layouts import Layout, contiguous_strides, expand_layout, infer_size, layout, storage_extent, view_strides, wrap_dimension
+from ..layouts import (
+    Layout,
+    contiguous_strides,
+    expand_layout,
+    infer_size,
+    layout,
+    storage_extent,
+    view_strides,
+    wrap_dimension,
+)
 from ..tensor import Size, Tensor
 from .common import attach, needs_gradient, sizes_from
 from .registry import operation
@@ -340,7 +349,7 @@ def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> T
     full = source.shape
 
     def run_backward(grad: Tensor) -> Any:
-        from .indexing import embed
+        from .gathering import embed
 
         return embed(grad, full, dim, start, step)
 
