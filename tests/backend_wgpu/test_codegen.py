@@ -497,3 +497,19 @@ def test_many_workgroups_use_two_dimensions() -> None:
                        (Store(0, 0, (1,), load(0, 0, (1,), float32) + 1.0),))  # fmt: skip
     x = torch.randn(count)
     assert torch.equal(harness().run(kernel, [x], (), True)[0], x + 1)
+
+
+@EMULATE
+@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "int64", "bool"])
+def test_large_transpositions(kind: str, emulate: bool) -> None:
+    own = CORE[TORCH[kind]]
+    for shape, strides in (((150, 130), (1, 150)), ((3, 70, 90), (90 * 70, 1, 70)), ((70, 3, 90), (1, 90 * 70, 70)), ((9, 2000), (1, 9))):
+        count = number_of_elements(shape)
+        moved = load(0, 0, strides, own)
+        turned = float32 if kind == "bool" else own
+        value = cast(moved, turned) if own is bool_ else select(load(1, 0, contiguous_strides(shape), bool_), moved, load(0, 0, strides, own))
+        kernel = Pointwise((operand(own, count), operand(bool_, count)), (Output(turned, count, None),), (), "transpose", shape,
+                           (whole(0, turned, shape, value),))  # fmt: skip
+        x = values(own, count, 1)
+        got = harness().run(kernel, [x, values(bool_, count, 2)], (), emulate)[0].view(shape)
+        assert torch.equal(got, torch.as_strided(x, shape, strides).to(got.dtype))

@@ -20,6 +20,11 @@ MOST_NODES = 800
 
 def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program:
     """Return the program of a pointwise kernel."""
+    from .transpose import generate_turned, turned_loads
+
+    turned = turned_loads(kernel, capabilities)
+    if turned is not None:
+        return generate_turned(kernel, capabilities, *turned)
     module = Module(kernel, capabilities)
     lanes = _lanes(kernel)
     vector = len(kernel.shape) - 1 if lanes > 1 else None

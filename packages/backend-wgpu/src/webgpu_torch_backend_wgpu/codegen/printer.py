@@ -21,6 +21,8 @@ _EXTRA_HELPERS = {
         "    return f16(bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u));\n  }\n"
         "  return f16(wt_f16_bits_to_f32(wt_f32_to_f16_bits(x)));\n}"
     ),
+    "wt_maximum_number": "fn wt_maximum_number(x: f32, number: f32) -> f32 { return select(max(x, number), x, wt_isnan(x)); }",
+    "wt_minimum_number": "fn wt_minimum_number(x: f32, number: f32) -> f32 { return select(min(x, number), x, wt_isnan(x)); }",
     "wt_f16_round": "fn wt_f16_round(x: f32) -> f32 { return wt_f16_bits_to_f32(wt_f32_to_f16_bits(x)); }",
     "wt_f32_to_i64": (
         "fn wt_f32_to_i64(x: f32) -> i64 {\n"
@@ -246,12 +248,23 @@ class Printer:
             text = self.leaf(node, None)
         else:
             kind = node.arguments[1 if step == "select" else 0].dtype
-            text = spell(step, module.type(kind).scalar, arguments)
+            text = _extremum(node, arguments) if kind.name == "float32" else None
+            text = text or spell(step, module.type(kind).scalar, arguments)
         if text.isidentifier():
             return text
         name = module.fresh()
         self.lines.append(f"let {name} = {text};")
         return name
+
+
+def _extremum(node: Expression, arguments: list[str]) -> str | None:
+    """Return the shorter text of an extremum with a number, where only the other side can be NaN."""
+    if node.step not in ("maximum", "minimum"):
+        return None
+    for place, each in enumerate(node.arguments):
+        if each.step == "constant" and each.payload == each.payload:
+            return f"wt_{node.step}_number({arguments[1 - place]}, {arguments[place]})"
+    return None
 
 
 def _index(text: str, scalar: str) -> str:
