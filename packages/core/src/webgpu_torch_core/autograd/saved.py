@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
+
+from .node import Node
 
 
 class SavedTensor:
@@ -35,7 +38,7 @@ class SavedOperand:
 
     __slots__ = ("device", "dtype", "edge", "layout", "result", "result_version", "storage", "title", "value", "version")
 
-    def __init__(self, tensor: Any, edge: tuple[Node, int] | None, result: Tensor, title: str) -> None:
+    def __init__(self, tensor: Any, edge: tuple[Node, int] | None, result: Any, title: str) -> None:
         self.storage, self.layout, self.dtype, self.device = tensor._storage, tensor._layout, tensor.dtype, tensor.device
         self.value, self.version, self.edge, self.title = tensor._storage.value, tensor._storage.version, edge, title
         # Weak: the result's memory must not live on for the sake of its version number.
@@ -54,6 +57,8 @@ class SavedOperand:
         changed = self.storage.version != self.version
         if changed and getattr(self.value, "shared", False):
             raise _modified(self, "", self.storage.version, self.version)
+        from ..tensor import Storage, Tensor, _storage_numbers
+
         storage = self.storage
         if changed:
             storage = Storage.__new__(Storage)

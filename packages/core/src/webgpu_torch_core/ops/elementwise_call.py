@@ -13,7 +13,8 @@ from ..dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int6
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
 from ..steps import differentiate
-from ..tensor import MetaValue, SavedOperand, Size, Tensor, check_supported
+from ..autograd.saved import SavedOperand
+from ..tensor import MetaValue, Size, Tensor, check_supported
 from .registry import Operation, register
 
 default_float: list[dtype] = [float32]

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..dtypes import bool_, float32, float64, int64
 from ..layouts import wrap_dimension
-from ..tensor import SavedOperand, Tensor
+from ..autograd.saved import SavedOperand
+from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import clamp, masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
