@@ -56,7 +56,7 @@ def to_torch(value: Any) -> torch.Tensor:
 def compare(actual: Any, expected: Any, exact: Any = None, strides: bool = False, where: str = "") -> None:
     """Check value, shape, element type (and strides) with the oracle's default tolerances.
 
-    ``exact``: for 16-bit types, what the oracle computes in float32 on the same inputs; an element may agree with either.
+    ``exact``: for 16-bit types, what the oracle computes in float32 on the same inputs; either will do.
     """
     if isinstance(expected, tuple | list):
         assert isinstance(actual, tuple | list), f"{where}: {type(actual)} instead of {type(expected)}"
@@ -70,31 +70,39 @@ def compare(actual: Any, expected: Any, exact: Any = None, strides: bool = False
         return
     assert isinstance(actual, core.Tensor), f"{where}: {type(actual)} instead of a tensor"
     assert tuple(actual.shape) == tuple(expected.shape), f"{where}: shape {actual.shape} instead of {expected.shape}"
-    assert actual.dtype.name == str(expected.dtype).removeprefix("torch."), f"{where}: {actual.dtype} instead of {expected.dtype}"
+    assert actual.dtype.name == str(expected.dtype).removeprefix("torch."), (
+        f"{where}: {actual.dtype} instead of {expected.dtype}"
+    )
     if strides:
-        assert tuple(actual.stride()) == tuple(expected.stride()), f"{where}: strides {actual.stride()} instead of {expected.stride()}"
+        assert tuple(actual.stride()) == tuple(expected.stride()), (
+            f"{where}: strides {actual.stride()} instead of {expected.stride()}"
+        )
     found, wanted = to_torch(actual), expected.detach().resolve_conj()
     if exact is not None and expected.dtype in NARROW:
         rounded = exact.detach().to(expected.dtype)
-        near = torch.isclose(found.float(), rounded.float(), 1e-3 if expected.dtype is torch.float16 else 1.6e-2, 1e-5, equal_nan=True)
+        near = torch.isclose(
+            found.float(), rounded.float(), 1e-3 if expected.dtype is torch.float16 else 1.6e-2, 1e-5, equal_nan=True
+        )
         wanted = torch.where(near, rounded, wanted)
     torch.testing.assert_close(found, wanted, equal_nan=True, msg=lambda text: f"{where}: {text}")
 
 
 def _outputs(result: Any) -> list[Any]:
-    return [each for each in (result if isinstance(result, tuple | list) else (result,)) if hasattr(each, "requires_grad")]
+    return [
+        each for each in (result if isinstance(result, tuple | list) else (result,)) if hasattr(each, "requires_grad")
+    ]
 
 
 def _gradients(grad: Callable[..., Any], result: Any, inputs: Sequence[Any], cotangents: list[Any], again: bool) -> Any:
     pairs = [(each, seed) for each, seed in zip(_outputs(result), cotangents, strict=True) if each.requires_grad]
     if not pairs:
         return None
-    return grad(
-        [each for each, _ in pairs], inputs, [seed for _, seed in pairs], allow_unused=True, create_graph=again
-    )  # fmt: skip
+    return grad([each for each, _ in pairs], inputs, [seed for _, seed in pairs], allow_unused=True, create_graph=again)
 
 
-def run_oracle(function: Callable[..., Any], inputs: Sequence[Any], tracked: list[int], second: bool = False, seeds: Any = None) -> Any:
+def run_oracle(
+    function: Callable[..., Any], inputs: Sequence[Any], tracked: list[int], second: bool = False, seeds: Any = None
+) -> Any:
     """Return the oracle's result and gradients; the cotangents are drawn from a fixed seed unless given."""
     leaves = [_leaf(each, number in tracked) for number, each in enumerate(inputs)]
     result = function(ORACLE, *leaves)
@@ -141,7 +149,9 @@ def check(
     Returns False where the oracle refuses the inputs: then this library is not asked.
     """
     tracked = [
-        number for number, each in enumerate(inputs) if gradient and isinstance(each, torch.Tensor) and each.is_floating_point()
+        number
+        for number, each in enumerate(inputs)
+        if gradient and isinstance(each, torch.Tensor) and each.is_floating_point()
     ]
     try:
         expected, first, twice, seeds = run_oracle(function, inputs, tracked, second)
@@ -152,7 +162,8 @@ def check(
         wide = [each.float() if isinstance(each, torch.Tensor) and each.dtype in NARROW else each for each in inputs]
         exact = run_oracle(function, wide, tracked, second, [None if each is None else each.float() for each in seeds])
     leaves = [
-        to_ours(_leaf(each, number in tracked), device) if isinstance(each, torch.Tensor) else each for number, each in enumerate(inputs)
+        to_ours(_leaf(each, number in tracked), device) if isinstance(each, torch.Tensor) else each
+        for number, each in enumerate(inputs)
     ]
     result = function(OURS, *leaves)
     compare(result, expected, exact[0], strides, f"{where} value")
@@ -164,7 +175,13 @@ def check(
     assert found is not None, f"{where}: no gradient"
     compare(_zeros(found, first), first, exact[1], False, f"{where} gradient")
     if twice is not None:
-        compare(_zeros(_second(core.autograd.grad, found, wanted), twice), twice, exact[2], False, f"{where} second gradient")
+        compare(
+            _zeros(_second(core.autograd.grad, found, wanted), twice),
+            twice,
+            exact[2],
+            False,
+            f"{where} second gradient",
+        )
     return True
 
 
@@ -179,7 +196,9 @@ def _zeros(found: Sequence[Any] | None, expected: Sequence[Any]) -> list[Any]:
     return found
 
 
-def sample(shape: Sequence[int], kind: torch.dtype, seed: int = 0, low: float = -3.0, high: float = 3.0) -> torch.Tensor:
+def sample(
+    shape: Sequence[int], kind: torch.dtype, seed: int = 0, low: float = -3.0, high: float = 3.0
+) -> torch.Tensor:
     """Return a tensor of numbers in a range, from a fixed seed."""
     generator = torch.Generator().manual_seed(seed + 1)
     if kind is torch.bool:
@@ -200,7 +219,9 @@ def both_raise(function: Callable[..., Any], inputs: Sequence[Any], device: str,
     try:
         function(OURS, *[to_ours(each, device) if isinstance(each, torch.Tensor) else each for each in inputs])
     except Exception as error:  # noqa: BLE001
-        assert isinstance(error, type(expected)), f"{type(error).__name__}({error}) instead of {type(expected).__name__}({expected})"
+        assert isinstance(error, type(expected)), (
+            f"{type(error).__name__}({error}) instead of {type(expected).__name__}({expected})"
+        )
         assert words in str(expected), f"the oracle says: {expected}"
         assert words in str(error), f"message {str(error)!r} lacks {words!r}"
         return

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from ops_oracle import ORACLE, OURS, both_raise, compare, sample, to_ours
-
 import webgpu_torch_core as core
+from ops_oracle import ORACLE, OURS, both_raise, compare, sample, to_ours
 
 
 def _function(t: Any) -> Any:
@@ -107,7 +106,14 @@ def modes(t, x, y):
     def quiet():
         return x * 5
 
-    return a.requires_grad, b.requires_grad, c.requires_grad, d.requires_grad, quiet().requires_grad, t.is_grad_enabled()
+    return (
+        a.requires_grad,
+        b.requires_grad,
+        c.requires_grad,
+        d.requires_grad,
+        quiet().requires_grad,
+        t.is_grad_enabled(),
+    )
 
 
 def detaching(t, x, y):
@@ -224,7 +230,16 @@ def views_and_leaves(t, x, y):
 def properties(t, x, y):
     x = leaf(x)
     z = x * 2
-    return x.is_leaf, z.is_leaf, z.requires_grad, x.grad is None, z.grad_fn is None, x.grad_fn is None, type(z.grad_fn).__name__ != "", z.grad_fn.name()
+    return (
+        x.is_leaf,
+        z.is_leaf,
+        z.requires_grad,
+        x.grad is None,
+        z.grad_fn is None,
+        x.grad_fn is None,
+        type(z.grad_fn).__name__ != "",
+        z.grad_fn.name(),
+    )
 
 
 def zeroing(t, x, y):
@@ -262,11 +277,34 @@ def shared_subgraph(t, x, y):
     return x.grad
 
 
-STORIES = {each.__name__: each for each in (
-    accumulation, retain_graph, create_graph, several_outputs, unused, intermediate, hooks, post_accumulate, retained, modes, detaching,
-    custom, custom_pair, custom_context, dirty, once, diamond, views_and_leaves, properties, zeroing, saved_result_survives, mixed_types,
-    shared_subgraph,
-)}  # fmt: skip
+STORIES = {
+    each.__name__: each
+    for each in (
+        accumulation,
+        retain_graph,
+        create_graph,
+        several_outputs,
+        unused,
+        intermediate,
+        hooks,
+        post_accumulate,
+        retained,
+        modes,
+        detaching,
+        custom,
+        custom_pair,
+        custom_context,
+        dirty,
+        once,
+        diamond,
+        views_and_leaves,
+        properties,
+        zeroing,
+        saved_result_survives,
+        mixed_types,
+        shared_subgraph,
+    )
+}
 
 
 @pytest.mark.parametrize("name", sorted(STORIES))
@@ -320,15 +358,41 @@ def _wrong_count(t, x):
 
 
 ERRORS = {
-    "not a scalar": (lambda t, x: (leaf(x) * 2).backward(), "grad can be implicitly created only for scalar outputs"), "no grad": (lambda t, x: x.sum().backward(), "does not require grad and does not have a grad_fn"), "twice": (_backward_twice, "Trying to backward through the graph a second time"),
-    "leaf in place": (lambda t, x: leaf(x).add_(1), "a leaf Variable that requires grad is being used in an in-place operation"), "view of leaf": (lambda t, x: leaf(x)[0].add_(1), "a view of a leaf Variable that requires grad is being used in an in-place operation"),
-    "modified operand": (_modified_operand, "modified by an inplace operation"), "modified result": (_modified_result, "modified by an inplace operation"), "unused": (lambda t, x: t.autograd.grad(leaf(x).sum(), leaf(x)), "appears to not have been used in the graph"),
-    "input without grad": (lambda t, x: t.autograd.grad(leaf(x).sum(), x), "does not require grad"), "integers": (lambda t, x: x.long().requires_grad_(), "floating point"), "shape of cotangent": (lambda t, x: (leaf(x) * 2).backward(t.ones(2, 2, device=x.device)), "Mismatch in shape"),
-    "requires_grad of computed": (lambda t, x: (leaf(x) * 2).requires_grad_(False), "you can only change requires_grad flags of leaf variables"), "retain_grad": (lambda t, x: x.retain_grad(), "can't retain_grad on Tensor that has requires_grad=False"),
-    "hook": (lambda t, x: x.register_hook(print), "cannot register a hook on a tensor that doesn't require gradient"), "numpy": (lambda t, x: leaf(x).numpy(), "Can't call numpy() on Tensor that requires grad"), "out": (lambda t, x: t.add(leaf(x), 1, out=x), "don't support automatic differentiation"),
-    "deepcopy": (lambda t, x: __import__("copy").deepcopy(leaf(x) * 2), "Only Tensors created explicitly by the user"), "no backward": (_custom_without_backward, "backward"), "wrong count": (_wrong_count, "gradients"), "assigned shape": (lambda t, x: setattr(leaf(x), "grad", x[0]), "attempting to assign a gradient of size"),
-    "in place on expanded": (lambda t, x: (leaf(x) * 1)[:1].expand(3, 4).add_(1), "more than one element of the written-to tensor"), "detach_ of view": (lambda t, x: (leaf(x) * 1)[0].detach_(), "Can't detach views in-place"),
-}  # fmt: skip
+    "not a scalar": (lambda t, x: (leaf(x) * 2).backward(), "grad can be implicitly created only for scalar outputs"),
+    "no grad": (lambda t, x: x.sum().backward(), "does not require grad and does not have a grad_fn"),
+    "twice": (_backward_twice, "Trying to backward through the graph a second time"),
+    "leaf in place": (
+        lambda t, x: leaf(x).add_(1),
+        "a leaf Variable that requires grad is being used in an in-place operation",
+    ),
+    "view of leaf": (
+        lambda t, x: leaf(x)[0].add_(1),
+        "a view of a leaf Variable that requires grad is being used in an in-place operation",
+    ),
+    "modified operand": (_modified_operand, "modified by an inplace operation"),
+    "modified result": (_modified_result, "modified by an inplace operation"),
+    "unused": (lambda t, x: t.autograd.grad(leaf(x).sum(), leaf(x)), "appears to not have been used in the graph"),
+    "input without grad": (lambda t, x: t.autograd.grad(leaf(x).sum(), x), "does not require grad"),
+    "integers": (lambda t, x: x.long().requires_grad_(), "floating point"),
+    "shape of cotangent": (lambda t, x: (leaf(x) * 2).backward(t.ones(2, 2, device=x.device)), "Mismatch in shape"),
+    "requires_grad of computed": (
+        lambda t, x: (leaf(x) * 2).requires_grad_(False),
+        "you can only change requires_grad flags of leaf variables",
+    ),
+    "retain_grad": (lambda t, x: x.retain_grad(), "can't retain_grad on Tensor that has requires_grad=False"),
+    "hook": (lambda t, x: x.register_hook(print), "cannot register a hook on a tensor that doesn't require gradient"),
+    "numpy": (lambda t, x: leaf(x).numpy(), "Can't call numpy() on Tensor that requires grad"),
+    "out": (lambda t, x: t.add(leaf(x), 1, out=x), "don't support automatic differentiation"),
+    "deepcopy": (lambda t, x: __import__("copy").deepcopy(leaf(x) * 2), "Only Tensors created explicitly by the user"),
+    "no backward": (_custom_without_backward, "backward"),
+    "wrong count": (_wrong_count, "gradients"),
+    "assigned shape": (lambda t, x: setattr(leaf(x), "grad", x[0]), "attempting to assign a gradient of size"),
+    "in place on expanded": (
+        lambda t, x: (leaf(x) * 1)[:1].expand(3, 4).add_(1),
+        "more than one element of the written-to tensor",
+    ),
+    "detach_ of view": (lambda t, x: (leaf(x) * 1)[0].detach_(), "Can't detach views in-place"),
+}
 
 
 @pytest.mark.parametrize("name", sorted(ERRORS))

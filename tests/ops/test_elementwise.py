@@ -6,25 +6,65 @@ import math
 
 import pytest
 import torch
-from ops_oracle import EVERY, FLOATS, INTEGERS, check, compare, kind_of, sample, to_ours, to_torch
-
 import webgpu_torch_core as core
+from ops_oracle import EVERY, FLOATS, INTEGERS, check, compare, kind_of, sample, to_ours, to_torch
 
 SHAPES = ((), (0,), (1,), (5,), (3, 4), (2, 0, 3))
 PAIRS = (((3, 4), (4,)), ((2, 1, 3), (4, 1)), ((), (3,)), ((5,), ()), ((0,), (1,)), ((3, 4), (3, 4)))
 
 # name: the range of inputs for which the gradient is compared
 UNARY = {
-    "abs": (-3, 3), "acos": (-0.9, 0.9), "acosh": (1.1, 5), "asin": (-0.9, 0.9), "asinh": (-3, 3), "atan": (-3, 3),
-    "atanh": (-0.9, 0.9), "ceil": (-3, 3), "cos": (-6, 6), "cosh": (-3, 3), "deg2rad": (-180, 180), "digamma": (0.1, 6),
-    "erf": (-3, 3), "erfc": (-3, 3), "erfinv": (-0.9, 0.9), "exp": (-3, 3), "exp2": (-3, 3), "expm1": (-3, 3),
-    "floor": (-3, 3), "frac": (-3, 3), "lgamma": (0.1, 6), "log": (0.1, 5), "log10": (0.1, 5), "log1p": (-0.9, 5),
-    "log2": (0.1, 5), "neg": (-3, 3), "positive": (-3, 3), "rad2deg": (-3, 3), "reciprocal": (0.2, 3), "relu": (-3, 3),
-    "round": (-3, 3), "rsqrt": (0.1, 5), "sigmoid": (-6, 6), "sign": (-3, 3), "sin": (-6, 6), "sinc": (-3, 3),
-    "sinh": (-3, 3), "sqrt": (0.1, 5), "square": (-3, 3), "tan": (-1.2, 1.2), "tanh": (-3, 3), "trunc": (-3, 3),
-    "logit": (0.1, 0.9), "nan_to_num": (-3, 3), "signbit": (-3, 3), "isnan": (-3, 3), "isinf": (-3, 3),
-    "isfinite": (-3, 3), "logical_not": (-3, 3), "bitwise_not": (-3, 3),
-}  # fmt: skip
+    "abs": (-3, 3),
+    "acos": (-0.9, 0.9),
+    "acosh": (1.1, 5),
+    "asin": (-0.9, 0.9),
+    "asinh": (-3, 3),
+    "atan": (-3, 3),
+    "atanh": (-0.9, 0.9),
+    "ceil": (-3, 3),
+    "cos": (-6, 6),
+    "cosh": (-3, 3),
+    "deg2rad": (-180, 180),
+    "digamma": (0.1, 6),
+    "erf": (-3, 3),
+    "erfc": (-3, 3),
+    "erfinv": (-0.9, 0.9),
+    "exp": (-3, 3),
+    "exp2": (-3, 3),
+    "expm1": (-3, 3),
+    "floor": (-3, 3),
+    "frac": (-3, 3),
+    "lgamma": (0.1, 6),
+    "log": (0.1, 5),
+    "log10": (0.1, 5),
+    "log1p": (-0.9, 5),
+    "log2": (0.1, 5),
+    "neg": (-3, 3),
+    "positive": (-3, 3),
+    "rad2deg": (-3, 3),
+    "reciprocal": (0.2, 3),
+    "relu": (-3, 3),
+    "round": (-3, 3),
+    "rsqrt": (0.1, 5),
+    "sigmoid": (-6, 6),
+    "sign": (-3, 3),
+    "sin": (-6, 6),
+    "sinc": (-3, 3),
+    "sinh": (-3, 3),
+    "sqrt": (0.1, 5),
+    "square": (-3, 3),
+    "tan": (-1.2, 1.2),
+    "tanh": (-3, 3),
+    "trunc": (-3, 3),
+    "logit": (0.1, 0.9),
+    "nan_to_num": (-3, 3),
+    "signbit": (-3, 3),
+    "isnan": (-3, 3),
+    "isinf": (-3, 3),
+    "isfinite": (-3, 3),
+    "logical_not": (-3, 3),
+    "bitwise_not": (-3, 3),
+}
 FUNCTIONAL = {
     "silu": lambda t, x: t.F.silu(x),
     "gelu": lambda t, x: t.F.gelu(x),
@@ -70,14 +110,61 @@ FUNCTIONAL = {
     "logit_eps": lambda t, x: t.logit(x, eps=1e-3),
 }
 BINARY = {
-    "add": (-3, 3), "sub": (-3, 3), "mul": (-3, 3), "div": (0.5, 3), "pow": (0.3, 3), "atan2": (0.2, 3), "copysign": (0.2, 3),
-    "hypot": (0.2, 3), "logaddexp": (-3, 3), "logaddexp2": (-3, 3), "xlogy": (0.1, 3), "maximum": (-3, 3), "minimum": (-3, 3),
-    "fmax": (-3, 3), "fmin": (-3, 3), "fmod": (0.3, 4), "remainder": (0.3, 4), "floor_divide": (0.3, 4), "ldexp": (-3, 3),
-    "eq": (-1, 1), "ne": (-1, 1), "lt": (-1, 1), "le": (-1, 1), "gt": (-1, 1), "ge": (-1, 1), "logical_and": (-1, 1),
-    "logical_or": (-1, 1), "logical_xor": (-1, 1), "bitwise_and": (0, 1), "bitwise_or": (0, 1), "bitwise_xor": (0, 1),
-    "bitwise_left_shift": (0, 1), "bitwise_right_shift": (0, 1), "isclose": (-1, 1), "nextafter": (-1, 1),
-}  # fmt: skip
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-8, 3e4, -3e4, math.inf, -math.inf, math.nan, 100.0, -100.0]
+    "add": (-3, 3),
+    "sub": (-3, 3),
+    "mul": (-3, 3),
+    "div": (0.5, 3),
+    "pow": (0.3, 3),
+    "atan2": (0.2, 3),
+    "copysign": (0.2, 3),
+    "hypot": (0.2, 3),
+    "logaddexp": (-3, 3),
+    "logaddexp2": (-3, 3),
+    "xlogy": (0.1, 3),
+    "maximum": (-3, 3),
+    "minimum": (-3, 3),
+    "fmax": (-3, 3),
+    "fmin": (-3, 3),
+    "fmod": (0.3, 4),
+    "remainder": (0.3, 4),
+    "floor_divide": (0.3, 4),
+    "ldexp": (-3, 3),
+    "eq": (-1, 1),
+    "ne": (-1, 1),
+    "lt": (-1, 1),
+    "le": (-1, 1),
+    "gt": (-1, 1),
+    "ge": (-1, 1),
+    "logical_and": (-1, 1),
+    "logical_or": (-1, 1),
+    "logical_xor": (-1, 1),
+    "bitwise_and": (0, 1),
+    "bitwise_or": (0, 1),
+    "bitwise_xor": (0, 1),
+    "bitwise_left_shift": (0, 1),
+    "bitwise_right_shift": (0, 1),
+    "isclose": (-1, 1),
+    "nextafter": (-1, 1),
+}
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    1e-8,
+    3e4,
+    -3e4,
+    math.inf,
+    -math.inf,
+    math.nan,
+    100.0,
+    -100.0,
+]
 DIVISIONS = ("div", "fmod", "remainder", "floor_divide", "pow", "bitwise_left_shift", "bitwise_right_shift", "ldexp")
 
 
@@ -99,7 +186,14 @@ def test_unary(name: str, dtype: str, device: str) -> None:
     for number, shape in enumerate(SHAPES):
         check(function, [sample(shape, kind, number, low, high)], device, where=f"{name}{shape}", strides=True)
     for each in _variants(sample((1,), kind)):
-        check(function, [each], device, where=f"{name} view {tuple(each.shape)}", gradient=low <= 0.2 and high >= 0.8, strides=True)
+        check(
+            function,
+            [each],
+            device,
+            where=f"{name} view {tuple(each.shape)}",
+            gradient=low <= 0.2 and high >= 0.8,
+            strides=True,
+        )
     if kind.is_floating_point:
         check(function, [torch.tensor(SPECIAL, dtype=kind)], device, gradient=False, where=f"{name} special values")
 
@@ -115,7 +209,9 @@ def test_with_scalars(name: str, dtype: str, device: str) -> None:
     if kind.is_floating_point:
         # PyTorch's vectorised float32 GELU gives NaN at infinity, its float64 one infinity.
         values = [each for each in SPECIAL if name != "gelu" or not math.isinf(each)]
-        check(FUNCTIONAL[name], [torch.tensor(values, dtype=kind)], device, gradient=False, where=f"{name} special values")
+        check(
+            FUNCTIONAL[name], [torch.tensor(values, dtype=kind)], device, gradient=False, where=f"{name} special values"
+        )
 
 
 @pytest.mark.parametrize("dtype", EVERY)
@@ -137,7 +233,9 @@ def test_binary(name: str, dtype: str, device: str) -> None:
         check(function, [values[:, None], values], device, gradient=False, where=f"{name} special values")
 
 
-@pytest.mark.parametrize("name", ["add", "mul", "div", "pow", "maximum", "eq", "atan2", "floor_divide", "remainder", "where"])
+@pytest.mark.parametrize(
+    "name", ["add", "mul", "div", "pow", "maximum", "eq", "atan2", "floor_divide", "remainder", "where"]
+)
 def test_promotion(name: str, device: str) -> None:
     kinds = [kind_of(each, device) for each in EVERY]
     for left in kinds:
@@ -186,15 +284,33 @@ def test_ternary(name: str, dtype: str, device: str) -> None:
 
 
 IN_PLACE = {
-    "add_": lambda t, x: x.add_(2), "sub_": lambda t, x: x.sub_(x), "mul_": lambda t, x: x.mul_(3), "div_": lambda t, x: x.div_(2),
-    "exp_": lambda t, x: x.exp_(), "clamp_": lambda t, x: x.clamp_(-1, 1), "relu_": lambda t, x: x.relu_(),
-    "neg_": lambda t, x: x.neg_(), "zero_": lambda t, x: x.zero_(), "fill_": lambda t, x: x.fill_(3), "pow_": lambda t, x: x.pow_(2),
-    "sigmoid_": lambda t, x: x.sigmoid_(), "masked_fill_": lambda t, x: x.masked_fill_(x > 0, 1), "copy_": lambda t, x: x.copy_(x + 1),
-    "lerp_": lambda t, x: x.lerp_(x * 2, 0.5), "addcmul_": lambda t, x: x.addcmul_(x, x), "eq_": lambda t, x: x.eq_(1),
-    "round_": lambda t, x: x.round_(), "sqrt_": lambda t, x: x.sqrt_(), "floor_divide_": lambda t, x: x.floor_divide_(2),
-    "add_wider": lambda t, x: x.add_(1.5), "iadd": lambda t, x: x.__iadd__(1), "logical_not_": lambda t, x: x.logical_not_(),
-    "bitwise_and_": lambda t, x: x.bitwise_and_(3), "subtract_": lambda t, x: x.subtract_(1), "trunc_": lambda t, x: x.trunc_(),
-}  # fmt: skip
+    "add_": lambda t, x: x.add_(2),
+    "sub_": lambda t, x: x.sub_(x),
+    "mul_": lambda t, x: x.mul_(3),
+    "div_": lambda t, x: x.div_(2),
+    "exp_": lambda t, x: x.exp_(),
+    "clamp_": lambda t, x: x.clamp_(-1, 1),
+    "relu_": lambda t, x: x.relu_(),
+    "neg_": lambda t, x: x.neg_(),
+    "zero_": lambda t, x: x.zero_(),
+    "fill_": lambda t, x: x.fill_(3),
+    "pow_": lambda t, x: x.pow_(2),
+    "sigmoid_": lambda t, x: x.sigmoid_(),
+    "masked_fill_": lambda t, x: x.masked_fill_(x > 0, 1),
+    "copy_": lambda t, x: x.copy_(x + 1),
+    "lerp_": lambda t, x: x.lerp_(x * 2, 0.5),
+    "addcmul_": lambda t, x: x.addcmul_(x, x),
+    "eq_": lambda t, x: x.eq_(1),
+    "round_": lambda t, x: x.round_(),
+    "sqrt_": lambda t, x: x.sqrt_(),
+    "floor_divide_": lambda t, x: x.floor_divide_(2),
+    "add_wider": lambda t, x: x.add_(1.5),
+    "iadd": lambda t, x: x.__iadd__(1),
+    "logical_not_": lambda t, x: x.logical_not_(),
+    "bitwise_and_": lambda t, x: x.bitwise_and_(3),
+    "subtract_": lambda t, x: x.subtract_(1),
+    "trunc_": lambda t, x: x.trunc_(),
+}
 
 
 @pytest.mark.parametrize("dtype", EVERY)
@@ -220,37 +336,81 @@ def test_in_place(name: str, dtype: str, device: str) -> None:
     # PyTorch leaves the old gradient history on what logical_not_ overwrites.
     gradient = name != "logical_not_"
     for number, shape in enumerate(SHAPES):
-        check(lambda t, x: function(t, x.clone()), [oracle_copy(shape, number)], device, gradient=gradient, where=f"{name}{shape}")
+        check(
+            lambda t, x: function(t, x.clone()),
+            [oracle_copy(shape, number)],
+            device,
+            gradient=gradient,
+            where=f"{name}{shape}",
+        )
     check(through_view, [oracle_copy((3, 4), 9)], device, gradient=gradient, where=f"{name} view")
 
 
 OUT = {
-    "add": lambda t, x, o: t.add(x, x, out=o), "exp": lambda t, x, o: t.exp(x, out=o), "eq": lambda t, x, o: t.eq(x, 1, out=o),
-    "div": lambda t, x, o: t.div(x, 2, out=o), "pow": lambda t, x, o: t.pow(x, 2, out=o), "clamp": lambda t, x, o: t.clamp(x, -1, 1, out=o),
-    "where": lambda t, x, o: t.where(x > 1, x, x, out=o), "maximum": lambda t, x, o: t.maximum(x, x, out=o),
-}  # fmt: skip
+    "add": lambda t, x, o: t.add(x, x, out=o),
+    "exp": lambda t, x, o: t.exp(x, out=o),
+    "eq": lambda t, x, o: t.eq(x, 1, out=o),
+    "div": lambda t, x, o: t.div(x, 2, out=o),
+    "pow": lambda t, x, o: t.pow(x, 2, out=o),
+    "clamp": lambda t, x, o: t.clamp(x, -1, 1, out=o),
+    "where": lambda t, x, o: t.where(x > 1, x, x, out=o),
+    "maximum": lambda t, x, o: t.maximum(x, x, out=o),
+}
 
 
 @pytest.mark.parametrize("name", sorted(OUT))
 def test_out(name: str, device: str) -> None:
     for kind in (torch.float32, torch.int64):
-        for result in (torch.empty(3, 4), torch.empty(4, 3).t(), torch.empty(3, 4, dtype=torch.int64), torch.empty(3, 4, dtype=torch.bool)):
+        for result in (
+            torch.empty(3, 4),
+            torch.empty(4, 3).t(),
+            torch.empty(3, 4, dtype=torch.int64),
+            torch.empty(3, 4, dtype=torch.bool),
+        ):
 
             def function(t, x, o, name=name):
                 found = OUT[name](t, x, o)
                 assert found is o
                 return found
 
-            check(function, [sample((3, 4), kind), torch.zeros_like(result)], device, gradient=False, where=f"{name} {kind} {result.dtype}")
+            check(
+                function,
+                [sample((3, 4), kind), torch.zeros_like(result)],
+                device,
+                gradient=False,
+                where=f"{name} {kind} {result.dtype}",
+            )
 
 
-SECOND = ["exp", "sin", "tanh", "sigmoid", "log", "sqrt", "rsqrt", "reciprocal", "square", "erf", "atan", "expm1", "cosh", "asinh"]
+SECOND = [
+    "exp",
+    "sin",
+    "tanh",
+    "sigmoid",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "square",
+    "erf",
+    "atan",
+    "expm1",
+    "cosh",
+    "asinh",
+]
 SECOND_FUNCTIONS = {
     **{name: (lambda t, x, name=name: getattr(t, name)(x)) for name in SECOND},
-    "silu": lambda t, x: t.F.silu(x), "gelu": lambda t, x: t.F.gelu(x), "gelu_tanh": lambda t, x: t.F.gelu(x, approximate="tanh"),
-    "pow": lambda t, x: x**3, "mul": lambda t, x: x * x * x.exp(), "div": lambda t, x: x / (x * x + 1), "softplus": lambda t, x: t.F.softplus(x),
-    "where": lambda t, x: t.where(x > 1, x * x, x**3), "logaddexp": lambda t, x: t.logaddexp(x, x * x), "atan2": lambda t, x: t.atan2(x, x * x),
-}  # fmt: skip
+    "silu": lambda t, x: t.F.silu(x),
+    "gelu": lambda t, x: t.F.gelu(x),
+    "gelu_tanh": lambda t, x: t.F.gelu(x, approximate="tanh"),
+    "pow": lambda t, x: x**3,
+    "mul": lambda t, x: x * x * x.exp(),
+    "div": lambda t, x: x / (x * x + 1),
+    "softplus": lambda t, x: t.F.softplus(x),
+    "where": lambda t, x: t.where(x > 1, x * x, x**3),
+    "logaddexp": lambda t, x: t.logaddexp(x, x * x),
+    "atan2": lambda t, x: t.atan2(x, x * x),
+}
 
 
 @pytest.mark.parametrize("name", sorted(SECOND_FUNCTIONS))
@@ -282,7 +442,12 @@ def test_conversions(device: str) -> None:
             one, two = kind_of(source, device), kind_of(target, device)
             if one is None or two is None:
                 continue
-            check(lambda t, x, target=target: x.to(getattr(t, target)), [sample((3, 5), one, 1, 0, 9)], device, gradient=False)
+            check(
+                lambda t, x, target=target: x.to(getattr(t, target)),
+                [sample((3, 5), one, 1, 0, 9)],
+                device,
+                gradient=False,
+            )
     check(lambda t, x: x.to(t.float16).to(t.bfloat16).to(t.float32) * x, [sample((3, 5), torch.float32)], device)
 
 
@@ -291,8 +456,19 @@ def test_scalar_results(device: str) -> None:
         if kind_of(kind, device) is None:
             continue
         for number in (3, 2.5, True):
-            for operator in (lambda t, x, n: x + n, lambda t, x, n: x * n, lambda t, x, n: x / n, lambda t, x, n: x**n, lambda t, x, n: n - x):
-                check(lambda t, x, o=operator, n=number: o(t, x, n), [sample((), kind_of(kind, device), 2, 1, 3)], device, gradient=False)
+            for operator in (
+                lambda t, x, n: x + n,
+                lambda t, x, n: x * n,
+                lambda t, x, n: x / n,
+                lambda t, x, n: x**n,
+                lambda t, x, n: n - x,
+            ):
+                check(
+                    lambda t, x, o=operator, n=number: o(t, x, n),
+                    [sample((), kind_of(kind, device), 2, 1, 3)],
+                    device,
+                    gradient=False,
+                )
 
 
 def test_comparing_helpers(device: str) -> None:

@@ -18,15 +18,45 @@ from webgpu_torch_core.scalar import exp
 from webgpu_torch_core.tensor import Tensor
 
 POINTWISE = (
-    lambda t, a, b: a + b, lambda t, a, b: a * b, lambda t, a, b: a - 2 * b, lambda t, a, b: a.tanh(), lambda t, a, b: (a * 0.1).exp(), lambda t, a, b: t.where(a > b, a, b),
-    lambda t, a, b: a.relu(), lambda t, a, b: a.sigmoid() * b, lambda t, a, b: a / (b.abs() + 1), lambda t, a, b: t.maximum(a, b), lambda t, a, b: (a > 0).to(t.float32), lambda t, a, b: a.half().float(),
-)  # fmt: skip
+    lambda t, a, b: a + b,
+    lambda t, a, b: a * b,
+    lambda t, a, b: a - 2 * b,
+    lambda t, a, b: a.tanh(),
+    lambda t, a, b: (a * 0.1).exp(),
+    lambda t, a, b: t.where(a > b, a, b),
+    lambda t, a, b: a.relu(),
+    lambda t, a, b: a.sigmoid() * b,
+    lambda t, a, b: a / (b.abs() + 1),
+    lambda t, a, b: t.maximum(a, b),
+    lambda t, a, b: (a > 0).to(t.float32),
+    lambda t, a, b: a.half().float(),
+)
 SHAPING = (
-    lambda t, a, b: a.flip(0), lambda t, a, b: a.reshape(-1).reshape(a.shape), lambda t, a, b: a.t().contiguous().t(), lambda t, a, b: t.cat([a[1:], b[:1]]), lambda t, a, b: t.roll(a, 1, 0), lambda t, a, b: a.mean(0, keepdim=True).expand(a.shape),
-    lambda t, a, b: a - a.amax(1, keepdim=True), lambda t, a, b: a.softmax(1), lambda t, a, b: a * b.sum(), lambda t, a, b: a + b[0], lambda t, a, b: a + b[:, :1], lambda t, a, b: t.F.layer_norm(a, (a.shape[1],)), lambda t, a, b: a.cumsum(1) * 0.1,
-    lambda t, a, b: (a @ b.t() @ a) * 0.05, lambda t, a, b: (a.t() @ b)[: a.shape[0], :1] * 0.1 + a[: min(a.shape)].sum() * 0.01 + a if a.shape[0] <= a.shape[1] else a, lambda t, a, b: a.sort(1).values, lambda t, a, b: t.stack([a, b]).mean(0), lambda t, a, b: a.repeat(2, 1)[1 : a.shape[0] + 1],
-    lambda t, a, b: a.var(1, keepdim=True) + b, lambda t, a, b: a.gather(1, (b > 0).long()[:, :1]).expand(a.shape) + a, lambda t, a, b: a.tril() + b.triu(1), lambda t, a, b: a.argmax(1).to(t.float32)[:, None] * 0.1 + b,
-)  # fmt: skip
+    lambda t, a, b: a.flip(0),
+    lambda t, a, b: a.reshape(-1).reshape(a.shape),
+    lambda t, a, b: a.t().contiguous().t(),
+    lambda t, a, b: t.cat([a[1:], b[:1]]),
+    lambda t, a, b: t.roll(a, 1, 0),
+    lambda t, a, b: a.mean(0, keepdim=True).expand(a.shape),
+    lambda t, a, b: a - a.amax(1, keepdim=True),
+    lambda t, a, b: a.softmax(1),
+    lambda t, a, b: a * b.sum(),
+    lambda t, a, b: a + b[0],
+    lambda t, a, b: a + b[:, :1],
+    lambda t, a, b: t.F.layer_norm(a, (a.shape[1],)),
+    lambda t, a, b: a.cumsum(1) * 0.1,
+    lambda t, a, b: (a @ b.t() @ a) * 0.05,
+    lambda t, a, b: (
+        (a.t() @ b)[: a.shape[0], :1] * 0.1 + a[: min(a.shape)].sum() * 0.01 + a if a.shape[0] <= a.shape[1] else a
+    ),
+    lambda t, a, b: a.sort(1).values,
+    lambda t, a, b: t.stack([a, b]).mean(0),
+    lambda t, a, b: a.repeat(2, 1)[1 : a.shape[0] + 1],
+    lambda t, a, b: a.var(1, keepdim=True) + b,
+    lambda t, a, b: a.gather(1, (b > 0).long()[:, :1]).expand(a.shape) + a,
+    lambda t, a, b: a.tril() + b.triu(1),
+    lambda t, a, b: a.argmax(1).to(t.float32)[:, None] * 0.1 + b,
+)
 
 
 def _in_place(a: Any, write: Any) -> Any:
@@ -36,12 +66,20 @@ def _in_place(a: Any, write: Any) -> Any:
 
 
 WRITING = (
-    lambda t, a, b: _in_place(a, lambda x: x.add_(b)), lambda t, a, b: _in_place(a, lambda x: x[0].mul_(b[1])), lambda t, a, b: _in_place(a, lambda x: x[:, 1:].copy_(x[:, :-1] * 0.5)), lambda t, a, b: _in_place(a, lambda x: x.t().add_(1)),
-    lambda t, a, b: _in_place(a, lambda x: x.__setitem__((slice(None), 0), b.sum(1))), lambda t, a, b: _in_place(a, lambda x: x[::2].zero_()), lambda t, a, b: _in_place(a, lambda x: x.masked_fill_(b > 0, 0.5)), lambda t, a, b: _in_place(a, lambda x: (x[1:].add_(x[:-1].clone()), x[0].sub_(x[1]))),
+    lambda t, a, b: _in_place(a, lambda x: x.add_(b)),
+    lambda t, a, b: _in_place(a, lambda x: x[0].mul_(b[1])),
+    lambda t, a, b: _in_place(a, lambda x: x[:, 1:].copy_(x[:, :-1] * 0.5)),
+    lambda t, a, b: _in_place(a, lambda x: x.t().add_(1)),
+    lambda t, a, b: _in_place(a, lambda x: x.__setitem__((slice(None), 0), b.sum(1))),
+    lambda t, a, b: _in_place(a, lambda x: x[::2].zero_()),
+    lambda t, a, b: _in_place(a, lambda x: x.masked_fill_(b > 0, 0.5)),
+    lambda t, a, b: _in_place(a, lambda x: (x[1:].add_(x[:-1].clone()), x[0].sub_(x[1]))),
     lambda t, a, b: _in_place(a, lambda x: x.__setitem__(x > 1, 0.25)),
-)  # fmt: skip
+)
 ALL = POINTWISE + SHAPING + WRITING
-programs = st.lists(st.tuples(st.integers(0, len(ALL) - 1), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=12)
+programs = st.lists(
+    st.tuples(st.integers(0, len(ALL) - 1), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=12
+)
 SHAPES = ((3, 4), (2, 2), (4, 6), (5, 3), (2, 7))
 
 
@@ -73,7 +111,9 @@ def test_fused_equals_eager(device: str, engine: Any, program: Any, shape: Any, 
     outcomes = []
     for eager in (False, True):
         engine.eager = eager
-        outcomes.append([to_torch(each) for each in _run(OURS, program, [to_ours(each, device) for each in source], differentiate)])
+        outcomes.append(
+            [to_torch(each) for each in _run(OURS, program, [to_ours(each, device) for each in source], differentiate)]
+        )
     engine.eager = False
     expected = _run(ORACLE, program, source, differentiate)
     for fused, plain in zip(*outcomes, strict=True):
@@ -82,7 +122,10 @@ def test_fused_equals_eager(device: str, engine: Any, program: Any, shape: Any, 
 
 
 def _training(device: str) -> Any:
-    weights = [to_ours(sample(shape, torch.float32, seed, -0.5, 0.5), device).requires_grad_() for seed, shape in enumerate(((8, 4), (8,), (3, 8)))]
+    weights = [
+        to_ours(sample(shape, torch.float32, seed, -0.5, 0.5), device).requires_grad_()
+        for seed, shape in enumerate(((8, 4), (8,), (3, 8)))
+    ]
     moments = [OURS.zeros_like(each) for each in weights]
     x, y = to_ours(sample((6, 4), torch.float32, 7), device), to_ours(torch.tensor([0, 1, 2, 0, 1, 2]), device)
 
@@ -166,7 +209,13 @@ def test_a_definition_gives_function_method_gradient(softstep: Any, device: str)
         y = softstep(x, slope=slope)
         (found,) = OURS.autograd.grad(y.sum(), x, create_graph=True)
         (again,) = OURS.autograd.grad(found.sum(), x)
-        for ours, theirs in ((y, expected), (x.softstep(slope=slope), expected), (x.detach().clone().softstep_(slope=slope), expected), (found, wanted), (again, second)):
+        for ours, theirs in (
+            (y, expected),
+            (x.softstep(slope=slope), expected),
+            (x.detach().clone().softstep_(slope=slope), expected),
+            (found, wanted),
+            (again, second),
+        ):
             torch.testing.assert_close(to_torch(ours), theirs.detach())
     with pytest.raises(ValueError, match="declared twice"):
         elementwise(_named("softstep"))

@@ -7,14 +7,37 @@ import torch
 from ops_oracle import ORACLE, OURS, compare, sample, to_ours
 
 DRAWS = {
-    "rand": lambda t, n: t.rand(n), "randn": lambda t, n: t.randn(n), "randn 2": lambda t, n: t.randn(2, n), "rand float64": lambda t, n: t.rand(n, dtype=t.float64), "randn float64": lambda t, n: t.randn(n, dtype=t.float64),
-    "rand half": lambda t, n: t.rand(n, dtype=t.float16), "randint": lambda t, n: t.randint(0, 10, (n,)), "randint low": lambda t, n: t.randint(-5, 100, (n,)), "randint large": lambda t, n: t.randint(0, 2**40, (n,)), "randint high": lambda t, n: t.randint(7, (n,)),
-    "randint int32": lambda t, n: t.randint(0, 9, (n,), dtype=t.int32), "randperm": lambda t, n: t.randperm(n), "normal_": lambda t, n: t.empty(n).normal_(1, 2), "uniform_": lambda t, n: t.empty(n).uniform_(-2, 3), "bernoulli": lambda t, n: t.bernoulli(t.full((n,), 0.3)),
-    "bernoulli_": lambda t, n: t.empty(n).bernoulli_(0.3), "dropout": lambda t, n: t.F.dropout(t.ones(n), 0.4), "rand_like": lambda t, n: t.rand_like(t.zeros(n)), "randn_like": lambda t, n: t.randn_like(t.zeros(n)), "normal": lambda t, n: t.normal(0.5, 2.0, (n,)),
-    "exponential_": lambda t, n: t.empty(n).exponential_(2.0), "random_": lambda t, n: t.empty(n, dtype=t.int64).random_(0, 50), "several": lambda t, n: (t.rand(n), t.randn(n), t.randint(0, 5, (n,)), t.rand(3), t.randperm(n)),
-    "multinomial": lambda t, n: t.multinomial(t.ones(n), n), "multinomial one": lambda t, n: t.multinomial(t.ones(4, n), 1), "multinomial replacement": lambda t, n: t.multinomial(t.ones(n), 5, replacement=True),
-    "randint_like": lambda t, n: t.randint_like(t.zeros(n), 9), "generator": lambda t, n: t.rand(n, generator=t.Generator().manual_seed(3)), "half normal": lambda t, n: t.randn(n, dtype=t.float16), "normal tensors": lambda t, n: t.normal(t.zeros(n), t.ones(n)),
-}  # fmt: skip
+    "rand": lambda t, n: t.rand(n),
+    "randn": lambda t, n: t.randn(n),
+    "randn 2": lambda t, n: t.randn(2, n),
+    "rand float64": lambda t, n: t.rand(n, dtype=t.float64),
+    "randn float64": lambda t, n: t.randn(n, dtype=t.float64),
+    "rand half": lambda t, n: t.rand(n, dtype=t.float16),
+    "randint": lambda t, n: t.randint(0, 10, (n,)),
+    "randint low": lambda t, n: t.randint(-5, 100, (n,)),
+    "randint large": lambda t, n: t.randint(0, 2**40, (n,)),
+    "randint high": lambda t, n: t.randint(7, (n,)),
+    "randint int32": lambda t, n: t.randint(0, 9, (n,), dtype=t.int32),
+    "randperm": lambda t, n: t.randperm(n),
+    "normal_": lambda t, n: t.empty(n).normal_(1, 2),
+    "uniform_": lambda t, n: t.empty(n).uniform_(-2, 3),
+    "bernoulli": lambda t, n: t.bernoulli(t.full((n,), 0.3)),
+    "bernoulli_": lambda t, n: t.empty(n).bernoulli_(0.3),
+    "dropout": lambda t, n: t.F.dropout(t.ones(n), 0.4),
+    "rand_like": lambda t, n: t.rand_like(t.zeros(n)),
+    "randn_like": lambda t, n: t.randn_like(t.zeros(n)),
+    "normal": lambda t, n: t.normal(0.5, 2.0, (n,)),
+    "exponential_": lambda t, n: t.empty(n).exponential_(2.0),
+    "random_": lambda t, n: t.empty(n, dtype=t.int64).random_(0, 50),
+    "several": lambda t, n: (t.rand(n), t.randn(n), t.randint(0, 5, (n,)), t.rand(3), t.randperm(n)),
+    "multinomial": lambda t, n: t.multinomial(t.ones(n), n),
+    "multinomial one": lambda t, n: t.multinomial(t.ones(4, n), 1),
+    "multinomial replacement": lambda t, n: t.multinomial(t.ones(n), 5, replacement=True),
+    "randint_like": lambda t, n: t.randint_like(t.zeros(n), 9),
+    "generator": lambda t, n: t.rand(n, generator=t.Generator().manual_seed(3)),
+    "half normal": lambda t, n: t.randn(n, dtype=t.float16),
+    "normal tensors": lambda t, n: t.normal(t.zeros(n), t.ones(n)),
+}
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,22 @@ from ops_oracle import EVERY, both_raise, check, kind_of, sample
 # PyTorch warns where var counts no degrees of freedom; the values are compared all the same.
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 
-NAMES = ("sum", "mean", "prod", "all", "any", "count_nonzero", "amax", "amin", "std", "var", "logsumexp", "norm", "nansum", "nanmean")
+NAMES = (
+    "sum",
+    "mean",
+    "prod",
+    "all",
+    "any",
+    "count_nonzero",
+    "amax",
+    "amin",
+    "std",
+    "var",
+    "logsumexp",
+    "norm",
+    "nansum",
+    "nanmean",
+)
 SINGLE = ("max", "min", "argmax", "argmin", "softmax", "log_softmax", "median", "cumsum", "prod", "logsumexp")
 DIMS = ((), (0,), (1,), (-1,), (0, 2), (0, 1, 2), (-1, 0))
 SHAPES = ((2, 3, 4), (1, 3, 1), (2, 0, 3), (3, 1, 0))
@@ -52,12 +67,23 @@ def test_over_dimensions(name: str, dtype: str, device: str) -> None:
                 options = {} if name == "count_nonzero" else {"keepdim": keepdim}
                 # PyTorch's gradient of var over () counts no elements and is infinite.
                 gradient = name not in ("var", "std") or dim != ()
-                check(lambda t, a, o=options, d=chosen: _call(t, name, a, *extra, dim=d, **o), [x], device, gradient=gradient, where=f"{name}{shape}{dim}{keepdim}")
+                check(
+                    lambda t, a, o=options, d=chosen: _call(t, name, a, *extra, dim=d, **o),
+                    [x],
+                    device,
+                    gradient=gradient,
+                    where=f"{name}{shape}{dim}{keepdim}",
+                )
     check(lambda t, a: _call(t, name, a, *extra, dim=0), [sample((), kind, 3, 0.3, 2)], device, where=f"{name} 0-d")
     strided = sample((4, 6), kind, 5, 0.3, 2)
     for view in (strided.t(), strided[1:, ::2], strided[:, :1].expand(4, 3)):
         check(lambda t, a: _call(t, name, a, *extra, dim=1), [view], device, where=f"{name} view {view.stride()}")
-        check(lambda t, a: _call(t, name, a, *extra, dim=(0, -1) if name != "prod" else 0), [view], device, where=f"{name} view {view.stride()}")
+        check(
+            lambda t, a: _call(t, name, a, *extra, dim=(0, -1) if name != "prod" else 0),
+            [view],
+            device,
+            where=f"{name} view {view.stride()}",
+        )
 
 
 @pytest.mark.parametrize("dtype", EVERY)
@@ -69,11 +95,22 @@ def test_over_one_dimension(name: str, dtype: str, device: str) -> None:
     for number, shape in enumerate(((2, 3, 4), (5,), (), (2, 0, 3), (1, 6))):
         x = sample(shape, kind, number)
         if name in ("max", "min", "argmax", "argmin"):
-            check(lambda t, a: _call(t, name, a), [x], device, where=f"{name}{shape} all", gradient=kind not in (torch.float16, torch.bfloat16))
+            check(
+                lambda t, a: _call(t, name, a),
+                [x],
+                device,
+                where=f"{name}{shape} all",
+                gradient=kind not in (torch.float16, torch.bfloat16),
+            )
         for dim in range(-max(len(shape), 1), max(len(shape), 1)):
             check(lambda t, a, d=dim: _tuple(_call(t, name, a, dim=d)), [x], device, where=f"{name}{shape}{dim}")
             if "soft" not in name:
-                check(lambda t, a, d=dim: _tuple(_call(t, name, a, dim=d, keepdim=True)), [x], device, where=f"{name}{shape}{dim} keepdim")
+                check(
+                    lambda t, a, d=dim: _tuple(_call(t, name, a, dim=d, keepdim=True)),
+                    [x],
+                    device,
+                    where=f"{name}{shape}{dim} keepdim",
+                )
     view = sample((4, 6), kind, 9)
     for each in (view.t(), view[1:, ::2]):
         check(lambda t, a: _tuple(_call(t, name, a, dim=1)), [each], device, where=f"{name} view")
@@ -84,9 +121,14 @@ def _tuple(value):
 
 
 SPECIALS = (
-    [math.nan, 1.0, 2.0], [1.0, math.nan, -2.0], [math.inf, 1.0, -math.inf], [math.inf, math.inf, 1.0], [-math.inf] * 3, [0.0, 0.0, 0.0],
+    [math.nan, 1.0, 2.0],
+    [1.0, math.nan, -2.0],
+    [math.inf, 1.0, -math.inf],
+    [math.inf, math.inf, 1.0],
+    [-math.inf] * 3,
+    [0.0, 0.0, 0.0],
     [math.inf, 1.0, 2.0],
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name", (*SUPPORTED, "max", "min", "argmax", "argmin", "softmax", "log_softmax"))
@@ -94,25 +136,48 @@ def test_special_values(name: str, device: str) -> None:
     extra = {"norm": (2,)}.get(name, ())
     for dtype in ("float32", "float16", "bfloat16"):
         for values in SPECIALS:
-            check(lambda t, a: _tuple(_call(t, name, a, *extra, dim=0)), [torch.tensor(values).to(kind_of(dtype, device))], device, gradient=False, where=f"{name}{values}")
+            check(
+                lambda t, a: _tuple(_call(t, name, a, *extra, dim=0)),
+                [torch.tensor(values).to(kind_of(dtype, device))],
+                device,
+                gradient=False,
+                where=f"{name}{values}",
+            )
 
 
 CASES = {
-    "sum dtype": lambda t, x: t.sum(x, dtype=t.float32), "mean dtype": lambda t, x: x.mean(dtype=t.float32),
-    "prod dtype": lambda t, x: x.prod(1, dtype=t.float32), "sum int": lambda t, x: x.sum(dtype=t.int32),
-    "var 0": lambda t, x: x.var(1, correction=0), "var biased": lambda t, x: x.var(1, unbiased=False), "var all": lambda t, x: x.var(False),
-    "std 2": lambda t, x: x.std((0, 1), correction=2, keepdim=True), "var_mean": lambda t, x: t.var_mean(x, 1),
-    "std_mean": lambda t, x: t.std_mean(x, dim=(0, 2), keepdim=True), "aminmax": lambda t, x: tuple(t.aminmax(x, dim=1)),
-    "max other": lambda t, x: t.max(x, x.flip(0)), "min other": lambda t, x: x.min(x * 0.5), "method all": lambda t, x: x.gt(0).all(1),
-    "norm 1": lambda t, x: t.norm(x, 1, dim=1), "norm inf": lambda t, x: t.norm(x, math.inf, dim=1), "norm 3": lambda t, x: t.norm(x, 3),
-    "norm 0": lambda t, x: t.norm(x, 0, dim=1), "norm fro": lambda t, x: t.norm(x), "norm -inf": lambda t, x: t.norm(x, -math.inf, dim=2),
-    "log_softmax dtype": lambda t, x: t.log_softmax(x, 1, dtype=t.float32), "softmax dtype": lambda t, x: t.softmax(x, -1, dtype=t.float32),
-    "named": lambda t, x: x.max(1).values + x.max(1)[0] + x.max(dim=1).indices, "mean of mean": lambda t, x: x.mean(0).mean(-1).sum(),
+    "sum dtype": lambda t, x: t.sum(x, dtype=t.float32),
+    "mean dtype": lambda t, x: x.mean(dtype=t.float32),
+    "prod dtype": lambda t, x: x.prod(1, dtype=t.float32),
+    "sum int": lambda t, x: x.sum(dtype=t.int32),
+    "var 0": lambda t, x: x.var(1, correction=0),
+    "var biased": lambda t, x: x.var(1, unbiased=False),
+    "var all": lambda t, x: x.var(False),
+    "std 2": lambda t, x: x.std((0, 1), correction=2, keepdim=True),
+    "var_mean": lambda t, x: t.var_mean(x, 1),
+    "std_mean": lambda t, x: t.std_mean(x, dim=(0, 2), keepdim=True),
+    "aminmax": lambda t, x: tuple(t.aminmax(x, dim=1)),
+    "max other": lambda t, x: t.max(x, x.flip(0)),
+    "min other": lambda t, x: x.min(x * 0.5),
+    "method all": lambda t, x: x.gt(0).all(1),
+    "norm 1": lambda t, x: t.norm(x, 1, dim=1),
+    "norm inf": lambda t, x: t.norm(x, math.inf, dim=1),
+    "norm 3": lambda t, x: t.norm(x, 3),
+    "norm 0": lambda t, x: t.norm(x, 0, dim=1),
+    "norm fro": lambda t, x: t.norm(x),
+    "norm -inf": lambda t, x: t.norm(x, -math.inf, dim=2),
+    "log_softmax dtype": lambda t, x: t.log_softmax(x, 1, dtype=t.float32),
+    "softmax dtype": lambda t, x: t.softmax(x, -1, dtype=t.float32),
+    "named": lambda t, x: x.max(1).values + x.max(1)[0] + x.max(dim=1).indices,
+    "mean of mean": lambda t, x: x.mean(0).mean(-1).sum(),
     "normalise": lambda t, x: (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-3),
-    "prod zero": lambda t, x: (x * x.gt(0.5)).prod(1), "equal maxima": lambda t, x: t.amax(x.round(), 1), "all maxima": lambda t, x: t.max(x.round()),
-    "functional softmax": lambda t, x: t.F.softmax(x, dim=1), "softmin": lambda t, x: t.F.softmin(x, dim=1),
+    "prod zero": lambda t, x: (x * x.gt(0.5)).prod(1),
+    "equal maxima": lambda t, x: t.amax(x.round(), 1),
+    "all maxima": lambda t, x: t.max(x.round()),
+    "functional softmax": lambda t, x: t.F.softmax(x, dim=1),
+    "softmin": lambda t, x: t.F.softmin(x, dim=1),
     "vector_norm": lambda t, x: t.linalg.vector_norm(x, 2, 1) if hasattr(t, "linalg") else x.norm(2, 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -128,12 +193,26 @@ def test_forms(name: str, device: str) -> None:
 @pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "softmax", "log_softmax", "logsumexp", "prod", "norm"])
 def test_double_backward(name: str, device: str) -> None:
     extra = {"norm": (2,)}.get(name, ())
-    assert check(lambda t, a: _call(t, name, a, *extra, dim=1), [sample((3, 4), torch.float32, 1, 0.5, 2)], device, second=True, where=name)
+    assert check(
+        lambda t, a: _call(t, name, a, *extra, dim=1),
+        [sample((3, 4), torch.float32, 1, 0.5, 2)],
+        device,
+        second=True,
+        where=name,
+    )
 
 
 def test_large(device: str) -> None:
     x = sample((300, 1000), torch.float32, 1)
-    for function in (lambda t, a: a.sum(), lambda t, a: a.sum(0), lambda t, a: a.mean(1), lambda t, a: a.softmax(1), lambda t, a: a.var(0), lambda t, a: a.amax(1), lambda t, a: a.argmin(0)):
+    for function in (
+        lambda t, a: a.sum(),
+        lambda t, a: a.sum(0),
+        lambda t, a: a.mean(1),
+        lambda t, a: a.softmax(1),
+        lambda t, a: a.var(0),
+        lambda t, a: a.amax(1),
+        lambda t, a: a.argmin(0),
+    ):
         check(function, [x], device)
     check(lambda t, a: a.sum(), [torch.full((70000,), 1.0).half()], device, gradient=False)
 

@@ -8,40 +8,111 @@ from ops_oracle import both_raise, check, kind_of, sample
 
 # Results are views of the input, so strides must agree too.
 VIEWS = {
-    "view": lambda t, x: x.view(6, 4), "view -1": lambda t, x: x.view(-1), "view 4": lambda t, x: x.view(2, 1, 3, -1),
-    "reshape": lambda t, x: x.reshape(4, -1), "reshape tuple": lambda t, x: t.reshape(x, (2, 12)), "transpose": lambda t, x: x.transpose(0, 2),
-    "transpose negative": lambda t, x: t.transpose(x, -1, 1), "swapaxes": lambda t, x: x.swapaxes(0, 1), "permute": lambda t, x: x.permute(2, 0, 1),
-    "permute tuple": lambda t, x: t.permute(x, (1, 2, 0)), "T": lambda t, x: x[0].T, "mT": lambda t, x: x.mT, "t": lambda t, x: x[1].t(),
-    "expand": lambda t, x: x[:, :1].expand(2, 5, 4), "expand new": lambda t, x: x.expand(3, -1, -1, -1), "expand_as": lambda t, x: x[:, :1].expand_as(x),
-    "broadcast_to": lambda t, x: t.broadcast_to(x[0], (5, 3, 4)), "squeeze": lambda t, x: x[:, :1].squeeze(), "squeeze dim": lambda t, x: x[:, :1].squeeze(1),
-    "squeeze none": lambda t, x: x.squeeze(0), "unsqueeze": lambda t, x: x.unsqueeze(-1), "unsqueeze 1": lambda t, x: t.unsqueeze(x, 1),
-    "narrow": lambda t, x: x.narrow(1, 1, 2), "select": lambda t, x: x.select(2, -1), "diagonal": lambda t, x: x.diagonal(0, 1, 2),
-    "diagonal 1": lambda t, x: t.diagonal(x, 1), "unfold": lambda t, x: x.unfold(2, 2, 1), "movedim": lambda t, x: x.movedim(0, -1),
-    "movedim 2": lambda t, x: t.movedim(x, (0, 1), (2, 0)), "flatten view": lambda t, x: x.flatten(1), "unflatten": lambda t, x: x.unflatten(2, (2, 2)),
-    "unflatten -1": lambda t, x: x.unflatten(-1, (-1, 2)), "as_strided": lambda t, x: x.as_strided((2, 3), (1, 2), 3), "split": lambda t, x: x.split(2, 1),
-    "split sizes": lambda t, x: t.split(x, [1, 3], dim=2), "chunk": lambda t, x: x.chunk(2, 1), "chunk uneven": lambda t, x: t.chunk(x, 3, 2), "unbind": lambda t, x: x.unbind(1),
-    "unbind 0": lambda t, x: t.unbind(x), "slice": lambda t, x: x[:, 1:, ::2], "none": lambda t, x: x[None, :, None], "view_as": lambda t, x: x.view_as(x.reshape(4, 6).reshape(2, 3, 4)),
-    "detach": lambda t, x: x.detach(), "contiguous same": lambda t, x: x.contiguous(), "broadcast_tensors": lambda t, x: t.broadcast_tensors(x, x[:, :1]),
-    "tensor_split": lambda t, x: t.tensor_split(x, 3, 2), "hsplit": lambda t, x: x.hsplit(3), "ravel": lambda t, x: x.ravel(), "swapdims": lambda t, x: x.swapdims(0, 2), "adjoint": lambda t, x: x.adjoint(),
-    "unsafe_chunk": lambda t, x: x.unsafe_chunk(2, 1), "moveaxis": lambda t, x: x.moveaxis(2, 0), "real": lambda t, x: x[..., 1].unsqueeze(0).transpose(0, 1),
-}  # fmt: skip
+    "view": lambda t, x: x.view(6, 4),
+    "view -1": lambda t, x: x.view(-1),
+    "view 4": lambda t, x: x.view(2, 1, 3, -1),
+    "reshape": lambda t, x: x.reshape(4, -1),
+    "reshape tuple": lambda t, x: t.reshape(x, (2, 12)),
+    "transpose": lambda t, x: x.transpose(0, 2),
+    "transpose negative": lambda t, x: t.transpose(x, -1, 1),
+    "swapaxes": lambda t, x: x.swapaxes(0, 1),
+    "permute": lambda t, x: x.permute(2, 0, 1),
+    "permute tuple": lambda t, x: t.permute(x, (1, 2, 0)),
+    "T": lambda t, x: x[0].T,
+    "mT": lambda t, x: x.mT,
+    "t": lambda t, x: x[1].t(),
+    "expand": lambda t, x: x[:, :1].expand(2, 5, 4),
+    "expand new": lambda t, x: x.expand(3, -1, -1, -1),
+    "expand_as": lambda t, x: x[:, :1].expand_as(x),
+    "broadcast_to": lambda t, x: t.broadcast_to(x[0], (5, 3, 4)),
+    "squeeze": lambda t, x: x[:, :1].squeeze(),
+    "squeeze dim": lambda t, x: x[:, :1].squeeze(1),
+    "squeeze none": lambda t, x: x.squeeze(0),
+    "unsqueeze": lambda t, x: x.unsqueeze(-1),
+    "unsqueeze 1": lambda t, x: t.unsqueeze(x, 1),
+    "narrow": lambda t, x: x.narrow(1, 1, 2),
+    "select": lambda t, x: x.select(2, -1),
+    "diagonal": lambda t, x: x.diagonal(0, 1, 2),
+    "diagonal 1": lambda t, x: t.diagonal(x, 1),
+    "unfold": lambda t, x: x.unfold(2, 2, 1),
+    "movedim": lambda t, x: x.movedim(0, -1),
+    "movedim 2": lambda t, x: t.movedim(x, (0, 1), (2, 0)),
+    "flatten view": lambda t, x: x.flatten(1),
+    "unflatten": lambda t, x: x.unflatten(2, (2, 2)),
+    "unflatten -1": lambda t, x: x.unflatten(-1, (-1, 2)),
+    "as_strided": lambda t, x: x.as_strided((2, 3), (1, 2), 3),
+    "split": lambda t, x: x.split(2, 1),
+    "split sizes": lambda t, x: t.split(x, [1, 3], dim=2),
+    "chunk": lambda t, x: x.chunk(2, 1),
+    "chunk uneven": lambda t, x: t.chunk(x, 3, 2),
+    "unbind": lambda t, x: x.unbind(1),
+    "unbind 0": lambda t, x: t.unbind(x),
+    "slice": lambda t, x: x[:, 1:, ::2],
+    "none": lambda t, x: x[None, :, None],
+    "view_as": lambda t, x: x.view_as(x.reshape(4, 6).reshape(2, 3, 4)),
+    "detach": lambda t, x: x.detach(),
+    "contiguous same": lambda t, x: x.contiguous(),
+    "broadcast_tensors": lambda t, x: t.broadcast_tensors(x, x[:, :1]),
+    "tensor_split": lambda t, x: t.tensor_split(x, 3, 2),
+    "hsplit": lambda t, x: x.hsplit(3),
+    "ravel": lambda t, x: x.ravel(),
+    "swapdims": lambda t, x: x.swapdims(0, 2),
+    "adjoint": lambda t, x: x.adjoint(),
+    "unsafe_chunk": lambda t, x: x.unsafe_chunk(2, 1),
+    "moveaxis": lambda t, x: x.moveaxis(2, 0),
+    "real": lambda t, x: x[..., 1].unsqueeze(0).transpose(0, 1),
+}
 COPIES = {
-    "flip": lambda t, x: x.flip(0, 2), "flip one": lambda t, x: t.flip(x, (1,)), "roll": lambda t, x: x.roll(1, 2), "roll all": lambda t, x: t.roll(x, 5),
-    "roll 2": lambda t, x: x.roll((1, -2), (0, 2)), "cat": lambda t, x: t.cat([x, x[:1], x]), "cat 1": lambda t, x: t.cat((x, x[:, :0], x), dim=-1) if False else t.cat((x, x), dim=-1),
-    "cat empty": lambda t, x: t.cat((x[:, :0], x), 1), "cat legacy": lambda t, x: t.cat((x.reshape(-1)[:0], x), 1), "concat": lambda t, x: t.concat((x, x), 0), "stack": lambda t, x: t.stack([x, x * 2], 1), "stack -1": lambda t, x: t.stack((x, x), -1),
-    "hstack": lambda t, x: t.hstack((x, x)), "vstack": lambda t, x: t.vstack((x, x)), "tile": lambda t, x: x.tile(2, 1), "tile more": lambda t, x: t.tile(x, (2, 1, 1, 3)),
-    "repeat": lambda t, x: x.repeat(2, 1, 3), "repeat new": lambda t, x: x.repeat(2, 1, 1, 1), "repeat_interleave": lambda t, x: x.repeat_interleave(2, 1),
-    "repeat_interleave flat": lambda t, x: t.repeat_interleave(x, 3), "tril": lambda t, x: x.tril(), "tril 1": lambda t, x: t.tril(x, 1), "triu": lambda t, x: x.triu(-1),
-    "triu 2": lambda t, x: t.triu(x, 2), "flatten copy": lambda t, x: x.transpose(0, 1).flatten(), "reshape copy": lambda t, x: x.transpose(0, 2).reshape(4, 6),
-    "contiguous": lambda t, x: x.transpose(0, 2).contiguous(), "clone": lambda t, x: x.transpose(0, 2).clone(), "pad": lambda t, x: t.F.pad(x, (1, 2)),
-    "pad 2": lambda t, x: t.F.pad(x, (0, 1, 2, 0), value=3), "pad crop": lambda t, x: t.F.pad(x, (-1, 2)), "pad reflect": lambda t, x: t.F.pad(x, (1, 2), mode="reflect"),
-    "pad replicate": lambda t, x: t.F.pad(x, (2, 1), mode="replicate"), "pad circular": lambda t, x: t.F.pad(x, (1, 1), mode="circular"),
-    "expand sum": lambda t, x: x[:, :, None].expand(2, 3, 5, 4).sum(2), "view of view": lambda t, x: x[1:].transpose(1, 2)[:, ::2].reshape(-1),
-    "cat views": lambda t, x: t.cat([x[..., 2:], x[..., :2]], -1), "cat promote": lambda t, x: t.cat([x, t.ones(1, 3, 4, dtype=t.float32).to(x.device)]), "new_zeros": lambda t, x: x.new_zeros(2, 3) + x[:, :, 0],
-    "zeros_like": lambda t, x: t.zeros_like(x) + t.ones_like(x) * x, "full_like": lambda t, x: t.full_like(x, 3) * x, "dstack": lambda t, x: t.dstack((x, x)), "rot90": lambda t, x: t.rot90(x, 1, (0, 1)),
-    "column_stack": lambda t, x: t.column_stack((x, x)), "diag": lambda t, x: t.diag(x[0, 0]), "diag_embed": lambda t, x: t.diag_embed(x[0]), "meshgrid": lambda t, x: t.meshgrid(x[0, 0], x[0, 1], indexing="ij"),
-    "fliplr": lambda t, x: t.fliplr(x), "trace": lambda t, x: t.trace(x[0]),
-}  # fmt: skip
+    "flip": lambda t, x: x.flip(0, 2),
+    "flip one": lambda t, x: t.flip(x, (1,)),
+    "roll": lambda t, x: x.roll(1, 2),
+    "roll all": lambda t, x: t.roll(x, 5),
+    "roll 2": lambda t, x: x.roll((1, -2), (0, 2)),
+    "cat": lambda t, x: t.cat([x, x[:1], x]),
+    "cat 1": lambda t, x: t.cat((x, x[:, :0], x), dim=-1) if False else t.cat((x, x), dim=-1),
+    "cat empty": lambda t, x: t.cat((x[:, :0], x), 1),
+    "cat legacy": lambda t, x: t.cat((x.reshape(-1)[:0], x), 1),
+    "concat": lambda t, x: t.concat((x, x), 0),
+    "stack": lambda t, x: t.stack([x, x * 2], 1),
+    "stack -1": lambda t, x: t.stack((x, x), -1),
+    "hstack": lambda t, x: t.hstack((x, x)),
+    "vstack": lambda t, x: t.vstack((x, x)),
+    "tile": lambda t, x: x.tile(2, 1),
+    "tile more": lambda t, x: t.tile(x, (2, 1, 1, 3)),
+    "repeat": lambda t, x: x.repeat(2, 1, 3),
+    "repeat new": lambda t, x: x.repeat(2, 1, 1, 1),
+    "repeat_interleave": lambda t, x: x.repeat_interleave(2, 1),
+    "repeat_interleave flat": lambda t, x: t.repeat_interleave(x, 3),
+    "tril": lambda t, x: x.tril(),
+    "tril 1": lambda t, x: t.tril(x, 1),
+    "triu": lambda t, x: x.triu(-1),
+    "triu 2": lambda t, x: t.triu(x, 2),
+    "flatten copy": lambda t, x: x.transpose(0, 1).flatten(),
+    "reshape copy": lambda t, x: x.transpose(0, 2).reshape(4, 6),
+    "contiguous": lambda t, x: x.transpose(0, 2).contiguous(),
+    "clone": lambda t, x: x.transpose(0, 2).clone(),
+    "pad": lambda t, x: t.F.pad(x, (1, 2)),
+    "pad 2": lambda t, x: t.F.pad(x, (0, 1, 2, 0), value=3),
+    "pad crop": lambda t, x: t.F.pad(x, (-1, 2)),
+    "pad reflect": lambda t, x: t.F.pad(x, (1, 2), mode="reflect"),
+    "pad replicate": lambda t, x: t.F.pad(x, (2, 1), mode="replicate"),
+    "pad circular": lambda t, x: t.F.pad(x, (1, 1), mode="circular"),
+    "expand sum": lambda t, x: x[:, :, None].expand(2, 3, 5, 4).sum(2),
+    "view of view": lambda t, x: x[1:].transpose(1, 2)[:, ::2].reshape(-1),
+    "cat views": lambda t, x: t.cat([x[..., 2:], x[..., :2]], -1),
+    "cat promote": lambda t, x: t.cat([x, t.ones(1, 3, 4, dtype=t.float32).to(x.device)]),
+    "new_zeros": lambda t, x: x.new_zeros(2, 3) + x[:, :, 0],
+    "zeros_like": lambda t, x: t.zeros_like(x) + t.ones_like(x) * x,
+    "full_like": lambda t, x: t.full_like(x, 3) * x,
+    "dstack": lambda t, x: t.dstack((x, x)),
+    "rot90": lambda t, x: t.rot90(x, 1, (0, 1)),
+    "column_stack": lambda t, x: t.column_stack((x, x)),
+    "diag": lambda t, x: t.diag(x[0, 0]),
+    "diag_embed": lambda t, x: t.diag_embed(x[0]),
+    "meshgrid": lambda t, x: t.meshgrid(x[0, 0], x[0, 1], indexing="ij"),
+    "fliplr": lambda t, x: t.fliplr(x),
+    "trace": lambda t, x: t.trace(x[0]),
+}
 
 
 def _has(name: str, functions) -> None:
@@ -49,7 +120,12 @@ def _has(name: str, functions) -> None:
     import webgpu_torch_core as core
 
     word = name.split(" ")[0]
-    if not hasattr(core, word) and not hasattr(core.Tensor, word) and not hasattr(core.functional, word) and hasattr(torch, word):
+    if (
+        not hasattr(core, word)
+        and not hasattr(core.Tensor, word)
+        and not hasattr(core.functional, word)
+        and hasattr(torch, word)
+    ):
         pytest.skip(f"{word} is not offered")
 
 
@@ -59,29 +135,60 @@ def test_views(name: str, device: str) -> None:
     for dtype in ("float32", "int64", "bool", "float16"):
         assert check(VIEWS[name], [sample((2, 3, 4), kind_of(dtype, device))], device, strides=True, where=name)
     if "as_strided" not in name:
-        check(VIEWS[name], [sample((4, 3, 2), torch.float32).transpose(0, 2)], device, strides=True, where=f"{name} of transposed")
-        check(VIEWS[name], [sample((2, 5, 9), torch.float32)[:, 1:4, ::2][..., :4]], device, strides=True, where=f"{name} of slices")
+        check(
+            VIEWS[name],
+            [sample((4, 3, 2), torch.float32).transpose(0, 2)],
+            device,
+            strides=True,
+            where=f"{name} of transposed",
+        )
+        check(
+            VIEWS[name],
+            [sample((2, 5, 9), torch.float32)[:, 1:4, ::2][..., :4]],
+            device,
+            strides=True,
+            where=f"{name} of slices",
+        )
 
 
 @pytest.mark.parametrize("name", sorted(COPIES))
 def test_copies(name: str, device: str) -> None:
     _has(name, COPIES)
     for dtype in ("float32", "int64", "bool", "float16", "uint8"):
-        assert check(COPIES[name], [sample((2, 3, 4), kind_of(dtype, device))], device, where=f"{name} {dtype}") or dtype in ("bool", "float16", "uint8", "int64")
+        assert check(
+            COPIES[name], [sample((2, 3, 4), kind_of(dtype, device))], device, where=f"{name} {dtype}"
+        ) or dtype in ("bool", "float16", "uint8", "int64")
     check(COPIES[name], [sample((4, 3, 2), torch.float32).transpose(0, 2)], device, where=f"{name} of transposed")
     check(COPIES[name], [sample((4, 3, 9), torch.float32)[1:3, :, ::2][..., :4]], device, where=f"{name} of slices")
 
 
 ALIASING = {
-    "row": lambda x: x[0], "column": lambda x: x[:, 1], "transposed": lambda x: x.t(), "strided": lambda x: x[1:, ::2], "viewed": lambda x: x.view(-1)[3:7],
-    "diagonal": lambda x: x.diagonal(), "unsqueezed": lambda x: x.unsqueeze(1)[2], "permuted": lambda x: x.permute(1, 0)[1:3], "narrowed": lambda x: x.narrow(0, 1, 2),
-    "unbound": lambda x: x.unbind(0)[1], "chunked": lambda x: x.chunk(2, 1)[1], "element": lambda x: x[1, 2], "unfolded": lambda x: x.unfold(1, 2, 2)[1],
-    "strided more": lambda x: x.as_strided((2, 2), (5, 1), 2), "expanded row": lambda x: x[1].expand(4)[1:3],
-}  # fmt: skip
+    "row": lambda x: x[0],
+    "column": lambda x: x[:, 1],
+    "transposed": lambda x: x.t(),
+    "strided": lambda x: x[1:, ::2],
+    "viewed": lambda x: x.view(-1)[3:7],
+    "diagonal": lambda x: x.diagonal(),
+    "unsqueezed": lambda x: x.unsqueeze(1)[2],
+    "permuted": lambda x: x.permute(1, 0)[1:3],
+    "narrowed": lambda x: x.narrow(0, 1, 2),
+    "unbound": lambda x: x.unbind(0)[1],
+    "chunked": lambda x: x.chunk(2, 1)[1],
+    "element": lambda x: x[1, 2],
+    "unfolded": lambda x: x.unfold(1, 2, 2)[1],
+    "strided more": lambda x: x.as_strided((2, 2), (5, 1), 2),
+    "expanded row": lambda x: x[1].expand(4)[1:3],
+}
 WRITES = {
-    "add": lambda v: v.add_(10), "mul": lambda v: v.mul_(3), "copy": lambda v: v.copy_(v * 2 + 1), "zero": lambda v: v.zero_(), "exp": lambda v: v.exp_(),
-    "fill": lambda v: v.fill_(5), "setitem": lambda v: v.__setitem__(..., 4), "masked": lambda v: v.masked_fill_(v > 1, -1),
-}  # fmt: skip
+    "add": lambda v: v.add_(10),
+    "mul": lambda v: v.mul_(3),
+    "copy": lambda v: v.copy_(v * 2 + 1),
+    "zero": lambda v: v.zero_(),
+    "exp": lambda v: v.exp_(),
+    "fill": lambda v: v.fill_(5),
+    "setitem": lambda v: v.__setitem__(..., 4),
+    "masked": lambda v: v.masked_fill_(v > 1, -1),
+}
 
 
 @pytest.mark.parametrize("write", sorted(WRITES))
@@ -129,7 +236,7 @@ IN_PLACE_GRADIENTS = {
     "index add": lambda t, x, y: (x * 1).index_add_(0, t.tensor([0, 2], device=x.device), y[:2]),
     "scatter": lambda t, x, y: (x * 1).scatter_(1, t.tensor([[0], [1], [2]], device=x.device), y[:, :1]),
     "masked": lambda t, x, y: (x * 1).masked_fill_(y > 1, 2.0),
-}  # fmt: skip
+}
 
 
 def _written(base, write):
@@ -152,7 +259,12 @@ def _iadd(base, y):
 
 @pytest.mark.parametrize("name", sorted(IN_PLACE_GRADIENTS))
 def test_gradients_through_writes(name: str, device: str) -> None:
-    assert check(IN_PLACE_GRADIENTS[name], [sample((3, 4), torch.float32, 1, 0.2, 2), sample((3, 4), torch.float32, 2, 0.2, 2)], device, where=name)
+    assert check(
+        IN_PLACE_GRADIENTS[name],
+        [sample((3, 4), torch.float32, 1, 0.2, 2), sample((3, 4), torch.float32, 2, 0.2, 2)],
+        device,
+        where=name,
+    )
 
 
 ERRORS = {

@@ -9,19 +9,37 @@ import torch
 from ops_oracle import EVERY, both_raise, check, kind_of, sample
 
 CASES = {
-    "sort": lambda t, x: tuple(t.sort(x, stable=True)), "sort descending": lambda t, x: tuple(x.sort(0, True, stable=True)), "sort values": lambda t, x: x.sort(-1).values,
-    "argsort": lambda t, x: x.argsort(0, stable=True), "argsort descending": lambda t, x: t.argsort(x, -1, True, stable=True), "topk": lambda t, x: x.topk(2).values,
-    "topk smallest": lambda t, x: t.topk(x, 2, dim=0, largest=False).values, "topk 1": lambda t, x: tuple(x.topk(1, 1)), "kthvalue": lambda t, x: x.kthvalue(2, 1).values, "cumsum": lambda t, x: x.cumsum(1), "cumsum 0": lambda t, x: t.cumsum(x, dim=0),
-    "cumprod": lambda t, x: x.cumprod(1), "cummax": lambda t, x: tuple(x.cummax(1)), "cummin": lambda t, x: tuple(t.cummin(x, 0)), "cumsum dtype": lambda t, x: x.cumsum(0, dtype=t.float32), "msort": lambda t, x: t.msort(x),
-    "logcumsumexp": lambda t, x: t.logcumsumexp(x, 1), "median": lambda t, x: x.median(), "unique": lambda t, x: t.unique(x),
-}  # fmt: skip
+    "sort": lambda t, x: tuple(t.sort(x, stable=True)),
+    "sort descending": lambda t, x: tuple(x.sort(0, True, stable=True)),
+    "sort values": lambda t, x: x.sort(-1).values,
+    "argsort": lambda t, x: x.argsort(0, stable=True),
+    "argsort descending": lambda t, x: t.argsort(x, -1, True, stable=True),
+    "topk": lambda t, x: x.topk(2).values,
+    "topk smallest": lambda t, x: t.topk(x, 2, dim=0, largest=False).values,
+    "topk 1": lambda t, x: tuple(x.topk(1, 1)),
+    "kthvalue": lambda t, x: x.kthvalue(2, 1).values,
+    "cumsum": lambda t, x: x.cumsum(1),
+    "cumsum 0": lambda t, x: t.cumsum(x, dim=0),
+    "cumprod": lambda t, x: x.cumprod(1),
+    "cummax": lambda t, x: tuple(x.cummax(1)),
+    "cummin": lambda t, x: tuple(t.cummin(x, 0)),
+    "cumsum dtype": lambda t, x: x.cumsum(0, dtype=t.float32),
+    "msort": lambda t, x: t.msort(x),
+    "logcumsumexp": lambda t, x: t.logcumsumexp(x, 1),
+    "median": lambda t, x: x.median(),
+    "unique": lambda t, x: t.unique(x),
+}
 
 
 def _distinct(shape, kind, seed):
     """Return shuffled numbers, each once: equal ones have no single order in top-k."""
     count = math.prod(shape)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).reshape(shape)
-    return ((order - count // 2) * (1 if not kind.is_floating_point else 0.25)).to(kind) if kind is not torch.uint8 else order.to(kind)
+    return (
+        ((order - count // 2) * (1 if not kind.is_floating_point else 0.25)).to(kind)
+        if kind is not torch.uint8
+        else order.to(kind)
+    )
 
 
 @pytest.mark.parametrize("dtype", EVERY)
@@ -39,16 +57,26 @@ def test_forms(name: str, dtype: str, device: str) -> None:
     check(CASES[name], [_distinct((4, 3), kind, 9).t()], device, where=f"{name} transposed")
     check(CASES[name], [sample((3, 0), kind)], device, where=f"{name} empty")
     if "topk" not in name and "kth" not in name:
-        check(CASES[name], [sample((3, 6), kind, 5).round() if kind.is_floating_point else sample((3, 6), kind, 5)], device, gradient=False, where=f"{name} ties")
+        check(
+            CASES[name],
+            [sample((3, 6), kind, 5).round() if kind.is_floating_point else sample((3, 6), kind, 5)],
+            device,
+            gradient=False,
+            where=f"{name} ties",
+        )
     # Which of two NaN comes first in top-k is not defined.
     if kind.is_floating_point and name != "topk 1":
-        special = torch.tensor([[1.0, math.nan, -1.0, math.inf], [math.nan, math.nan, 2.0, 3.0], [-math.inf, 0.0, -0.0, 1.0]]).to(kind)
+        special = torch.tensor(
+            [[1.0, math.nan, -1.0, math.inf], [math.nan, math.nan, 2.0, 3.0], [-math.inf, 0.0, -0.0, 1.0]]
+        ).to(kind)
         check(CASES[name], [special], device, gradient=False, where=f"{name} special values")
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "sort values", "topk", "cummax"])
 def test_double_backward(name: str, device: str) -> None:
-    assert check(lambda t, x: CASES[name](t, x * x), [sample((3, 4), torch.float32, 1, 0.3, 2)], device, second=True, where=name)
+    assert check(
+        lambda t, x: CASES[name](t, x * x), [sample((3, 4), torch.float32, 1, 0.3, 2)], device, second=True, where=name
+    )
 
 
 def test_cumprod_with_zeros(device: str) -> None:
@@ -62,9 +90,16 @@ def test_scalars(device: str) -> None:
 
 
 ERRORS = {
-    "topk": (lambda t, x: x.topk(9), "selected index k out of range"), "kthvalue": (lambda t, x: x.kthvalue(9), "selected number k out of range"), "dim": (lambda t, x: x.sort(5), "Dimension out of range"), "cumsum": (lambda t, x: x.cumsum(2), "Dimension out of range"),
-    "multinomial": (lambda t, x: t.multinomial(-x.abs(), 1), "probability tensor contains either"), "multinomial count": (lambda t, x: t.multinomial(x.abs(), 9), "cannot sample n_sample > prob_dist.size(-1) samples without replacement"),
-}  # fmt: skip
+    "topk": (lambda t, x: x.topk(9), "selected index k out of range"),
+    "kthvalue": (lambda t, x: x.kthvalue(9), "selected number k out of range"),
+    "dim": (lambda t, x: x.sort(5), "Dimension out of range"),
+    "cumsum": (lambda t, x: x.cumsum(2), "Dimension out of range"),
+    "multinomial": (lambda t, x: t.multinomial(-x.abs(), 1), "probability tensor contains either"),
+    "multinomial count": (
+        lambda t, x: t.multinomial(x.abs(), 9),
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", sorted(ERRORS))
