@@ -7,6 +7,7 @@ structure of the graph, so the plan of a loop's second iteration is found by one
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -158,6 +159,7 @@ class Engine:
         found = self.plans.get(key)
         if found is None:
             found = (self._schedule(alive, kernels, signature, references, buffers), kernels)
+            explain(self.device, found[0].plan)
             if len(self.plans) >= PLAN_CACHE_LIMIT:
                 self.plans.pop(next(iter(self.plans)))
             self.plans[key] = found
@@ -217,6 +219,19 @@ class Engine:
         return schedule(
             recorded, slots, leaves_alive, frozenset(donatable), self.device.maximum_bindings, self.device.fuses and not self.eager
         )
+
+
+def explain(device: Device, plan: Plan) -> None:
+    """Print a new plan's kernels (level 3) and their source (level 4)."""
+    level = debug_level()
+    for number, step in enumerate(plan.steps if level >= 3 else ()):
+        if isinstance(step, Copy):
+            print(f"{device.name}: step {number}: copy of {step.nbytes} bytes", file=sys.stderr)
+            continue
+        shown = f"{step.kernel.form} '{step.kernel.name}', {step.kernel.elements()} elements"
+        print(f"{device.name}: step {number}: {shown}, buffers {step.operands} -> {step.outputs}", file=sys.stderr)
+        if level >= 4:
+            print(device.source(step.kernel), file=sys.stderr)
 
 
 def debug_level() -> int:
