@@ -8,10 +8,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import webgpu_torch_core as torch  # noqa: E402
-from common import device, peer, wait_ours  # noqa: E402
-from webgpu_torch_models.generation import Decoder, GenerationConfig  # noqa: E402
-from webgpu_torch_models.gpt2 import GPT2Config, GPT2LMHeadModel  # noqa: E402
+import webgpu_torch_core as torch
+from common import device, peer, wait_ours
+from webgpu_torch_models.generation import Decoder, GenerationConfig
+from webgpu_torch_models.gpt2 import GPT2Config, GPT2LMHeadModel
 
 LAYERS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
 TOKENS = int(sys.argv[2]) if len(sys.argv) > 2 else 100
@@ -34,7 +34,9 @@ def ours() -> float:
         issued = time.perf_counter() - start
         wait_ours()
         total = time.perf_counter() - start
-        print(f"host time per token {issued / TOKENS * 1e3:.3f} ms; {engine.statistics}; {getattr(engine.device, 'statistics', {})}")
+        print(
+            f"host time per token {issued / TOKENS * 1e3:.3f} ms; {engine.statistics}; {getattr(engine.device, 'statistics', {})}"
+        )
     return total / TOKENS
 
 

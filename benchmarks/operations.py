@@ -7,9 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import webgpu_torch_core as torch  # noqa: E402
-from common import device, peer, report, seconds, wait_ours  # noqa: E402
-from webgpu_torch_core import functional as F  # noqa: E402
+import webgpu_torch_core as torch
+from common import device, peer, report, seconds, wait_ours
+from webgpu_torch_core import functional as F
 
 SCALE = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
 pytorch = peer()

@@ -21,7 +21,10 @@ def row(operation: object) -> str:
 
 def main() -> None:
     """Write the page."""
-    shown = sorted((each for each in OPERATIONS.values() if each.namespace in NAMESPACES), key=lambda each: (each.namespace, each.name))
+    shown = sorted(
+        (each for each in OPERATIONS.values() if each.namespace in NAMESPACES),
+        key=lambda each: (each.namespace, each.name),
+    )
     text = (
         "# Compatibility\n\n"
         f"{len(shown)} operations are declared. Every one runs on the `cpu`, `webgpu` and `python` devices; the tests compare\n"

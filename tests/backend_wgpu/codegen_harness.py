@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import wgpu
-
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core import dtypes
@@ -53,7 +52,11 @@ class Harness:
         self.pipelines: dict[str, Any] = {}
 
     def run(
-        self, kernel: Kernel, operands: Sequence[torch.Tensor], parameters: Sequence[float | int] = (), emulate: bool = False
+        self,
+        kernel: Kernel,
+        operands: Sequence[torch.Tensor],
+        parameters: Sequence[float | int] = (),
+        emulate: bool = False,
     ) -> list[torch.Tensor]:
         """Return the outputs of a kernel; nothing may be stored behind an output and its padding to 32 bytes."""
         program = generate(kernel, self.small if emulate else self.native)

@@ -10,11 +10,21 @@ from typing import Any
 import pytest
 import torch
 from codegen_harness import CORE, TORCH, harness
-
 from webgpu_torch_backend_wgpu.codegen.steps import FLOAT_STEPS, TABLES
 from webgpu_torch_core import scalar
 from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float16, float32, int32, int64, uint8
-from webgpu_torch_core.expression import Expression, apply, binary, cast, coordinate, load, load_at, parameter, reduced, select
+from webgpu_torch_core.expression import (
+    Expression,
+    apply,
+    binary,
+    cast,
+    coordinate,
+    load,
+    load_at,
+    parameter,
+    reduced,
+    select,
+)
 from webgpu_torch_core.interpreter import run_kernel
 from webgpu_torch_core.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Store
 from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
@@ -40,10 +50,14 @@ def expected(kernel: Kernel, operands: Sequence[torch.Tensor], parameters: Seque
     lists = [each.tolist() for each in operands]
     outputs = [list(lists[each.initial]) if each.initial is not None else [0] * each.numel for each in kernel.outputs]
     run_kernel(kernel, lists, outputs, parameters)
-    return [torch.tensor(data, dtype=TORCH[each.dtype.name]) for data, each in zip(outputs, kernel.outputs, strict=True)]
+    return [
+        torch.tensor(data, dtype=TORCH[each.dtype.name]) for data, each in zip(outputs, kernel.outputs, strict=True)
+    ]
 
 
-def check(kernel: Kernel, operands: Sequence[torch.Tensor], parameters: Sequence[Any] = (), emulate: bool = False) -> None:
+def check(
+    kernel: Kernel, operands: Sequence[torch.Tensor], parameters: Sequence[Any] = (), emulate: bool = False
+) -> None:
     """Compare a kernel's run with its definition."""
     got = harness().run(kernel, operands, parameters, emulate)
     for mine, right in zip(got, expected(kernel, operands, parameters), strict=True):
@@ -64,7 +78,15 @@ def whole(number: int, kind: dtype, shape: tuple[int, ...], value: Expression) -
 def test_every_step_has_a_spelling() -> None:
     spelled = set().union(*TABLES.values()) | {"philox"}
     assert set(STEPS) <= spelled, set(STEPS) - spelled
-    assert set(STEPS) - {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "philox"} <= set(FLOAT_STEPS)
+    assert set(STEPS) - {
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_not",
+        "shift_left",
+        "shift_right",
+        "philox",
+    } <= set(FLOAT_STEPS)
 
 
 UNARY = {
@@ -99,7 +121,9 @@ def test_float_steps_against_pytorch() -> None:
         for name, mine in zip(some, got, strict=True):
             right = UNARY[name](x)
             tolerance = 1e-4 if name in ("lgamma", "digamma", "erfinv") else 4e-6
-            torch.testing.assert_close(mine, right, rtol=tolerance, atol=1e-6, equal_nan=True, msg=lambda text, n=name: f"{n}: {text}")
+            torch.testing.assert_close(
+                mine, right, rtol=tolerance, atol=1e-6, equal_nan=True, msg=lambda text, n=name: f"{n}: {text}"
+            )
 
 
 def test_binary_steps_against_pytorch() -> None:
@@ -116,12 +140,18 @@ def test_binary_steps_against_pytorch() -> None:
         for name, mine in zip(some, got, strict=True):
             wanted = BINARY[name](left, right)
             # Adapters may take subnormal results as zero.
-            torch.testing.assert_close(mine, wanted, rtol=4e-6, atol=1.2e-38, equal_nan=True, msg=lambda text, n=name: f"{n}: {text}")
+            torch.testing.assert_close(
+                mine, wanted, rtol=4e-6, atol=1.2e-38, equal_nan=True, msg=lambda text, n=name: f"{n}: {text}"
+            )
 
 
 INTEGER_BINARY = ["add", "subtract", "multiply", "floor_divide", "truncate_divide", "remainder", "fmod", "minimum", "maximum", "equal",
                   "not_equal", "less", "less_equal", "bitwise_and", "bitwise_or", "bitwise_xor"]  # fmt: skip
-INTEGER_TORCH = BINARY | {"bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor}
+INTEGER_TORCH = BINARY | {
+    "bitwise_and": torch.bitwise_and,
+    "bitwise_or": torch.bitwise_or,
+    "bitwise_xor": torch.bitwise_xor,
+}
 
 
 @EMULATE
@@ -151,15 +181,23 @@ def test_integer_steps_against_pytorch(kind: dtype, emulate: bool) -> None:
 @EMULATE
 @pytest.mark.parametrize("source", STORAGE)
 def test_casts_between_all_types(source: str, emulate: bool) -> None:
-    x = values(CORE[TORCH[source]], 37, 3) if source != "float32" else torch.tensor([0.0, -0.0, 1.5, -1.5, 100.25, 1e-7, 65519.0, 3.1415927])
+    x = (
+        values(CORE[TORCH[source]], 37, 3)
+        if source != "float32"
+        else torch.tensor([0.0, -0.0, 1.5, -1.5, 100.25, 1e-7, 65519.0, 3.1415927])
+    )
     if source == "int64":
-        x = torch.tensor([0, 1, -1, 127, -128, 255, 256, 40000, -40000, 1 << 31, -(1 << 31) - 1, (1 << 62) + 1, -(1 << 63)])
+        x = torch.tensor(
+            [0, 1, -1, 127, -128, 255, 256, 40000, -40000, 1 << 31, -(1 << 31) - 1, (1 << 62) + 1, -(1 << 63)]
+        )
     n = len(x)
     kind = CORE[x.dtype]
     for start in range(0, len(STORAGE), 3):
         targets = [CORE[TORCH[name]] for name in STORAGE[start : start + 3]]
         outputs = tuple(Output(each, n, None) for each in targets)
-        stores = tuple(Store(number, 0, (1,), cast(load(0, 0, (1,), kind), each)) for number, each in enumerate(targets))
+        stores = tuple(
+            Store(number, 0, (1,), cast(load(0, 0, (1,), kind), each)) for number, each in enumerate(targets)
+        )
         got = harness().run(Pointwise((operand(kind, n),), outputs, (), "casts", (n,), stores), [x], (), emulate)
         for each, mine in zip(targets, got, strict=True):
             source_values = x
@@ -174,7 +212,13 @@ def test_casts_between_all_types(source: str, emulate: bool) -> None:
 @pytest.mark.parametrize("target", ["float16", "bfloat16"])
 def test_rounding_to_sixteen_bits(target: str, emulate: bool) -> None:
     bits = torch.randint(-(1 << 31), (1 << 31) - 1, (4096,), generator=torch.Generator().manual_seed(1)).int()
-    x = torch.cat([bits.view(torch.float32), torch.randn(4000), torch.tensor([65519.0, 65520.0, -65536.0, 2.0**-24, 2.0**-25, 3e-8])])
+    x = torch.cat(
+        [
+            bits.view(torch.float32),
+            torch.randn(4000),
+            torch.tensor([65519.0, 65520.0, -65536.0, 2.0**-24, 2.0**-25, 3e-8]),
+        ]
+    )
     ties = torch.arange(1 << 11, (1 << 11) + 512).float() + 0.5
     x = torch.cat([x, ties, ties / 2.0**16, ties * 128.0])
     x = torch.where((x.abs() < 1.2e-38), 0.0, x)
@@ -208,7 +252,9 @@ def random_load(number: int, kind: dtype, shape: tuple[int, ...], dice: random.R
     return load(number, offset, tuple(strides), kind), highest + 1 + dice.choice([0, 1, 5])
 
 
-def random_store(number: int, shape: tuple[int, ...], value: Expression, dice: random.Random) -> tuple[Store, int, bool]:
+def random_store(
+    number: int, shape: tuple[int, ...], value: Expression, dice: random.Random
+) -> tuple[Store, int, bool]:
     """Return a store, the output's size and whether it fills the output."""
     if dice.random() < 0.6:
         return Store(number, 0, contiguous_strides(shape), value), number_of_elements(shape), True
@@ -227,7 +273,9 @@ SIZES = [1, 2, 3, 4, 5, 7, 8, 12, 16, 17]
 
 def random_pointwise(seed: int) -> tuple[Pointwise, list[torch.Tensor], list[float]]:
     dice = random.Random(seed)
-    shape = tuple(dice.choice(SIZES if rank < 3 else SIZES[:4]) for rank in range(dice.choice([0, 1, 1, 2, 2, 3, 4, 6])))
+    shape = tuple(
+        dice.choice(SIZES if rank < 3 else SIZES[:4]) for rank in range(dice.choice([0, 1, 1, 2, 2, 3, 4, 6]))
+    )
     if dice.random() < 0.15:
         shape = (dice.choice([255, 257, 1000, 1003]),)
     kinds = [CORE[TORCH[dice.choice(STORAGE)]] for _ in range(dice.choice([1, 2, 3]))]
@@ -237,7 +285,9 @@ def random_pointwise(seed: int) -> tuple[Pointwise, list[torch.Tensor], list[flo
     total = cast(parameter(0, float32), common)
     for each in loads:
         wide = cast(cast(each, compute_dtype(each.dtype)), common)
-        total = dice.choice([total + wide, total - wide, scalar.maximum(total, wide), select(binary("less", wide, total), wide, total)])
+        total = dice.choice(
+            [total + wide, total - wide, scalar.maximum(total, wide), select(binary("less", wide, total), wide, total)]
+        )
     if shape and dice.random() < 0.3:
         total = total + cast(coordinate(dice.randrange(len(shape))), common)
     outputs, stores, operands = [], [], [operand(kind, size) for kind, size in zip(kinds, sizes, strict=True)]
@@ -264,10 +314,17 @@ def test_random_pointwise(seed: int, emulate: bool) -> None:
 @pytest.mark.parametrize("kind", STORAGE)
 def test_in_place_with_load_of_the_same_element(kind: str, emulate: bool) -> None:
     own = CORE[TORCH[kind]]
-    for shape, offset, strides, size in (((40,), 0, (1,), 40), ((5, 3), 2, (7, 2), 40), ((3, 8), 4, (8, 1), 32), ((13,), 0, (1,), 13)):
+    for shape, offset, strides, size in (
+        ((40,), 0, (1,), 40),
+        ((5, 3), 2, (7, 2), 40),
+        ((3, 8), 4, (8, 1), 32),
+        ((13,), 0, (1,), 13),
+    ):
         value = load(0, offset, strides, own)
         changed = apply("bitwise_not", value) if own is bool_ else cast(cast(value, compute_dtype(own)) + 1, own)
-        kernel = Pointwise((operand(own, size),), (Output(own, size, 0),), (), "step", shape, (Store(0, offset, strides, changed),))
+        kernel = Pointwise(
+            (operand(own, size),), (Output(own, size, 0),), (), "step", shape, (Store(0, offset, strides, changed),)
+        )
         check(kernel, [values(own, size, 5)], (), emulate)
 
 
@@ -293,7 +350,14 @@ def test_constants(emulate: bool) -> None:
                        tuple(Store(n, 0, (1,), cast(each, float32)) for n, each in enumerate(numbers)))  # fmt: skip
     for number, mine in zip(numbers, harness().run(kernel, [], (), emulate), strict=True):
         assert torch.equal(mine.view(torch.int32), torch.full((5,), number).view(torch.int32))
-    whole_numbers = [(-(1 << 31), int32), ((1 << 31) - 1, int32), (-(1 << 63), int64), ((1 << 63) - 1, int64), (-1, int64), (200, uint8)]
+    whole_numbers = [
+        (-(1 << 31), int32),
+        ((1 << 31) - 1, int32),
+        (-(1 << 63), int64),
+        ((1 << 63) - 1, int64),
+        (-1, int64),
+        (200, uint8),
+    ]
     kernel = Pointwise((), tuple(Output(kind, 3, None) for _, kind in whole_numbers), (), "constants", (3,),
                        tuple(Store(n, 0, (1,), cast(number, kind)) for n, (number, kind) in enumerate(whole_numbers)))  # fmt: skip
     for (number, kind), mine in zip(whole_numbers, harness().run(kernel, [], (), emulate), strict=True):
@@ -340,7 +404,9 @@ def random_rows(seed: int) -> tuple[RowProgram, list[torch.Tensor]]:
     operands = [operand(kind, size) for kind, size in zip(kinds, sizes, strict=True)]
     plan = dice.choice(["rows", "rows", "elements", "both"])
     for number, each in enumerate(finished if plan != "elements" else ()):
-        kind = CORE[TORCH[dice.choice(STORAGE)]] if not each.dtype.is_floating_point else dice.choice([float32, float16])
+        kind = (
+            CORE[TORCH[dice.choice(STORAGE)]] if not each.dtype.is_floating_point else dice.choice([float32, float16])
+        )
         row_stores.append(Store(len(outputs), 0, contiguous_strides(outer), cast(each, kind)))
         outputs.append(Output(kind, number_of_elements(outer), None))
         del number
@@ -354,7 +420,9 @@ def random_rows(seed: int) -> tuple[RowProgram, list[torch.Tensor]]:
             operands.append(operand(own.dtype, size))
         outputs.append(Output(own.dtype, size, None if fills else len(operands) - 1))
         stores.append(store)
-    kernel = RowProgram(tuple(operands), tuple(outputs), (), "random", outer, inner, tuple(reductions), tuple(row_stores), tuple(stores))
+    kernel = RowProgram(
+        tuple(operands), tuple(outputs), (), "random", outer, inner, tuple(reductions), tuple(row_stores), tuple(stores)
+    )
     del depth
     return kernel, [values(each.dtype, each.numel, seed + n) for n, each in enumerate(operands)]
 
@@ -416,10 +484,14 @@ def whole_reduction(kind: str, source: dtype, of: dtype, result: dtype, outer: t
 @pytest.mark.parametrize("count", [1, 5, 300000, 300001])
 def test_sum_of_everything(count: int, emulate: bool) -> None:
     x = torch.rand(count, generator=torch.Generator().manual_seed(1))
-    got = harness().run(whole_reduction("sum", float32, float32, float32, (), (count,), (1,), count), [x], (), emulate)[0]
+    got = harness().run(whole_reduction("sum", float32, float32, float32, (), (count,), (1,), count), [x], (), emulate)[
+        0
+    ]
     torch.testing.assert_close(got[0].double(), x.double().sum(), rtol=3e-7, atol=0)
     whole_numbers = torch.arange(count) * 1000003 - 5
-    got = harness().run(whole_reduction("sum", int64, int64, int64, (), (count,), (1,), count), [whole_numbers], (), emulate)[0]
+    got = harness().run(
+        whole_reduction("sum", int64, int64, int64, (), (count,), (1,), count), [whole_numbers], (), emulate
+    )[0]
     assert got[0] == whole_numbers.sum()
 
 
@@ -473,7 +545,9 @@ def test_long_rows_with_dependent_reductions(emulate: bool) -> None:
                         (Reduction("sum", value, float32), Reduction("sum", centred * centred, float32)),
                         (Store(1, 0, (1,), mean),), (Store(0, 0, (length, 1), centred * scale),))  # fmt: skip
     got = harness().run(kernel, [x], (), emulate)
-    torch.testing.assert_close(got[0].view(rows, length), torch.nn.functional.layer_norm(x, (length,)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        got[0].view(rows, length), torch.nn.functional.layer_norm(x, (length,)), rtol=1e-4, atol=1e-5
+    )
     torch.testing.assert_close(got[1], x.mean(1))
 
 
@@ -503,11 +577,20 @@ def test_many_workgroups_use_two_dimensions() -> None:
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "int64", "bool"])
 def test_large_transpositions(kind: str, emulate: bool) -> None:
     own = CORE[TORCH[kind]]
-    for shape, strides in (((150, 130), (1, 150)), ((3, 70, 90), (90 * 70, 1, 70)), ((70, 3, 90), (1, 90 * 70, 70)), ((9, 2000), (1, 9))):
+    for shape, strides in (
+        ((150, 130), (1, 150)),
+        ((3, 70, 90), (90 * 70, 1, 70)),
+        ((70, 3, 90), (1, 90 * 70, 70)),
+        ((9, 2000), (1, 9)),
+    ):
         count = number_of_elements(shape)
         moved = load(0, 0, strides, own)
         turned = float32 if kind == "bool" else own
-        value = cast(moved, turned) if own is bool_ else select(load(1, 0, contiguous_strides(shape), bool_), moved, load(0, 0, strides, own))
+        value = (
+            cast(moved, turned)
+            if own is bool_
+            else select(load(1, 0, contiguous_strides(shape), bool_), moved, load(0, 0, strides, own))
+        )
         kernel = Pointwise((operand(own, count), operand(bool_, count)), (Output(turned, count, None),), (), "transpose", shape,
                            (whole(0, turned, shape, value),))  # fmt: skip
         x = values(own, count, 1)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from codegen_harness import CORE, TORCH, harness
 from test_codegen import EMULATE, STORAGE, check, operand, values
-
 from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from webgpu_torch_core.expression import Expression, cast, load, load_at
 from webgpu_torch_core.kernels import Output, Scan, Scatter, Sort
@@ -65,7 +64,9 @@ def test_long_scans(shape: tuple[int, ...], emulate: bool) -> None:
     torch.testing.assert_close(got[0].view(shape), wanted.values, equal_nan=True, rtol=0, atol=0)
     assert torch.equal(got[1].view(shape)[..., :20001], wanted.indices[..., :20001])
     numbers = torch.arange(number_of_elements(shape)).view(shape) * 1000003
-    assert torch.equal(harness().run(scan("sum", int64, shape), [numbers], (), emulate)[0].view(shape), numbers.cumsum(-1))
+    assert torch.equal(
+        harness().run(scan("sum", int64, shape), [numbers], (), emulate)[0].view(shape), numbers.cumsum(-1)
+    )
 
 
 def sort(source: dtype, shape: tuple[int, ...], descending: bool, limit: int | None = None) -> Sort:

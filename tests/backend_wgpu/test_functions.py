@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 import wgpu
-
 from webgpu_torch_backend_wgpu.functions import FUNCTIONS, prelude
 from webgpu_torch_backend_wgpu.numerics import evaluate, numerics_table
 

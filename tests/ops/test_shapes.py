@@ -60,7 +60,7 @@ VIEWS = {
     "adjoint": lambda t, x: x.adjoint(),
     "unsafe_chunk": lambda t, x: x.unsafe_chunk(2, 1),
     "moveaxis": lambda t, x: x.moveaxis(2, 0),
-    "real": lambda t, x: x[..., 1].unsqueeze(0).transpose(0, 1),
+    "select of last": lambda t, x: x[..., 1].unsqueeze(0).transpose(0, 1),
 }
 COPIES = {
     "flip": lambda t, x: x.flip(0, 2),

@@ -77,7 +77,9 @@ class Writer:
             found = self.views[key] = f"v{len(self.views)}"
             step = kind.itemsize
             scaled = tuple(stride * step for stride in strides)
-            self.head.append(f"{found} = r.view({target}[{index}], '{TYPES[kind.name]}', {offset * step}, {shape}, {scaled})")
+            self.head.append(
+                f"{found} = r.view({target}[{index}], '{TYPES[kind.name]}', {offset * step}, {shape}, {scaled})"
+            )
         return found
 
     def flat(self, index: int) -> str:
@@ -198,7 +200,11 @@ class RowWriter(Writer):
         for number, reduction in enumerate(kernel.reductions):
             value = printer.value(reduction.value)
             self.flush(printer, indent)
-            shape = f"(len(range(start, min(start + block.stop - start, {domain[0]}))), {sizes},)" if block else f"({sizes}{',' if domain else ''})"
+            shape = (
+                f"(len(range(start, min(start + block.stop - start, {domain[0]}))), {sizes},)"
+                if block
+                else f"({sizes}{',' if domain else ''})"
+            )
             self.body.append(f"{indent}w{number} = r.spread({value}, {shape})")
             self.body.append(f"{indent}r{number} = {self._reduce(reduction, f'w{number}', axes)}")
             reduced.append(f"r{number}")
@@ -238,7 +244,11 @@ class ContractionWriter(Writer):
         kernel = self.kernel
         counts = [len(kernel.batch), len(kernel.m), len(kernel.n), len(kernel.k)]
         # Only this side's own dimensions are spread out; the other side's stay of size 1.
-        hidden = range(counts[0] + counts[1], counts[0] + counts[1] + counts[2]) if group == "m" else range(counts[0], counts[0] + counts[1])
+        hidden = (
+            range(counts[0] + counts[1], counts[0] + counts[1] + counts[2])
+            if group == "m"
+            else range(counts[0], counts[0] + counts[1])
+        )
         shape = tuple(1 if index in hidden else size for index, size in enumerate(domain))
         printer = self.printer(shape, "")
         name = printer.value(value)
@@ -293,7 +303,9 @@ class SortWriter(Writer):
         self.body.append(f"x = r.spread({value}, {kernel.shape})")
         keys = "r.from_bfloat16(x)" if kernel.dtype.name == "bfloat16" else "x"
         if kernel.descending:
-            self.body.append(f"order = ({length - 1} - n.argsort({keys}[..., ::-1], axis=-1, kind='stable'))[..., ::-1]")
+            self.body.append(
+                f"order = ({length - 1} - n.argsort({keys}[..., ::-1], axis=-1, kind='stable'))[..., ::-1]"
+            )
         else:
             self.body.append(f"order = n.argsort({keys}, axis=-1, kind='stable')")
         shape = (*kernel.shape[:-1], kernel.limit)
@@ -328,7 +340,11 @@ class ScatterWriter(Writer):
         if compute_dtype(of) is of or of.category == 1:
             self.body.append(f"n.{function}.at(target, index, value)")
             return
-        unpack, pack = ("r.from_bfloat16({0})", "r.to_bfloat16({0})") if of.name == "bfloat16" else ("{0}.astype(n.float32)", "{0}.astype(n.float16)")
+        unpack, pack = (
+            ("r.from_bfloat16({0})", "r.to_bfloat16({0})")
+            if of.name == "bfloat16"
+            else ("{0}.astype(n.float32)", "{0}.astype(n.float16)")
+        )
         self.body.append(f"wide = {unpack.format('target')}")
         self.body.append(f"n.{function}.at(wide, index, {unpack.format('value')})")
         self.body.append(f"target[...] = {pack.format('wide')}")

@@ -78,7 +78,9 @@ class CpuDevice(Device):
                 if function is None:
                     arrays[outputs][:numbers] = arrays[operands][:numbers]
                 else:
-                    function([arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers])
+                    function(
+                        [arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers]
+                    )
 
     def _prepare(self, step: Any) -> tuple[Any, Any, Any, Any]:
         if isinstance(step, Copy):

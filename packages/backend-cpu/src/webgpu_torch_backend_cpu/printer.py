@@ -86,7 +86,9 @@ class Printer:
         if kind is bfloat16:
             self.constants[name] = to_bfloat16(numpy.float32(value))[()]
         elif kind.category == 1:
-            self.constants[name] = numpy.int64(value).astype(TYPES[kind.name]) if value < 1 << 63 else numpy.uint64(value)
+            self.constants[name] = (
+                numpy.int64(value).astype(TYPES[kind.name]) if value < 1 << 63 else numpy.uint64(value)
+            )
         else:
             with numpy.errstate(all="ignore"):
                 self.constants[name] = numpy.dtype(TYPES[kind.name]).type(value)

@@ -84,7 +84,8 @@ class Prepared:
 def is_split(pipeline: Pipeline, binding: Any) -> bool:
     """Return whether a pass binds this buffer in several parts."""
     return any(
-        (each.kind, each.index) == (binding.kind, binding.index) and each.part != binding.part for each in pipeline.bindings
+        (each.kind, each.index) == (binding.kind, binding.index) and each.part != binding.part
+        for each in pipeline.bindings
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import autograd, functional, linalg, plugins, webgpu
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
-from .capture import compile  # noqa: A004 - PyTorch's own spelling
+from .capture import compile
 from .devices import device, get_default_device, set_default_device
 from .dtypes import (
     bfloat16,
@@ -20,7 +20,7 @@ from .dtypes import (
     promote_types,
     uint8,
 )
-from .dtypes import bool_ as bool  # noqa: A004 - PyTorch's own spelling
+from .dtypes import bool_ as bool
 from .generator import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .limits import finfo, iinfo
 from .ops import attach_all
@@ -28,13 +28,12 @@ from .ops.elementwise_call import result_type
 from .printing import set_printoptions
 from .tensor import Size, Tensor
 
-half, float, double = float16, float32, float64  # noqa: A001
-short, int, long = int16, int32, int64  # noqa: A001
+half, float, double = float16, float32, float64
+short, int, long = int16, int32, int64
 cfloat = complex64
 strided = "torch.strided"
 
 attach_all(globals())
-
 
 
 def save(obj, f, **options):

@@ -104,7 +104,10 @@ class Replay:
         self.runs = recording.runs
         self.keep = recording.keep
         self.writes: list[tuple[Any, int, int, Any]] = []
-        self.draws = {key: (generator, start, generator._offset - start) for key, (generator, start) in recording.generators.items()}
+        self.draws = {
+            key: (generator, start, generator._offset - start)
+            for key, (generator, start) in recording.generators.items()
+        }
         places = {id(value): (number, position) for value, number, position in recording.outputs}
         returned: list[Tensor] = []
         _collect(result, returned)
@@ -113,7 +116,11 @@ class Replay:
             owner = value.owner() if value.owner is not None else None
             if owner is None or id(owner) in own or owner.value is not value:
                 continue
-            target = ("argument", recording.arguments[id(owner)]) if id(owner) in recording.arguments else ("storage", weakref.ref(owner))
+            target = (
+                ("argument", recording.arguments[id(owner)])
+                if id(owner) in recording.arguments
+                else ("storage", weakref.ref(owner))
+            )
             self.writes.append((target, number, position, (value.dtype, value.numel)))
         self.result = _map(result, lambda each: _Result(each, places, recording))
 
@@ -272,7 +279,7 @@ class CompiledFunction:
         return result
 
 
-def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001 - PyTorch's own spelling
+def compile(model: Any = None, **options: Any) -> Any:
     """Return a function (or module) whose operations are recorded on the first call and replayed afterwards.
 
     Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, ``backend``) are accepted and have no effect.

@@ -12,7 +12,7 @@ from .plugins import registry
 META = "meta"
 
 
-class device:  # noqa: N801 - PyTorch's own spelling
+class device:
     """A device type and index, e.g. ``device("webgpu:0")`` or ``device("cpu")``; also a context manager that makes new
     tensors land there.
 
@@ -30,13 +30,17 @@ class device:  # noqa: N801 - PyTorch's own spelling
         else:
             name, _, number = type.partition(":")
             if not name or (number and not number.isdigit()) or (":" in type and not number):
-                raise RuntimeError(f"Invalid device string: '{type}'; expected 'type' or 'type:index', such as 'webgpu:0'")
+                raise RuntimeError(
+                    f"Invalid device string: '{type}'; expected 'type' or 'type:index', such as 'webgpu:0'"
+                )
             self.type = name
             self.index = int(number) if number else index
         self._previous: list[Any] = []
 
     def __repr__(self) -> str:
-        return f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        return (
+            f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        )
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class dtype:  # noqa: N801 - PyTorch's own spelling
+class dtype:
     """An element type such as ``float32``; instances are singletons compared by identity."""
 
     __slots__ = (

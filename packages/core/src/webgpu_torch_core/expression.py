@@ -269,7 +269,9 @@ def select(condition: Expression, yes: Operand, no: Operand) -> Expression:
     return make("select", (condition, cast(yes, shared), cast(no, shared)), None, shared)
 
 
-def rewrite(expression: Expression, replace: Callable[[Expression, tuple[Expression, ...]], Expression | None]) -> Expression:
+def rewrite(
+    expression: Expression, replace: Callable[[Expression, tuple[Expression, ...]], Expression | None]
+) -> Expression:
     """Return a copy with nodes replaced bottom-up; ``replace(node, new_arguments)`` returns None to keep a node."""
     done: dict[Expression, Expression] = {}
     for node in topological(expression):

@@ -19,5 +19,5 @@ def _collect() -> dict[str, object]:
 
 
 globals().update(_collect())
-__all__ = sorted(_collect())  # noqa: PLE0605
+__all__ = sorted(_collect())
 del ops

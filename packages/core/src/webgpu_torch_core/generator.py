@@ -58,8 +58,10 @@ class Generator:
         from .dtypes import uint8
         from .ops.creation import from_bytes
 
-        data = self.twister.get_state() if self.device.type in ("cpu", "python") else (
-            self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little")
+        data = (
+            self.twister.get_state()
+            if self.device.type in ("cpu", "python")
+            else (self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little"))
         )
         return from_bytes(data, (len(data),), uint8, "cpu" if self.device.type != "python" else "python")
 

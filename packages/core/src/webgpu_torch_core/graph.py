@@ -217,7 +217,12 @@ class Engine:
             parameter += len(kernel.parameters)
         leaves_alive = frozenset(slot for slot in living if not slots[slot].is_leaf)
         return schedule(
-            recorded, slots, leaves_alive, frozenset(donatable), self.device.maximum_bindings, self.device.fuses and not self.eager
+            recorded,
+            slots,
+            leaves_alive,
+            frozenset(donatable),
+            self.device.maximum_bindings,
+            self.device.fuses and not self.eager,
         )
 
 

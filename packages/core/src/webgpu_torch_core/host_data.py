@@ -56,7 +56,9 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow") from error
     except (TypeError, ValueError) as error:
         wrong = next((each for each in numbers if not isinstance(each, bool | int | float | complex)), None)
-        raise TypeError(f"new(): invalid data type '{type(wrong).__name__}'" if wrong is not None else str(error)) from error
+        raise TypeError(
+            f"new(): invalid data type '{type(wrong).__name__}'" if wrong is not None else str(error)
+        ) from error
 
 
 def _pack(numbers: Sequence[Any], kind: dtype) -> Any:

@@ -220,9 +220,7 @@ class Contraction(Kernel):
             yield store.value
 
     def map_expressions(self, change: Callable[[Expression], Expression]) -> Contraction:
-        return self.replace(
-            left=change(self.left), right=change(self.right), stores=_map_stores(self.stores, change)
-        )
+        return self.replace(left=change(self.left), right=change(self.right), stores=_map_stores(self.stores, change))
 
     def elements(self) -> int:
         return number_of_elements(self.batch + self.m + self.n + self.k)

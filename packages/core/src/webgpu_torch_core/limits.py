@@ -8,12 +8,14 @@ from .dtypes import dtype, float32
 _FLOATS = {"float16": (10, -14), "bfloat16": (7, -126), "float32": (23, -126), "float64": (52, -1022)}
 
 
-class finfo:  # noqa: N801 - PyTorch's own spelling
+class finfo:
     """Limits of a floating-point type: ``max``, ``min``, ``eps``, ``tiny``, ``resolution``, ``bits``."""
 
     def __init__(self, type: dtype = float32) -> None:
         if not (type.is_floating_point or type.is_complex):
-            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type.name}'")
+            raise TypeError(
+                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type.name}'"
+            )
         real = type.to_real()
         digits, exponent = _FLOATS[real.name]
         self.dtype = real.name
@@ -31,7 +33,7 @@ class finfo:  # noqa: N801 - PyTorch's own spelling
         )
 
 
-class iinfo:  # noqa: N801 - PyTorch's own spelling
+class iinfo:
     """Limits of an integer type: ``max``, ``min``, ``bits``."""
 
     def __init__(self, type: dtype) -> None:

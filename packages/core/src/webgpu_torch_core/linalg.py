@@ -6,5 +6,5 @@ from . import ops
 from .ops.registry import functions
 
 globals().update(functions("linalg"))
-__all__ = sorted(functions("linalg"))  # noqa: PLE0605
+__all__ = sorted(functions("linalg"))
 del ops

@@ -7,8 +7,8 @@ from typing import Any
 
 from .backend import Backend, Copy, Device, Plan
 from .dtypes import ALL_DTYPES, complex64, dtype
-from .interpreter import run_kernel
 from .host_data import pack, unpack
+from .interpreter import run_kernel
 
 
 class PythonBuffer:
@@ -55,7 +55,8 @@ class PythonDevice(Device):
                 continue
             kernel = step.kernel
             outputs = [
-                _numbers(table[number], each.dtype, each.numel) for number, each in zip(step.outputs, kernel.outputs, strict=True)
+                _numbers(table[number], each.dtype, each.numel)
+                for number, each in zip(step.outputs, kernel.outputs, strict=True)
             ]
             shared = dict(zip(step.outputs, outputs, strict=True))
             operands = [

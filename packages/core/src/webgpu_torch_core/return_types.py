@@ -13,6 +13,6 @@ def make(name: str, **fields: Any) -> Any:
     key = (name, tuple(fields))
     kind = _types.get(key)
     if kind is None:
-        kind = _types[key] = namedtuple(name, tuple(fields))  # noqa: PYI024 - fields are known at run time only
+        kind = _types[key] = namedtuple(name, tuple(fields))
         kind.__module__ = "torch.return_types"
     return kind(**fields)

@@ -47,7 +47,13 @@ sin, cos, tan = _unary("sin"), _unary("cos"), _unary("tan")
 asin, acos, atan = _unary("asin"), _unary("acos"), _unary("atan")
 sinh, cosh, tanh = _unary("sinh"), _unary("cosh"), _unary("tanh")
 asinh, acosh, atanh = _unary("asinh"), _unary("acosh"), _unary("atanh")
-erf, erfc, erfinv, lgamma, digamma = _unary("erf"), _unary("erfc"), _unary("erfinv"), _unary("lgamma"), _unary("digamma")
+erf, erfc, erfinv, lgamma, digamma = (
+    _unary("erf"),
+    _unary("erfc"),
+    _unary("erfinv"),
+    _unary("lgamma"),
+    _unary("digamma"),
+)
 floor, ceil, truncate, round_half_even = _unary("floor"), _unary("ceil"), _unary("truncate"), _unary("round")
 sign, absolute, negate = _unary("sign"), _unary("absolute"), _unary("negate")
 sign_bit, is_nan, is_infinite = _unary("sign_bit"), _unary("is_nan"), _unary("is_infinite")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from . import scalar_math as numbers
-from .expression import Expression, Operand, apply, binary, cast, constant, select
 from .dtypes import dtype
+from .expression import Expression, Operand, apply, binary, cast, constant, select
 
 Gradient = Callable[..., "tuple[Operand | None, ...]"]
 
@@ -76,10 +76,14 @@ step("log10", numbers.log10, lambda g, r, a: (g / (a * math.log(10.0)),))
 step("log1p", numbers.log1p, lambda g, r, a: (g / (a + 1.0),))
 step("sqrt", numbers.sqrt, lambda g, r, a: (g / (r * 2.0),))
 step("reciprocal_sqrt", numbers.reciprocal_sqrt, lambda g, r, a: (g * -0.5 * r * r * r,))
-step("power", numbers.power, lambda g, r, a, b: (
-    select(binary("equal", b, 0), 0.0, g * b * _call("power", a, b - 1.0)),
-    g * select(binary("equal", a, 0) & binary("less_equal", 0, b), 0.0, r * _call("log", a)),
-))
+step(
+    "power",
+    numbers.power,
+    lambda g, r, a, b: (
+        select(binary("equal", b, 0), 0.0, g * b * _call("power", a, b - 1.0)),
+        g * select(binary("equal", a, 0) & binary("less_equal", 0, b), 0.0, r * _call("log", a)),
+    ),
+)
 
 # Trigonometry
 step("sin", numbers.sin, lambda g, r, a: (g * _call("cos", a),))
@@ -105,9 +109,14 @@ step("lgamma", numbers.lgamma, lambda g, r, a: (g * _call("digamma", a),))
 step("digamma", numbers.digamma)
 
 # Signs, classes and bits
-step("copysign", numbers.copysign, lambda g, r, a, b: (
-    select(binary("equal", a, 0), 0.0, select(binary("equal", r, a), g, -g)), None,
-))
+step(
+    "copysign",
+    numbers.copysign,
+    lambda g, r, a, b: (
+        select(binary("equal", a, 0), 0.0, select(binary("equal", r, a), g, -g)),
+        None,
+    ),
+)
 step("sign_bit", numbers.sign_bit)
 step("is_nan", numbers.is_nan)
 step("is_infinite", numbers.is_infinite)
@@ -128,7 +137,9 @@ step("select", lambda c, a, b: a if c else b, lambda g, r, c, a, b: (None, selec
 step("philox", numbers.philox_word)
 
 
-def _extremum_gradient(grad: Expression, a: Expression, b: Expression, first: Expression) -> tuple[Expression, Expression]:
+def _extremum_gradient(
+    grad: Expression, a: Expression, b: Expression, first: Expression
+) -> tuple[Expression, Expression]:
     # PyTorch splits the gradient evenly where both are equal.
     tie = binary("equal", a, b)
     half = grad * 0.5

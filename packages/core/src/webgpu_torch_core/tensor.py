@@ -125,7 +125,7 @@ class Tensor:
         return cls._from_storage(Storage(value), layout, dtype, place)
 
     @staticmethod
-    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:  # noqa: PLW0211 - PyTorch's signature
+    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
         """Return a tensor of class ``cls`` sharing ``data``'s storage."""
         result = cls._from_storage(data._storage, data._layout, data.dtype, data.device)  # type: ignore[attr-defined]
         result._requires_grad = require_grad
@@ -269,14 +269,18 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
             if value._layout.shape != self._layout.shape:
                 raise RuntimeError(
                     f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
                     "Please ensure that the gradient and the tensor are the same size"
                 )
             if value.device != self.device:
-                raise RuntimeError(f"assigned grad has data located on a different device: {value.device}, not {self.device}")
+                raise RuntimeError(
+                    f"assigned grad has data located on a different device: {value.device}, not {self.device}"
+                )
         self._grad = value
 
     @grad.deleter
@@ -402,7 +406,9 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self._grad_fn is not None:
-            raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol at the moment.")
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user support the deepcopy protocol at the moment."
+            )
         import copy
 
         found = memo.get(id(self))

@@ -53,7 +53,9 @@ def save(obj: Any, f: Any, **options: Any) -> None:
             data = storage.value.engine.read(storage.value)
             held = storages[id(storage)] = HostStorage(value.dtype, data)
         is_parameter = type(value).__name__ == "Parameter"
-        return HostTensor(held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter)
+        return HostTensor(
+            held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter
+        )
 
     write_pickle(f, obj, describe)
 

@@ -33,7 +33,9 @@ class Buffers:
     stored one by one.
     """
 
-    def __init__(self, module: Module, kernel: Any, stores: tuple[Store, ...], vector: int | None, lanes: int = LANES) -> None:
+    def __init__(
+        self, module: Module, kernel: Any, stores: tuple[Store, ...], vector: int | None, lanes: int = LANES
+    ) -> None:
         self.module = module
         self.kernel = kernel
         self.vector = vector
@@ -116,7 +118,11 @@ class Buffers:
         name = self.name(key)
         if self.grouped(offset, strides, node.dtype) and (key in self.wide or element.lanes > 1):
             return self._load_group(name, key, node, coordinates, lane, cache, lines)
-        moved = self._moved(coordinates, lane) if self.vector is not None and any(strides[self.vector : self.vector + 1]) else coordinates
+        moved = (
+            self._moved(coordinates, lane)
+            if self.vector is not None and any(strides[self.vector : self.vector + 1])
+            else coordinates
+        )
         return load_element(self.module, name, element, linear_index(offset, strides, moved), key in self.atomic)
 
     def _moved(self, coordinates: list[str], lane: int) -> list[str]:
@@ -126,7 +132,14 @@ class Buffers:
         return [f"({each} + {lane}u)" if index == self.vector else each for index, each in enumerate(coordinates)]
 
     def _load_group(
-        self, name: str, key: tuple[str, int], node: Expression, coordinates: list[str], lane: int, cache: Any, lines: list[str]
+        self,
+        name: str,
+        key: tuple[str, int],
+        node: Expression,
+        coordinates: list[str],
+        lane: int,
+        cache: Any,
+        lines: list[str],
     ) -> str:
         element = self.module.type(node.dtype)
         _, offset, strides = node.payload
@@ -172,11 +185,15 @@ class Buffers:
             index = linear_index(store.offset, store.strides, self._moved(coordinates, first))
             self._store_group(name, key, element, index, values[first : first + group], lines)
 
-    def _store_group(self, name: str, key: tuple[str, int], element: Any, index: str, values: list[str], lines: list[str]) -> None:
+    def _store_group(
+        self, name: str, key: tuple[str, int], element: Any, index: str, values: list[str], lines: list[str]
+    ) -> None:
         group, words = len(values), self._words(key)
         if not words:
             parts = [f"vec4<{element.scalar}>({', '.join(values[at : at + LANES])})" for at in range(0, group, LANES)]
-            lines.append(f"{name}[({index}) / {group}u] = {parts[0] if len(parts) == 1 else f'EightHalves({parts[0]}, {parts[1]})'};")
+            lines.append(
+                f"{name}[({index}) / {group}u] = {parts[0] if len(parts) == 1 else f'EightHalves({parts[0]}, {parts[1]})'};"
+            )
             return
         per_word = group // words
         texts = []

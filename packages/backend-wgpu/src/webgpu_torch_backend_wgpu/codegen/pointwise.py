@@ -11,7 +11,7 @@ from webgpu_torch_core.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import LANES, Buffers, aligned, group_of
-from .printer import LINEAR_GROUP, Module, Printer, spread_workgroups, split_index
+from .printer import LINEAR_GROUP, Module, Printer, split_index, spread_workgroups
 
 WORKGROUP = 256
 #: most nodes of all lanes together that are written out for more than four lanes
@@ -99,10 +99,20 @@ def _lanes(kernel: Pointwise) -> int:
     nodes = topological(*kernel.expressions())
     last = len(kernel.shape) - 1
     moving = [node for node in nodes if node.step == "load" and node.payload[2][last]]
-    sizes = [node.dtype.itemsize for node in moving] + [kernel.outputs[store.output].dtype.itemsize for store in kernel.stores]
+    sizes = [node.dtype.itemsize for node in moving] + [
+        kernel.outputs[store.output].dtype.itemsize for store in kernel.stores
+    ]
     most = max(16 // max(sizes), LANES)
     # Every lane is written out: long expressions stay at four.
-    return next((lanes for lanes in (most, LANES) if len(nodes) * lanes <= MOST_NODES or lanes == LANES if _fits(kernel, lanes)), 1)
+    return next(
+        (
+            lanes
+            for lanes in (most, LANES)
+            if len(nodes) * lanes <= MOST_NODES or lanes == LANES
+            if _fits(kernel, lanes)
+        ),
+        1,
+    )
 
 
 def _fits(kernel: Pointwise, lanes: int) -> bool:

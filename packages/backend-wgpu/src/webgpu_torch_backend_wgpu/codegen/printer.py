@@ -217,7 +217,9 @@ class Printer:
     accumulator.
     """
 
-    def __init__(self, module: Module, leaf: Callable[[Expression, str | None], str], lines: list[str] | None = None) -> None:
+    def __init__(
+        self, module: Module, leaf: Callable[[Expression, str | None], str], lines: list[str] | None = None
+    ) -> None:
         self.module = module
         self.leaf = leaf
         self.lines = module.lines if lines is None else lines
@@ -240,7 +242,9 @@ class Printer:
         elif step == "cast":
             source = node.arguments[0].dtype
             text = convert(
-                f"({arguments[0]})", (source.name, module.type(source).scalar), (node.dtype.name, module.type(node.dtype).scalar)
+                f"({arguments[0]})",
+                (source.name, module.type(source).scalar),
+                (node.dtype.name, module.type(node.dtype).scalar),
             )
         elif step == "load_at":
             text = self.leaf(node, _index(arguments[0], module.type(node.arguments[0].dtype).scalar))

@@ -113,7 +113,9 @@ class _MergeTeam:
         self.vector = None
 
 
-def _merge_pass(kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, members: list[int]) -> Pass:
+def _merge_pass(
+    kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, members: list[int]
+) -> Pass:
     merging = _MergeTeam(team, capabilities)
     writer = RowWriter(kernel, capabilities, merging, ())
     writer.open_rows()
@@ -143,7 +145,9 @@ def _merge_pass(kernel: RowProgram, capabilities: Capabilities, team: Team, scra
     return writer.module.finish((merging.workgroup, 1, 1), groups, " (merge)")
 
 
-def _element_pass(kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, finished: list[int]) -> Pass:
+def _element_pass(
+    kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, finished: list[int]
+) -> Pass:
     writer = RowWriter(kernel, capabilities, team, kernel.stores)
     writer.open_rows()
     _read_finals(writer, scratch, finished)

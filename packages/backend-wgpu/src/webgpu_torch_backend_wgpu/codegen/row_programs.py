@@ -15,7 +15,7 @@ from webgpu_torch_core.kernels import RowProgram, Store
 from ..program import Capabilities, Program
 from .access import LANES, Buffers
 from .pointwise import lane_values
-from .printer import LINEAR_GROUP, Module, spread_workgroups, split_index
+from .printer import LINEAR_GROUP, Module, split_index, spread_workgroups
 from .row_states import State, merge_team
 from .row_teams import Team
 

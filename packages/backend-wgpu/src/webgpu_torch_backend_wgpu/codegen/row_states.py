@@ -80,7 +80,9 @@ class State:
             better = f"((!({present})) & (({nan}) | ({better})))"
             same = f"(({same}) | (({nan}) & ({present})))"
         test = f"({self.place} == {NOWHERE}) | ({better}) | (({same}) & ({place} < {self.place}))"
-        self.module.lines.append(f"if (({place} != {NOWHERE}) & ({test})) {{ {self.value} = {value}; {self.place} = {place}; }}")
+        self.module.lines.append(
+            f"if (({place} != {NOWHERE}) & ({test})) {{ {self.value} = {value}; {self.place} = {place}; }}"
+        )
 
     def merge(self, value: str, place: str) -> None:
         """Write the statement that takes in another state."""
@@ -169,7 +171,10 @@ def _merge_from(state: State, values: str, places: str, indices: list[str]) -> N
         return
     parts = [state.from_shared(f"{values}[{each}]") for each in indices]
     while len(parts) > 1:
-        parts = [f"({state.combine(*parts[at : at + 2])})" if at + 1 < len(parts) else parts[at] for at in range(0, len(parts), 2)]
+        parts = [
+            f"({state.combine(*parts[at : at + 2])})" if at + 1 < len(parts) else parts[at]
+            for at in range(0, len(parts), 2)
+        ]
     lines.append(f"{state.value} = {parts[0]};")
 
 

@@ -74,7 +74,9 @@ def _rows_side_by_side(kernel: RowProgram) -> bool:
     if not depth or not kernel.inner:
         return False
     last = depth + len(kernel.inner) - 1
-    strides = [node.payload[2] for node in _loads(kernel) if len(node.payload[2]) > last and any(node.payload[2][depth:])]
+    strides = [
+        node.payload[2] for node in _loads(kernel) if len(node.payload[2]) > last and any(node.payload[2][depth:])
+    ]
     return any(each[depth - 1] == 1 for each in strides) and not any(each[last] == 1 for each in strides)
 
 

@@ -12,7 +12,7 @@ from webgpu_torch_core.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers
-from .printer import LINEAR_GROUP, Module, Printer, spread_workgroups, split_index
+from .printer import LINEAR_GROUP, Module, Printer, split_index, spread_workgroups
 from .row_states import NOWHERE, decode, encode
 from .sort import position_text
 from .steps import convert, spell
@@ -33,7 +33,8 @@ def generate_scan(kernel: Scan, capabilities: Capabilities) -> Program:
         return Program((_scan_pass(kernel, capabilities, plan),), ())
     words = _Values(Module(kernel, capabilities), kernel).words
     return Program(
-        (_total_pass(kernel, capabilities, plan), _scan_pass(kernel, capabilities, plan)), (plan.rows * plan.chunks * words * 4,)
+        (_total_pass(kernel, capabilities, plan), _scan_pass(kernel, capabilities, plan)),
+        (plan.rows * plan.chunks * words * 4,),
     )
 
 
@@ -115,7 +116,9 @@ class _Writer:
         self.module = Module(kernel, capabilities)
         self.values = _Values(self.module, kernel)
         self.lines = self.module.lines
-        self.stores = tuple(Store(index, kernel.offset, kernel.strides, kernel.value) for index in range(len(kernel.outputs)))
+        self.stores = tuple(
+            Store(index, kernel.offset, kernel.strides, kernel.value) for index in range(len(kernel.outputs))
+        )
         self.buffers = Buffers(self.module, kernel, self.stores if stores else (), None)
         for name in ("first", "second"):
             self.module.shared.append(f"var<workgroup> {name}: array<{self.values.shared}, {plan.workgroup}>;")
@@ -157,7 +160,12 @@ class _Writer:
             distance *= 2
         lines += values.declare("before", "carry", "carry_place")
         if plan.team > 1:
-            lines += ["if (part > 0u) {", *values.get("w", arrays[0], "thread - 1u"), *values.merge("before", "carry", "w"), "}"]
+            lines += [
+                "if (part > 0u) {",
+                *values.get("w", arrays[0], "thread - 1u"),
+                *values.merge("before", "carry", "w"),
+                "}",
+            ]
         lines += values.get("total", arrays[0], f"thread - part + {plan.team - 1}u")
 
     def _element(self, number: int) -> None:

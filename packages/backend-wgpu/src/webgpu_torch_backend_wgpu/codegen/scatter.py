@@ -14,7 +14,7 @@ from webgpu_torch_core.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers
-from .printer import LINEAR_GROUP, Module, Printer, load_element, spread_workgroups, split_index, store_element
+from .printer import LINEAR_GROUP, Module, Printer, load_element, split_index, spread_workgroups, store_element
 from .sort import RunSort, Sorter
 from .steps import convert, spell
 from .types import ElementType
@@ -70,7 +70,9 @@ def separate(index: Expression, depth: int) -> tuple[Expression, Expression] | N
     return parts[index]
 
 
-def _separate_node(node: Expression, parts: list[tuple[Expression, Expression] | None]) -> tuple[Expression, Expression] | None:
+def _separate_node(
+    node: Expression, parts: list[tuple[Expression, Expression] | None]
+) -> tuple[Expression, Expression] | None:
     if any(each is None for each in parts):
         return None
     known = [each for each in parts if each is not None]
@@ -164,9 +166,18 @@ def _parallel_pass(kernel: Scatter, capabilities: Capabilities, atomic: bool) ->
     else:
         # One exchange per element: two writers of the same element must not mix their bits.
         shift = 2 if element.lanes == 4 else 1
-        lines += [f"let shift = (slot & {element.lanes - 1}u) * {element.bits}u;", f"let bits = ({element.pack(value)}) << shift;"]
-        lines += [f"let mask = {(1 << element.bits) - 1}u << shift;", f"var seen = atomicLoad(&{name}[slot >> {shift}u]);"]
-        lines += ["loop {", f"let swap = atomicCompareExchangeWeak(&{name}[slot >> {shift}u], seen, (seen & ~mask) | bits);"]
+        lines += [
+            f"let shift = (slot & {element.lanes - 1}u) * {element.bits}u;",
+            f"let bits = ({element.pack(value)}) << shift;",
+        ]
+        lines += [
+            f"let mask = {(1 << element.bits) - 1}u << shift;",
+            f"var seen = atomicLoad(&{name}[slot >> {shift}u]);",
+        ]
+        lines += [
+            "loop {",
+            f"let swap = atomicCompareExchangeWeak(&{name}[slot >> {shift}u], seen, (seen & ~mask) | bits);",
+        ]
         lines += ["if (swap.exchanged) { break; }", "seen = swap.old_value;", "}"]
     return writer.module.finish((WORKGROUP, 1, 1), groups)
 

@@ -14,7 +14,7 @@ from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers
-from .printer import LINEAR_GROUP, Module, Printer, spread_workgroups, split_index
+from .printer import LINEAR_GROUP, Module, Printer, split_index, spread_workgroups
 from .steps import convert
 
 WORKGROUP = 256
@@ -27,7 +27,9 @@ def generate_sort(kernel: Sort, capabilities: Capabilities) -> Program:
     if length <= sorting.block:
         sorter = _module(kernel, capabilities)
         groups = sorting.sort_blocks(sorter)
-        sorter.module.lines.append(f"for (var e = thread; e < {sorting.rows_together * kernel.limit}u; e += {sorting.workgroup}u) {{")
+        sorter.module.lines.append(
+            f"for (var e = thread; e < {sorting.rows_together * kernel.limit}u; e += {sorting.workgroup}u) {{"
+        )
         sorter.module.lines.append(f"let own_row = first_row + e / {kernel.limit}u; let at = e % {kernel.limit}u;")
         sorter.module.lines.append(f"if (own_row < {rows}u) {{")
         sorter.module.lines.append(f"let place = places[(e / {kernel.limit}u) * {sorting.padded}u + at];")
@@ -51,7 +53,13 @@ class Sorter:
     """One pass under construction: the buffers it reads and the function ``element(row, at)`` that gives sorted values."""
 
     def __init__(
-        self, module: Module, buffers: Buffers, value: Expression, outer: tuple[int, ...], inner: tuple[int, ...], leading: int = 0
+        self,
+        module: Module,
+        buffers: Buffers,
+        value: Expression,
+        outer: tuple[int, ...],
+        inner: tuple[int, ...],
+        leading: int = 0,
     ) -> None:
         self.module = module
         self.buffers = buffers
@@ -92,7 +100,9 @@ class _KernelSorter(Sorter):
         strides = contiguous_strides((*kernel.shape[:-1], kernel.limit))
         self.kernel = kernel
         self.stores = tuple(Store(index, 0, strides, kernel.value) for index in range(len(kernel.outputs)))
-        super().__init__(module, Buffers(module, kernel, self.stores, None), kernel.value, kernel.shape[:-1], kernel.shape[-1:])
+        super().__init__(
+            module, Buffers(module, kernel, self.stores, None), kernel.value, kernel.shape[:-1], kernel.shape[-1:]
+        )
         self.descending = kernel.descending
 
     def emit(self, row: str, at: str, place: str) -> None:
@@ -102,7 +112,9 @@ class _KernelSorter(Sorter):
         outer = split_index(lines, module, row, kernel.shape[:-1]) if len(kernel.shape) > 1 else []
         kind = kernel.outputs[0].dtype
         value = f"element({row}, {place})"
-        lines.append(f"let value = {convert(value, (kernel.dtype.name, self.scalar), (kind.name, module.type(kind).scalar))};")
+        lines.append(
+            f"let value = {convert(value, (kernel.dtype.name, self.scalar), (kind.name, module.type(kind).scalar))};"
+        )
         lines.append(f"let position = {position_text(module, place)};")
         self.buffers.store(self.stores[0], ["value"], [*outer, at], lines)
         if len(self.stores) > 1:
@@ -177,17 +189,28 @@ class RunSort:
         module, padded, total = sorter.module, self.padded, self.padded * self.rows_together
         lines = module.lines
         word = "vec2<u32>" if self.words == 2 else "u32"
-        module.shared += [f"var<workgroup> keys: array<{word}, {total}>;", f"var<workgroup> places: array<u32, {total}>;"]
+        module.shared += [
+            f"var<workgroup> keys: array<{word}, {total}>;",
+            f"var<workgroup> places: array<u32, {total}>;",
+        ]
         module.shared.append(_behind(self.words))
         blocks = -(-self.length // padded)
-        lines += [f"let group_number = {LINEAR_GROUP};", f"let first_row = (group_number / {blocks}u) * {self.rows_together}u;"]
+        lines += [
+            f"let group_number = {LINEAR_GROUP};",
+            f"let first_row = (group_number / {blocks}u) * {self.rows_together}u;",
+        ]
         lines.append(f"let block_start = (group_number % {blocks}u) * {padded}u;")
         lines.append(f"for (var e = thread; e < {total}u; e += {self.workgroup}u) {{")
         lines += [f"let row = first_row + e / {padded}u;", f"let at = block_start + e % {padded}u;", "places[e] = at;"]
         highest = "vec2<u32>(0xffffffffu)" if self.words == 2 else "0xffffffffu"
         lines.append(f"if (row < {self.rows}u && at < {self.length}u) {{ let value = element(row, at);")
         setup, key = key_text(sorter.scalar, "value")
-        lines += [setup, f"keys[e] = {'~' if self.descending else ''}({key});", f"}} else {{ keys[e] = {highest}; }}", "}"]
+        lines += [
+            setup,
+            f"keys[e] = {'~' if self.descending else ''}({key});",
+            f"}} else {{ keys[e] = {highest}; }}",
+            "}",
+        ]
         lines += ["workgroupBarrier();", f"for (var size = 2u; size <= {padded}u; size *= 2u) {{"]
         lines.append("for (var distance = size / 2u; distance > 0u; distance /= 2u) {")
         lines.append(f"for (var e = thread; e < {total // 2}u; e += {self.workgroup}u) {{")
@@ -232,7 +255,9 @@ class RunSort:
     def _write(self, name: str, to: str, key: str, place: str) -> list[str]:
         lines = [f"{name}[{self.place_base}u + {to}] = {place};"]
         if self.words == 2:
-            lines.append(f"{name}[{self.key_base}u + {to} * 2u] = {key}.x; {name}[{self.key_base}u + {to} * 2u + 1u] = {key}.y;")
+            lines.append(
+                f"{name}[{self.key_base}u + {to} * 2u] = {key}.x; {name}[{self.key_base}u + {to} * 2u + 1u] = {key}.y;"
+            )
         else:
             lines.append(f"{name}[{self.key_base}u + {to}] = {key};")
         return lines
@@ -255,10 +280,16 @@ class RunSort:
 
         lines += [f"let i = ({LINEAR_GROUP}) * {WORKGROUP}u + thread;", f"if (i >= {self.rows * count}u) {{ return; }}"]
         lines += [f"let base = (i / {count}u) * {self.length}u;", f"let e = i % {count}u;", f"let run = e / {stride}u;"]
-        lines += [f"let own = {key('base + e')};", f"let own_place = {name}[{place_base}u + base + e];", "let partner = run ^ 1u;"]
+        lines += [
+            f"let own = {key('base + e')};",
+            f"let own_place = {name}[{place_base}u + base + e];",
+            "let partner = run ^ 1u;",
+        ]
         lines.append(f"let start = base + partner * {stride}u;")
         lines.append("var low = 0u;")
-        lines.append(f"var high = select({stride}u, select(0u, {last}u, partner == {runs - 1}u), partner >= {runs - 1}u);")
+        lines.append(
+            f"var high = select({stride}u, select(0u, {last}u, partner == {runs - 1}u), partner >= {runs - 1}u);"
+        )
         lines += ["while (low < high) {", "let middle = (low + high) / 2u;", f"let other = {key('start + middle')};"]
         lines.append(f"let other_place = {name}[{place_base}u + start + middle];")
         lines += ["if (behind(own, own_place, other, other_place)) { low = middle + 1u; } else { high = middle; }", "}"]

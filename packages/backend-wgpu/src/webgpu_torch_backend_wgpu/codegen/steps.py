@@ -92,9 +92,11 @@ def convert(value: str, source: tuple[str, str], target: tuple[str, str]) -> str
     """Return the conversion of a value between element types, each given as (core name, WGSL scalar)."""
     (source_name, s), (target_name, t) = source, target
     if t == "bool":
-        return {"f32": f"!({value} == 0.0f)", "f16": f"!({value} == 0.0h)", "vec2<u32>": f"any({value} != vec2<u32>())"}.get(
-            s, f"{value} != {s}(0)" if s != "bool" else value
-        )
+        return {
+            "f32": f"!({value} == 0.0f)",
+            "f16": f"!({value} == 0.0h)",
+            "vec2<u32>": f"any({value} != vec2<u32>())",
+        }.get(s, f"{value} != {s}(0)" if s != "bool" else value)
     if s == "bool":
         ones = {"vec2<u32>": ("vec2<u32>(1u, 0u)", "vec2<u32>()")}.get(t, (f"{t}(1)", f"{t}(0)"))
         return f"select({ones[1]}, {ones[0]}, {value})"

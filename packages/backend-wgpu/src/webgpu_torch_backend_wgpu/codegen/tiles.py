@@ -100,9 +100,13 @@ class _Loader:
             scope: list[str] = [f"let row = {base} + {row};", f"let deep = {depth} + {deep};"]
             guard = [f"row < {self.rows}u"] if self.edge_rows else []
             guard += [f"deep < {frame.k}u"] if self.edge_depth else []
-            guard += [f"thread + {number * self.threads}u < {self.width * self.depth // self.lanes}u"] if partial else []
+            guard += (
+                [f"thread + {number * self.threads}u < {self.width * self.depth // self.lanes}u"] if partial else []
+            )
             inner: list[str] = []
-            value = self._vector(batch, inner) if self.lanes > 1 else frame.element(self.side, batch, "row", "deep", inner)
+            value = (
+                self._vector(batch, inner) if self.lanes > 1 else frame.element(self.side, batch, "row", "deep", inner)
+            )
             lines.append("{")
             lines += scope
             if guard:
@@ -141,12 +145,18 @@ class _Loader:
         for number in range(self.count):
             row, deep = self._position(number)
             source = f"{self.name}_r{number}"
-            lines.append("{" if not partial else f"if (thread + {number * self.threads}u < {self.width * self.depth // self.lanes}u) {{")
+            lines.append(
+                "{"
+                if not partial
+                else f"if (thread + {number * self.threads}u < {self.width * self.depth // self.lanes}u) {{"
+            )
             lines.append(f"let row = {row}; let deep = {deep};")
             if self.lanes == 1:
                 lines.append(f"{self._cell('deep', 'row')} = {source};")
             elif self.along_k:
-                lines += [f"{self._cell(f'(deep + {lane}u)', 'row')} = {source}.{'xyzw'[lane]};" for lane in range(LANES)]
+                lines += [
+                    f"{self._cell(f'(deep + {lane}u)', 'row')} = {source}.{'xyzw'[lane]};" for lane in range(LANES)
+                ]
             else:
                 lines.append(f"{self.name}[(deep * {self.width}u + row) / 4u] = {source};")
             lines.append("}")
@@ -165,7 +175,9 @@ class _Loader:
                 lines.append(f"let {prefix}{number} = {self.name}[{depth} * {self.width // LANES}u + {at}];")
             else:
                 for lane in range(LANES):
-                    lines.append(f"let {prefix}{number}_{lane} = {self.name}[{depth} * {self.width}u + {at} * 4u + {lane}u];")
+                    lines.append(
+                        f"let {prefix}{number}_{lane} = {self.name}[{depth} * {self.width}u + {at} * 4u + {lane}u];"
+                    )
 
 
 def generate_tiles(kernel: Contraction, capabilities: Capabilities, tile: Tile) -> Program:
@@ -226,7 +238,9 @@ def _mark_wide(frame: Frame) -> None:
     for slot in keys:
         if slot in frame.buffers.place:
             continue
-        others = [node for store in kernel.stores for node in topological(store.value) if node.step in ("load", "load_at")]
+        others = [
+            node for store in kernel.stores for node in topological(store.value) if node.step in ("load", "load_at")
+        ]
         used = any((node.payload[0] if node.step == "load" else node.payload) == slot for node in others)
         both = [side.value.payload[0] for side in (frame.left, frame.right) if side.value.step == "load"]
         shared = both.count(slot) > 1 and keys.count(slot) < 2

@@ -13,7 +13,7 @@ from webgpu_torch_core.layouts import number_of_elements
 from ..program import Capabilities, Program
 from .access import Buffers
 from .pointwise import lane_values
-from .printer import LINEAR_GROUP, Module, spread_workgroups, split_index
+from .printer import LINEAR_GROUP, Module, split_index, spread_workgroups
 
 TILE = 32
 ROWS = 8
@@ -29,9 +29,13 @@ def turned_loads(kernel: Pointwise, capabilities: Capabilities) -> tuple[int, li
     if last < 1 or kernel.elements() < SMALLEST or kernel.shape[last] < ROWS or capabilities.invocations < TILE * ROWS:
         return None
     module = Module(kernel, capabilities)
-    if any(store.strides[last] != 1 or module.type(kernel.outputs[store.output].dtype).lanes > 1 for store in kernel.stores):
+    if any(
+        store.strides[last] != 1 or module.type(kernel.outputs[store.output].dtype).lanes > 1 for store in kernel.stores
+    ):
         return None
-    loads = [node for node in topological(*kernel.expressions()) if node.step == "load" and abs(node.payload[2][last]) > 1]
+    loads = [
+        node for node in topological(*kernel.expressions()) if node.step == "load" and abs(node.payload[2][last]) > 1
+    ]
     for dimension in range(last):
         turned = [node for node in loads if node.payload[2][dimension] == 1]
         if turned and kernel.shape[dimension] >= ROWS and len(turned) <= MOST_TURNED:
@@ -50,8 +54,8 @@ def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, t
     count = number_of_elements(rest) * across * beside
     lines += [f"let tile = {LINEAR_GROUP};", f"if (tile >= {count}u) {{ return; }}"]
     names = split_index(lines, module, "tile", (*rest, across, beside))
-    lines += [f"let from_along = {names[-2]} * {TILE}u;", f"let from_last = {names[-1]} * {TILE}u;"]
-    lines += [f"let fast = thread % {TILE}u;", f"let slow = thread / {TILE}u;"]
+    starts = [f"let from_along = {names[-2]} * {TILE}u;", f"let from_last = {names[-1]} * {TILE}u;"]
+    lines += [*starts, f"let fast = thread % {TILE}u;", f"let slow = thread / {TILE}u;"]
 
     def coordinates(at_along: str, at_last: str) -> list[str]:
         others = iter(names)
@@ -59,7 +63,9 @@ def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, t
 
     for number, node in enumerate(turned):
         scalar = module.type(node.dtype).scalar
-        module.shared.append(f"var<workgroup> turned{number}: array<{'u32' if scalar == 'bool' else scalar}, {TILE * (TILE + 1)}>;")
+        module.shared.append(
+            f"var<workgroup> turned{number}: array<{'u32' if scalar == 'bool' else scalar}, {TILE * (TILE + 1)}>;"
+        )
     for step in range(0, TILE, ROWS):
         lines.append("{")
         lines.append(f"let at_along = min(from_along + fast, {kernel.shape[along] - 1}u);")
@@ -86,4 +92,6 @@ def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, t
         for store, value in zip(kernel.stores, values, strict=True):
             buffers.store(store, [value], at, lines)
         lines.append("} }")
-    return Program((module.finish((TILE * ROWS, 1, 1), spread_workgroups(count, capabilities.workgroups_per_dimension)),), ())
+    return Program(
+        (module.finish((TILE * ROWS, 1, 1), spread_workgroups(count, capabilities.workgroups_per_dimension)),), ()
+    )

@@ -73,7 +73,9 @@ def element_type(name: str, capabilities: Capabilities) -> ElementType:
         return ElementType(name, "i32", "u32", 4, 8)
     if name == "bool":
         return ElementType(name, "bool", "u32", 4, 8)
-    raise TypeError(f"webgpu kernels have no {name}; supported are float32, float16, bfloat16, integers up to 64 bits and bool")
+    raise TypeError(
+        f"webgpu kernels have no {name}; supported are float32, float16, bfloat16, integers up to 64 bits and bool"
+    )
 
 
 def literal(value: Any, kind: ElementType) -> str:

@@ -49,7 +49,15 @@ def _team_along_rows(frame: Frame, big: Side, columns: int) -> tuple[int, int]:
 
 class _Generator:
     def __init__(
-        self, frame: Frame, capabilities: Capabilities, small: Side, big: Side, columns: int, along_k: bool, team: int, lanes: int
+        self,
+        frame: Frame,
+        capabilities: Capabilities,
+        small: Side,
+        big: Side,
+        columns: int,
+        along_k: bool,
+        team: int,
+        lanes: int,
     ) -> None:
         self.frame = frame
         self.capabilities = capabilities
@@ -67,7 +75,11 @@ class _Generator:
         frame, lines = self.frame, self.frame.module.lines
         blocks = -(-self.columns // self.outputs)
         width = WORKGROUP // self.team
-        lines += [f"let linear = {LINEAR_GROUP};", f"if (linear >= {blocks * frame.batch}u) {{ return; }}", f"let batch = linear / {blocks}u;"]
+        lines += [
+            f"let linear = {LINEAR_GROUP};",
+            f"if (linear >= {blocks * frame.batch}u) {{ return; }}",
+            f"let batch = linear / {blocks}u;",
+        ]
         if self.along_k:
             lines += [f"let part = thread % {self.team}u;", f"let local = thread / {self.team}u;"]
             lines.append(f"let column = (linear % {blocks}u) * {width}u + local;")

@@ -88,7 +88,9 @@ class Function:
         from ..tensor import Tensor
 
         edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in args)
-        templates = tuple((each.shape, each.dtype, each.device) if isinstance(each, Tensor) else None for each in outputs)
+        templates = tuple(
+            (each.shape, each.dtype, each.device) if isinstance(each, Tensor) else None for each in outputs
+        )
 
         def run_backward(*gradients: Any) -> tuple[Any, ...]:
             from ..ops.creation import zeros
@@ -106,8 +108,10 @@ class Function:
         skipped = {id(each) for each in context._non_differentiable}
         given = {id(each) for each in args}
         for number, each in enumerate(outputs):
-            if isinstance(each, Tensor) and id(each) not in skipped and (
-                each.dtype.is_floating_point or each.dtype.is_complex
+            if (
+                isinstance(each, Tensor)
+                and id(each) not in skipped
+                and (each.dtype.is_floating_point or each.dtype.is_complex)
             ):
                 changed = id(each) in given and all(each is not dirty for dirty in context._dirty)
                 each = each.view_as(each) if changed else each

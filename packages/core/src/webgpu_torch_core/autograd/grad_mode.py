@@ -64,19 +64,19 @@ class _Switch:
         return instance
 
 
-class no_grad(_Switch):  # noqa: N801
+class no_grad(_Switch):
     """Stop recording gradients."""
 
     enabled = False
 
 
-class enable_grad(_Switch):  # noqa: N801
+class enable_grad(_Switch):
     """Record gradients even inside :class:`no_grad`."""
 
     enabled = True
 
 
-class inference_mode(_Switch):  # noqa: N801
+class inference_mode(_Switch):
     """Stop recording gradients and version counts; tensors made inside cannot be used in a graph later."""
 
     enabled = False
@@ -88,7 +88,7 @@ class inference_mode(_Switch):  # noqa: N801
         self.inference = mode
 
 
-class set_grad_enabled(_Switch):  # noqa: N801
+class set_grad_enabled(_Switch):
     """Switch recording on or off: takes effect at once, and is undone on exit when used as a context manager."""
 
     def __init__(self, mode: bool) -> None:

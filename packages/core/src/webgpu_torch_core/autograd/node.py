@@ -24,7 +24,11 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self, title: str, edges: tuple[tuple[Node, int] | None, ...], backward: Callable[..., Any], output_count: int = 1
+        self,
+        title: str,
+        edges: tuple[tuple[Node, int] | None, ...],
+        backward: Callable[..., Any],
+        output_count: int = 1,
     ) -> None:
         self.title = title
         self.edges = edges

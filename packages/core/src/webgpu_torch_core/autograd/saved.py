@@ -36,10 +36,26 @@ class SavedOperand:
     value is kept), writes into the result are the error.
     """
 
-    __slots__ = ("device", "dtype", "edge", "layout", "result", "result_version", "storage", "title", "value", "version")
+    __slots__ = (
+        "device",
+        "dtype",
+        "edge",
+        "layout",
+        "result",
+        "result_version",
+        "storage",
+        "title",
+        "value",
+        "version",
+    )
 
     def __init__(self, tensor: Any, edge: tuple[Node, int] | None, result: Any, title: str) -> None:
-        self.storage, self.layout, self.dtype, self.device = tensor._storage, tensor._layout, tensor.dtype, tensor.device
+        self.storage, self.layout, self.dtype, self.device = (
+            tensor._storage,
+            tensor._layout,
+            tensor.dtype,
+            tensor.device,
+        )
         self.value, self.version, self.edge, self.title = tensor._storage.value, tensor._storage.version, edge, title
         # Weak: the result's memory must not live on for the sake of its version number.
         self.result = weakref.ref(result._storage)

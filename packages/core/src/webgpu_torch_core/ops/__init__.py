@@ -9,6 +9,7 @@ from . import (
     composite,
     contraction,
     conversion,
+    convolution,
     creation,
     elementwise,
     gathering,
@@ -18,13 +19,14 @@ from . import (
     random,
     reduction,
     sorting,
+    splitting,
     views,
 )
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, composite, contraction, conversion, creation, elementwise, gathering, indexing, joining, neural, random, reduction,
-    sorting, views,
+    arithmetic, composite, contraction, conversion, convolution, creation, elementwise, gathering, indexing, joining, neural, random, reduction,
+    sorting, splitting, views,
 )  # fmt: skip
 
 

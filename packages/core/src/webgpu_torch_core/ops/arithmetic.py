@@ -74,7 +74,12 @@ def pow(input, exponent, *, out=None):
         if simple is not None and input.dtype.category == 2 and kind is input.dtype:
             return _out(simple(input), out)
         if exponent == 0:
-            return _out(input.new_ones(input.shape, dtype=kind) + 0 * input if needs_gradient(input) else input.new_ones(input.shape, dtype=kind), out)
+            return _out(
+                input.new_ones(input.shape, dtype=kind) + 0 * input
+                if needs_gradient(input)
+                else input.new_ones(input.shape, dtype=kind),
+                out,
+            )
     return _out(e.power_(input, exponent), out)
 
 
@@ -146,7 +151,9 @@ def where(condition, input=None, other=None, *, out=None):
     if input is None:
         return condition.nonzero(as_tuple=True)
     if condition.dtype.category:
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype!r}")
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype!r}"
+        )
     return _out(_where(condition, input, other), out)
 
 
@@ -174,7 +181,9 @@ def masked_fill(input, mask, value):
     if mask.dtype.category:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype!r}")
     if isinstance(value, Tensor) and value.ndim:
-        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
     filled = value if isinstance(value, Tensor) else input.new_full((), value)
     return e.select_(filled.to(dtype=input.dtype, device=input.device), input, mask)
 
@@ -220,8 +229,19 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
 
 
 for _name in (
-    "div", "true_divide", "pow", "clamp", "clamp_min", "clamp_max", "round", "lerp", "logit", "masked_fill", "nan_to_num",
-    "ldexp", "float_power",
+    "div",
+    "true_divide",
+    "pow",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "round",
+    "lerp",
+    "logit",
+    "masked_fill",
+    "nan_to_num",
+    "ldexp",
+    "float_power",
 ):
     setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_"))
 Tensor.divide_ = Tensor.div_  # type: ignore[attr-defined]
@@ -255,7 +275,12 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
 _operator("add", e.add, e.add, "add_")
 _operator("sub", e.sub, lambda a, b: e.sub(b, a), "sub_")
 _operator("mul", e.mul, e.mul, "mul_")
-_operator("truediv", div, lambda a, b: e.reciprocal(a) * b if not isinstance(b, Tensor) and a.dtype.category >= 2 else div(b, a), "div_")
+_operator(
+    "truediv",
+    div,
+    lambda a, b: e.reciprocal(a) * b if not isinstance(b, Tensor) and a.dtype.category >= 2 else div(b, a),
+    "div_",
+)
 _operator("floordiv", e.floor_divide, lambda a, b: e.floor_divide(b, a), "floor_divide_")
 _operator("mod", e.remainder, lambda a, b: e.remainder(b, a), "remainder_")
 _operator("pow", pow, lambda a, b: pow(b, a), "pow_")

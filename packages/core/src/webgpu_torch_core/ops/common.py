@@ -57,7 +57,11 @@ def needs_gradient(*tensors: Any) -> bool:
 
 
 def attach(
-    result: Any, title: str, inputs: Sequence[Any], backward: Callable[..., Any], differentiable: Sequence[int] | None = None
+    result: Any,
+    title: str,
+    inputs: Sequence[Any],
+    backward: Callable[..., Any],
+    differentiable: Sequence[int] | None = None,
 ) -> Any:
     """Give results (one tensor or a tuple) a node whose ``backward`` returns one gradient per input.
 
@@ -107,7 +111,9 @@ def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> t
 def require_tensor(function: str, name: str, position: int, value: Any) -> None:
     """Raise PyTorch's TypeError where an argument is not a tensor."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
+        )
 
 
 def require_dtype(function: str, value: Tensor, allowed: Callable[[dtype], bool], what: str) -> None:

@@ -33,7 +33,9 @@ def pad(input, pad, mode="constant", value=None):
         before[dim] = amounts[2 * pair]
         shape[dim] += amounts[2 * pair] + amounts[2 * pair + 1]
         if shape[dim] < 0:
-            raise RuntimeError(f"The input size {input.shape[dim]}, plus negative padding, resulted in a negative output size {shape[dim]}")
+            raise RuntimeError(
+                f"The input size {input.shape[dim]}, plus negative padding, resulted in a negative output size {shape[dim]}"
+            )
     return place_inside(input, tuple(before), tuple(shape), 0 if value is None else value)
 
 

@@ -23,7 +23,12 @@ def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: 
     leaf = ir.load(0, source.offset, source.strides, kind)
     store = Store(0, 0, target.strides, ir.cast(leaf, result))
     return Pointwise(
-        (Operand(kind, numel),), (Output(result, target.numel, None),), (), "copy" if kind is result else "cast", source.shape, (store,)
+        (Operand(kind, numel),),
+        (Output(result, target.numel, None),),
+        (),
+        "copy" if kind is result else "cast",
+        source.shape,
+        (store,),
     )
 
 
@@ -45,7 +50,7 @@ def clone(input, *, memory_format=None):
     return attach(result, "CloneBackward0", (input,), lambda grad: grad)
 
 
-class memory_format:  # noqa: N801 - PyTorch's own spelling
+class memory_format:
     """A named order of elements in memory."""
 
     def __init__(self, name: str) -> None:
@@ -109,7 +114,11 @@ def _to_device(source: Tensor, place: device) -> Tensor:
 
 
 def _is_whole(source: Tensor) -> bool:
-    return source._layout.numel == source._storage.value.numel and source._layout.offset == 0 and source._layout.is_contiguous
+    return (
+        source._layout.numel == source._storage.value.numel
+        and source._layout.offset == 0
+        and source._layout.is_contiguous
+    )
 
 
 def _conversion(name: str, kind: dtype) -> None:
@@ -238,14 +247,19 @@ def numpy(self, *, force=False):
     if self.requires_grad and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.device.type != "cpu" and not force:
-        raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
     if self.dtype is bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
     source = self.detach()
     engine = source._engine
     share = getattr(engine.device, "as_array", None) if not isinstance(source._storage.value, MetaValue) else None
     if share is None or source._layout.numel == 0:
-        array = np.frombuffer(bytes(engine.read(clone(source, memory_format="contiguous")._storage.value)), dtype=np.dtype(source.dtype.name))
+        array = np.frombuffer(
+            bytes(engine.read(clone(source, memory_format="contiguous")._storage.value)),
+            dtype=np.dtype(source.dtype.name),
+        )
         return array.reshape(source._layout.shape).copy()
     value = source._storage.value
     flat = share(value.realize(), source.dtype, value.numel)
@@ -263,8 +277,12 @@ def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
 
 def _single(self: Tensor, name: str) -> Any:
     if self._layout.numel != 1:
-        raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar") if name != "bool" else RuntimeError(
-            f"Boolean value of Tensor with {'no values' if not self._layout.numel else 'more than one value'} is ambiguous"
+        raise (
+            RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
+            if name != "bool"
+            else RuntimeError(
+                f"Boolean value of Tensor with {'no values' if not self._layout.numel else 'more than one value'} is ambiguous"
+            )
         )
     return read_numbers(self)[0]
 
@@ -285,7 +303,11 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
 
 def _format(self: Tensor, specification: str) -> str:
-    return item(self).__format__(specification) if self.ndim == 0 and not self.is_meta else object.__format__(self, specification)
+    return (
+        item(self).__format__(specification)
+        if self.ndim == 0 and not self.is_meta
+        else object.__format__(self, specification)
+    )
 
 
 def _index(self: Tensor) -> int:
@@ -310,10 +332,20 @@ def _reduce(self: Tensor, protocol: int) -> Any:
     del protocol
     whole = self.detach().cpu()
     data = bytes(whole._engine.read(clone(whole, memory_format="contiguous")._storage.value))
-    return _rebuild, (self.__class__, data, tuple(self._layout.shape), self.dtype, str(self.device), self._requires_grad, dict(self.__dict__))
+    return _rebuild, (
+        self.__class__,
+        data,
+        tuple(self._layout.shape),
+        self.dtype,
+        str(self.device),
+        self._requires_grad,
+        dict(self.__dict__),
+    )
 
 
-def _rebuild(kind: Any, data: bytes, shape: Any, dtype: Any, place: str, requires_grad: bool, attributes: Any) -> Tensor:
+def _rebuild(
+    kind: Any, data: bytes, shape: Any, dtype: Any, place: str, requires_grad: bool, attributes: Any
+) -> Tensor:
     tensor = from_bytes(data, shape, dtype, place)
     result = Tensor._make_subclass(kind, tensor, requires_grad)
     result.__dict__.update(attributes)

@@ -24,7 +24,9 @@ def as_dtype(kind: Any) -> dtype | None:
     if kind in _PYTHON_TYPES:
         return _PYTHON_TYPES[kind] or default_float[0]
     if kind is not None and not isinstance(kind, dtype):
-        raise TypeError(f"dtype must be torch.dtype, not {type(kind).__name__}; one of {', '.join(map(repr, ALL_DTYPES))}")
+        raise TypeError(
+            f"dtype must be torch.dtype, not {type(kind).__name__}; one of {', '.join(map(repr, ALL_DTYPES))}"
+        )
     return kind
 
 
@@ -82,7 +84,9 @@ def _from_array(data: Any, kind: dtype | None, where: Any) -> Tensor:
     given = numpy.ascontiguousarray(data)
     name = given.dtype.name
     if name not in BY_NAME:
-        raise TypeError(f"can't convert np.ndarray of type numpy.{name}. The supported types are: {', '.join(each.name for each in ALL_DTYPES)}.")
+        raise TypeError(
+            f"can't convert np.ndarray of type numpy.{name}. The supported types are: {', '.join(each.name for each in ALL_DTYPES)}."
+        )
     result = from_bytes(given.tobytes(), tuple(numpy.shape(data)), BY_NAME[name], where)
     return result if kind is None or kind is result.dtype else result.to(kind)
 
@@ -138,7 +142,9 @@ def fill_kernel(shape: tuple[int, ...], kind: dtype) -> Pointwise:
     compute = compute_dtype(kind)
     number = bool_ if kind is bool_ else compute
     value = ir.cast(ir.parameter(0, number), kind)
-    return Pointwise((), (Output(kind, layout.numel, None),), (number,), "fill", shape, (Store(0, 0, layout.strides, value),))
+    return Pointwise(
+        (), (Output(kind, layout.numel, None),), (number,), "fill", shape, (Store(0, 0, layout.strides, value),)
+    )
 
 
 def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Tensor:
@@ -188,7 +194,9 @@ ones = _constant("ones", 1, "A tensor of ones.")
 
 
 @operation("creation", method=False)
-def empty(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
+def empty(
+    *size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None
+):
     """A tensor of undefined contents."""
     del layout, pin_memory, memory_format
     if out is not None:
@@ -248,7 +256,9 @@ _new("new_empty", None)
 def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """As ``torch.full`` with this tensor's type and device."""
     del layout, pin_memory
-    return full(size, fill_value, dtype=as_dtype(dtype) or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    return full(
+        size, fill_value, dtype=as_dtype(dtype) or self.dtype, device=device or self.device, requires_grad=requires_grad
+    )
 
 
 @operation("creation", namespace="method")
@@ -266,7 +276,9 @@ def range_kernel(count: int, kind: dtype) -> Pointwise:
     compute = compute_dtype(kind)
     position = ir.cast(ir.coordinate(0), compute)
     value = ir.cast(ir.parameter(0, compute) + position * ir.parameter(1, compute), kind)
-    return Pointwise((), (Output(kind, count, None),), (compute, compute), "arange", (count,), (Store(0, 0, (1,), value),))
+    return Pointwise(
+        (), (Output(kind, count, None),), (compute, compute), "arange", (count,), (Store(0, 0, (1,), value),)
+    )
 
 
 def _range(count: int, start: Any, step: Any, kind: dtype, place: device) -> Tensor:
@@ -277,7 +289,9 @@ def _range(count: int, start: Any, step: Any, kind: dtype, place: device) -> Ten
 
 
 @operation("creation", method=False)
-def arange(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def arange(
+    start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """Numbers from ``start`` up to but without ``end``.
 
     Raises:
@@ -313,11 +327,15 @@ def linspace_kernel(count: int, kind: dtype) -> Pointwise:
     low = ir.parameter(0, work) + ir.cast(position, work) * ir.parameter(2, work)
     high = ir.parameter(1, work) - ir.cast((count - 1) - position, work) * ir.parameter(2, work)
     value = ir.cast(ir.select(position < (count // 2), low, high), kind)
-    return Pointwise((), (Output(kind, count, None),), (work, work, work), "linspace", (count,), (Store(0, 0, (1,), value),))
+    return Pointwise(
+        (), (Output(kind, count, None),), (work, work, work), "linspace", (count,), (Store(0, 0, (1,), value),)
+    )
 
 
 @operation("creation", method=False)
-def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def linspace(
+    start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
     del layout, pin_memory
     start, end = (each.item() if isinstance(each, Tensor) else each for each in (start, end))
@@ -331,7 +349,9 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
         result = tensor(values, dtype=kind, device=place)
     else:
         parameters = (float(start), float(end if steps != 1 else start), float(step))
-        result = record_on(engine_for(place), place, linspace_kernel(steps, kind), (), parameters, (contiguous_layout((steps,)),))
+        result = record_on(
+            engine_for(place), place, linspace_kernel(steps, kind), (), parameters, (contiguous_layout((steps,)),)
+        )
     if out is not None:
         return out.resize_(result.shape).copy_(result)
     return result.requires_grad_() if requires_grad else result

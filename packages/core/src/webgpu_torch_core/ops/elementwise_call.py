@@ -8,12 +8,12 @@ from typing import Any
 from .. import expression as ir
 from ..autograd.grad_mode import mode
 from ..autograd.node import Node
+from ..autograd.saved import SavedOperand
 from ..devices import MetaEngine
 from ..dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
 from ..steps import differentiate
-from ..autograd.saved import SavedOperand
 from ..tensor import MetaValue, Size, Tensor, check_supported
 from .registry import Operation, register
 
@@ -96,7 +96,9 @@ class Elementwise:
         found = self.cache.get(identity)
         if found is None:
             if first is None:
-                raise TypeError(f"{self.name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}")
+                raise TypeError(
+                    f"{self.name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}"
+                )
             found = self._resolve(identity, operands, extras)
         engine = values[0].engine
         if engine.__class__ is MetaEngine:
@@ -179,7 +181,11 @@ class Elementwise:
         if self.saves_result and 0 in needed:
             saved: dict[int, Any] = {0: SavedOperand(operands[0], edges[0], result, self.title)}
         else:
-            saved = {index: each._save() if isinstance(each, Tensor) else each for index, each in enumerate(operands) if index in needed}
+            saved = {
+                index: each._save() if isinstance(each, Tensor) else each
+                for index, each in enumerate(operands)
+                if index in needed
+            }
 
         def run_backward(grad: Tensor) -> list[Any]:
             from .reduction import sum_to_size
@@ -322,7 +328,8 @@ def _same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         each for each in operands if isinstance(each, Tensor) and each.device.type != "cpu"
     )
     return tuple(
-        each.to(target.device) if isinstance(each, Tensor) and each.device != target.device else each for each in operands
+        each.to(target.device) if isinstance(each, Tensor) and each.device != target.device else each
+        for each in operands
     )
 
 
@@ -418,7 +425,9 @@ def finish_out(result: Tensor, out: Tensor) -> Tensor:
         RuntimeError: the result's type cannot be cast to that of ``out``, or gradients are being recorded.
     """
     if mode.enabled and (out.requires_grad or result.requires_grad):
-        raise RuntimeError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+        )
     if result.dtype.category > out.dtype.category:
         raise RuntimeError(f"result type {result.dtype.name} can't be cast to the desired output type {out.dtype.name}")
     if out.device != result.device:

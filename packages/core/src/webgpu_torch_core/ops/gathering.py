@@ -45,7 +45,9 @@ def _check_index(name: str, index: Tensor) -> None:
 
 
 @kernel_cache
-def gather_kernel(source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int) -> Pointwise:
+def gather_kernel(
+    source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int
+) -> Pointwise:
     """Return the kernel reading ``source`` where ``index`` replaces the coordinate along ``dim``."""
     position = wrapped_position(ir.load(1, index.offset, index.strides, index_kind), source.shape[dim])
     coordinates: list[Any] = [ir.coordinate(each) for each in range(index.ndim)]
@@ -74,7 +76,13 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
                 f"{list(input.shape)} apart from dimension {axis}"
             )
     kernel = gather_kernel(
-        input._layout, input._storage.value.numel, input.dtype, index._layout, index._storage.value.numel, index.dtype, axis
+        input._layout,
+        input._storage.value.numel,
+        input.dtype,
+        index._layout,
+        index._storage.value.numel,
+        index.dtype,
+        axis,
     )
     result = record(kernel, (input, index), (), (index._layout.shape,))
     if needs_gradient(input):
@@ -117,7 +125,9 @@ def index_select(input, dim, index, *, out=None):
 
 
 @kernel_cache
-def positions_kernel(source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int) -> Pointwise:
+def positions_kernel(
+    source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int
+) -> Pointwise:
     """Return the kernel reading slices of ``source`` at the positions an n-d ``index`` lists along ``dim``."""
     shape = (*source.shape[:dim], *index.shape, *source.shape[dim + 1 :])
     strides = (0,) * dim + index.strides + (0,) * (source.ndim - dim - 1)
@@ -135,7 +145,13 @@ def positions_kernel(source: Layout, numel: int, kind: dtype, index: Layout, ind
 def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor:
     """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``."""
     kernel = positions_kernel(
-        input._layout, input._storage.value.numel, input.dtype, index._layout, index._storage.value.numel, index.dtype, dim
+        input._layout,
+        input._storage.value.numel,
+        input.dtype,
+        index._layout,
+        index._storage.value.numel,
+        index.dtype,
+        dim,
     )
     result = record(kernel, (input, index), (), (kernel.shape,))
     if needs_gradient(input):
@@ -159,7 +175,14 @@ def _known(kernel: Scatter) -> Scatter:
 
 
 def _scatter(
-    input: Tensor, lanes: tuple[int, ...], entries: tuple[int, ...], index: Any, value: Any, kind: str, operands: tuple[Tensor, ...], name: str
+    input: Tensor,
+    lanes: tuple[int, ...],
+    entries: tuple[int, ...],
+    index: Any,
+    value: Any,
+    kind: str,
+    operands: tuple[Tensor, ...],
+    name: str,
 ) -> Tensor:
     """Record a scatter into a contiguous copy of ``input``; operand 0 is the base."""
     base = input.contiguous()
@@ -167,8 +190,13 @@ def _scatter(
         base = base.clone()
     if 0 in lanes or 0 in entries:
         return base.clone()
-    described = (Operand(base.dtype, base.numel()), *(Operand(each.dtype, each._storage.value.numel) for each in operands))
-    kernel = _known(Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, kind))
+    described = (
+        Operand(base.dtype, base.numel()),
+        *(Operand(each.dtype, each._storage.value.numel) for each in operands),
+    )
+    kernel = _known(
+        Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, kind)
+    )
     return record(kernel, (base, *operands), (), (base._layout.shape,))
 
 
@@ -203,7 +231,9 @@ def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind:
         coordinates[each] = ir.coordinate(number)
     coordinates[axis] = position
     value = ir.load(2, source._layout.offset, source_strides, source.dtype)
-    return _scatter(input, lanes, (shape[axis],), element_index(target, coordinates), value, kind, (index, source), name)
+    return _scatter(
+        input, lanes, (shape[axis],), element_index(target, coordinates), value, kind, (index, source), name
+    )
 
 
 @operation("scatter")
@@ -215,7 +245,9 @@ def scatter_add(input, dim, index, src):
     return _attach_scatter(result, input, dim, index, src, "add", "ScatterAddBackward0")
 
 
-def _attach_scatter(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor, kind: str, title: str) -> Tensor:
+def _attach_scatter(
+    result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor, kind: str, title: str
+) -> Tensor:
     if not needs_gradient(input, src):
         return result
     saved = index._save()
@@ -335,7 +367,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
     index = index.reshape(-1)
     shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
     if source._layout.shape != shape:
-        if source.ndim == 0 and index.numel() == 1 or source.numel() == number_of_elements(shape):
+        if (source.ndim == 0 and index.numel() == 1) or source.numel() == number_of_elements(shape):
             source = source.reshape(shape)
         else:
             raise RuntimeError(
@@ -343,7 +375,9 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
                 f"dimension {axis} and source slice shape: {list(source.shape)} at dimension {axis}."
             )
     if source.dtype is not input.dtype:
-        raise RuntimeError(f"{name}(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type")
+        raise RuntimeError(
+            f"{name}(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type"
+        )
     result = _write_positions(input, axis, index, source.detach(), kind, name)
     if needs_gradient(input, source):
         saved = index._save()
@@ -353,7 +387,12 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
             kept = grad if kind == "add" else index_fill(grad, axis, chosen, 0)
             return kept, None, take_positions(grad, axis, chosen, "IndexSelectBackward0")
 
-        attach(result, "".join(part.capitalize() for part in name.split("_")) + "Backward0", (input, index, source), run_backward)
+        attach(
+            result,
+            "".join(part.capitalize() for part in name.split("_")) + "Backward0",
+            (input, index, source),
+            run_backward,
+        )
     return result
 
 
@@ -361,7 +400,8 @@ def _write_positions(input: Tensor, axis: int, index: Tensor, source: Tensor, ki
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(input._layout.shape[each] for each in order[:-1])
     position = wrapped_position(
-        ir.load(1, index._layout.offset, (0,) * (input.ndim - 1) + index._layout.strides, index.dtype), input.shape[axis]
+        ir.load(1, index._layout.offset, (0,) * (input.ndim - 1) + index._layout.strides, index.dtype),
+        input.shape[axis],
     )
     coordinates: list[Any] = [None] * input.ndim
     for number, each in enumerate(order[:-1]):
@@ -369,4 +409,6 @@ def _write_positions(input: Tensor, axis: int, index: Tensor, source: Tensor, ki
     coordinates[axis] = position
     value = ir.load(2, source._layout.offset, tuple(source._layout.strides[each] for each in order), source.dtype)
     target = contiguous_layout(input._layout.shape)
-    return _scatter(input, lanes, (index.numel(),), element_index(target, coordinates), value, kind, (index, source), name)
+    return _scatter(
+        input, lanes, (index.numel(),), element_index(target, coordinates), value, kind, (index, source), name
+    )

@@ -25,7 +25,7 @@ def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     items = list(subscript) if isinstance(subscript, tuple) else [subscript]
     entries: list[Any] = []
     for each in items:
-        if isinstance(each, list | tuple | range) or type(each).__module__ == "numpy" and getattr(each, "ndim", 0):
+        if isinstance(each, list | tuple | range) or (type(each).__module__ == "numpy" and getattr(each, "ndim", 0)):
             each = tensor(list(each) if isinstance(each, range) else each, device=input.device)
             if each.numel() == 0 and each.dtype.category == 2:
                 each = each.to(int64)
@@ -194,6 +194,10 @@ def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tens
 def index_put_(self, indices, values, accumulate=False):
     """Write (or add) values at the positions index tensors list."""
     view, found = _apply_basic(self, _expand_subscript(self, tuple(indices)))
+    if all(each is None for each in found):
+        # Every index was a single position: a plain view is written.
+        _ = view.add_(values) if accumulate else view.copy_(values)
+        return self
     moved, chosen, first, count = _joint(view, found)
     _put(moved, chosen, first, count, values, accumulate)
     return self
@@ -268,7 +272,9 @@ def masked_scatter(input, mask, source):
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
     positions = mask.expand(shape).reshape(-1).to(int64).cumsum(0) - 1
     flat = source.reshape(-1)
-    picked = take_positions(flat, 0, positions.clamp(0, max(flat.numel() - 1, 0)), "MaskedScatterBackward0").reshape(shape)
+    picked = take_positions(flat, 0, positions.clamp(0, max(flat.numel() - 1, 0)), "MaskedScatterBackward0").reshape(
+        shape
+    )
     from .arithmetic import where
 
     return where(mask.expand(shape), picked, input.expand(shape))

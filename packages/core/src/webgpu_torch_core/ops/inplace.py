@@ -53,7 +53,14 @@ def snapshot(tensor: Tensor) -> Tensor:
 
 
 def type_title(tensor: Tensor) -> str:
-    names = {"float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "uint8": "Byte"}
+    names = {
+        "float32": "Float",
+        "float64": "Double",
+        "float16": "Half",
+        "int64": "Long",
+        "int32": "Int",
+        "uint8": "Byte",
+    }
     return names.get(tensor.dtype.name, tensor.dtype.name.capitalize())
 
 

@@ -97,7 +97,10 @@ def _join(pieces: list[Tensor], dim: int) -> Tensor:
     if len(pieces) == 1:
         return pieces[0].clone()
     kernel = cat_kernel(
-        tuple(each._layout for each in pieces), tuple(each._storage.value.numel for each in pieces), pieces[0].dtype, dim
+        tuple(each._layout for each in pieces),
+        tuple(each._storage.value.numel for each in pieces),
+        pieces[0].dtype,
+        dim,
     )
     result = record(kernel, pieces, (), (kernel.shape,))
     sizes = [each._layout.shape[dim] for each in pieces]
@@ -145,7 +148,9 @@ _stack_along("vstack", "Tensors joined vertically.", 0, 2)
 
 
 @kernel_cache
-def gather_shape_kernel(name: str, source: Layout, numel: int, kind: dtype, shape: tuple[int, ...], moves: Any) -> Pointwise:
+def gather_shape_kernel(
+    name: str, source: Layout, numel: int, kind: dtype, shape: tuple[int, ...], moves: Any
+) -> Pointwise:
     """Return the kernel reading, along each dimension, position ``(coordinate * scale + shift) mod size``.
 
     ``moves`` lists (scale, shift, wrap) per dimension; without ``wrap`` positions are in range by construction.
@@ -189,10 +194,14 @@ def roll(input, shifts, dims=None):
     total = [0] * input.ndim
     for amount, dim in zip(amounts, chosen, strict=True):
         total[dim] += amount
-    moves = tuple((1, -shift % size if size else 0, bool(size and shift % size)) for shift, size in zip(total, shape, strict=True))
+    moves = tuple(
+        (1, -shift % size if size else 0, bool(size and shift % size)) for shift, size in zip(total, shape, strict=True)
+    )
     kernel = gather_shape_kernel("roll", input._layout, input._storage.value.numel, input.dtype, shape, moves)
     back = tuple(-each for each in amounts)
-    return attach(record(kernel, (input,), (), (shape,)), "RollBackward0", (input,), lambda grad: roll(grad, back, tuple(chosen)))
+    return attach(
+        record(kernel, (input,), (), (shape,)), "RollBackward0", (input,), lambda grad: roll(grad, back, tuple(chosen))
+    )
 
 
 @operation("indexed", namespace="method")
@@ -200,9 +209,7 @@ def repeat(self, *repeats):
     """The tensor tiled ``repeats`` times along each dimension."""
     counts = sizes_from(repeats)
     if len(counts) < self.ndim:
-        raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
-        )
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     source = self.reshape((1,) * (len(counts) - self.ndim) + tuple(self._layout.shape))
     split = [part for count, size in zip(counts, source._layout.shape, strict=True) for part in (count, size)]
     spread = source.reshape([part for size in source._layout.shape for part in (1, size)]).expand(split)
@@ -233,7 +240,12 @@ def _triangle(input: Tensor, diagonal: int, upper: bool) -> Tensor:
         raise RuntimeError(f"{'triu' if upper else 'tril'}: input tensor must have at least 2 dimensions")
     kernel = triangle_kernel(input._layout, input._storage.value.numel, input.dtype, int(diagonal), upper)
     title = "TriuBackward0" if upper else "TrilBackward0"
-    return attach(record(kernel, (input,), (), (input._layout.shape,)), title, (input,), lambda grad: _triangle(grad, diagonal, upper))
+    return attach(
+        record(kernel, (input,), (), (input._layout.shape,)),
+        title,
+        (input,),
+        lambda grad: _triangle(grad, diagonal, upper),
+    )
 
 
 @operation("indexed")
@@ -249,7 +261,9 @@ def triu(input, diagonal=0, *, out=None):
 
 
 @kernel_cache
-def pad_kernel(source: Layout, numel: int, kind: dtype, before: tuple[int, ...], shape: tuple[int, ...], step: tuple[int, ...]) -> Pointwise:
+def pad_kernel(
+    source: Layout, numel: int, kind: dtype, before: tuple[int, ...], shape: tuple[int, ...], step: tuple[int, ...]
+) -> Pointwise:
     """Return the kernel that places an operand inside a larger box of one run-time number.
 
     Along each dimension the operand's position ``p`` lands at ``before + step * p``; negative ``before`` crops.
@@ -283,13 +297,19 @@ def pad_kernel(source: Layout, numel: int, kind: dtype, before: tuple[int, ...],
     )  # fmt: skip
 
 
-def place_inside(input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None) -> Tensor:
+def place_inside(
+    input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None
+) -> Tensor:
     """Return a box of ``value`` with the input placed in it (or cropped to it)."""
     if input.numel() == 0:
         return input.new_full(shape, value)
     steps = tuple(step) if step is not None else (1,) * input.ndim
     kernel = pad_kernel(input._layout, input._storage.value.numel, input.dtype, before, shape, steps)
-    number = value if compute_dtype(input.dtype).category >= 2 else (bool(value) if compute_dtype(input.dtype).category == 0 else int(value))
+    number = (
+        value
+        if compute_dtype(input.dtype).category >= 2
+        else (bool(value) if compute_dtype(input.dtype).category == 0 else int(value))
+    )
     result = record(kernel, (input,), (number,), (shape,))
     original = input._layout.shape
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..autograd.saved import SavedOperand
 from ..dtypes import bool_, float32, float64, int64
 from ..layouts import wrap_dimension
-from ..autograd.saved import SavedOperand
 from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import clamp, masked_fill, where
@@ -40,7 +40,9 @@ def _softmax(input: Tensor, dim: int) -> Tensor:
                 output = _wide(softmax(source, dim))
             else:
                 # A 16-bit result has lost what the gradient needs; its operand has not.
-                output = softmax_values(_wide(source.detach()), wrap_dimension(dim, source.ndim)) if kept is None else kept
+                output = (
+                    softmax_values(_wide(source.detach()), wrap_dimension(dim, source.ndim)) if kept is None else kept
+                )
             weighted = _wide(grad) * output
             return (weighted - output * sum(weighted, dim, True)).to(kind)
 
@@ -60,7 +62,7 @@ def _require_float(source: Tensor, name: str) -> None:
     if source.dtype.category < 2 and source.numel():
         from .inplace import type_title
 
-        raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{type_title(source)}\'')
+        raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{type_title(source)}'")
 
 
 @operation("reduction", aliases=("special_softmax",))
@@ -100,7 +102,11 @@ def _log_softmax(input: Tensor, dim: int) -> Tensor:
             if needs_gradient(source):
                 output = _wide(_log_softmax(source, dim))
             else:
-                output = softmax_values(_wide(source.detach()), wrap_dimension(dim, source.ndim), True) if kept is None else kept
+                output = (
+                    softmax_values(_wide(source.detach()), wrap_dimension(dim, source.ndim), True)
+                    if kept is None
+                    else kept
+                )
             wide = _wide(grad)
             return (wide - output.exp() * sum(wide, dim, True)).to(kind)
 
@@ -283,7 +289,9 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     classes = 0 if input.ndim == 1 else 1
     expected = tuple(size for index, size in enumerate(input._layout.shape) if index != classes)
     if tuple(target._layout.shape) != expected:
-        raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1}).")
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1})."
+        )
     if target.dtype.category != 1:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype.name}")
     ignored = target == ignore_index
@@ -322,7 +330,9 @@ def cross_entropy(
     return (1.0 - label_smoothing) * loss + label_smoothing / input.shape[classes] * smooth
 
 
-def _soft_cross_entropy(scores: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float, classes: int) -> Tensor:
+def _soft_cross_entropy(
+    scores: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float, classes: int
+) -> Tensor:
     if smoothing:
         target = target * (1.0 - smoothing) + smoothing / scores.shape[classes]
     if weight is not None:
@@ -382,7 +392,9 @@ def scaled_dot_product_attention(
     scores = matmul(query, key.transpose(-2, -1)) * factor
     if is_causal:
         if attn_mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+            )
         scores = _causal(scores)
     elif attn_mask is not None:
         if attn_mask.dtype is bool_:
@@ -405,5 +417,3 @@ def _causal(scores: Tensor) -> Tensor:
     rows = arange(scores.shape[-2], device=scores.device).unsqueeze(1)
     columns = arange(scores.shape[-1], device=scores.device)
     return masked_fill(scores, columns > rows, -math.inf)
-
-

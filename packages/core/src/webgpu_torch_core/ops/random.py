@@ -44,7 +44,9 @@ def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
     if kind == "integers":
         low, span = ir.parameter(4, uint32), ir.parameter(5, uint32)
         draw = ir.cast(_word(0), uint32)
-        value = ir.cast(ir.apply("remainder", draw, span), compute_dtype(result)) + ir.cast(ir.cast(low, int32), compute_dtype(result))
+        value = ir.cast(ir.apply("remainder", draw, span), compute_dtype(result)) + ir.cast(
+            ir.cast(low, int32), compute_dtype(result)
+        )
         types = (uint32,) * 6
     else:
         first, second = ir.parameter(4, float32), ir.parameter(5, float32)
@@ -63,7 +65,9 @@ def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
     return Pointwise((), (Output(result, count, None),), types, kind, (count,), (store,))
 
 
-def _philox(kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Generator, numbers: tuple[Any, Any]) -> Tensor:
+def _philox(
+    kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Generator, numbers: tuple[Any, Any]
+) -> Tensor:
     count = number_of_elements(shape)
     seed, offset = generator.philox_state(count)
     parameters = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, 0, *numbers)
@@ -81,7 +85,9 @@ def _generator(given: Any, place: device) -> Generator:
     return given
 
 
-def draw(kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Any, first: Any, second: Any) -> Tensor:
+def draw(
+    kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Any, first: Any, second: Any
+) -> Tensor:
     """Return random numbers on a device: the same stream as PyTorch's on the CPU."""
     if place.type == "meta":
         return empty_tensor(shape, result, place)
@@ -105,7 +111,15 @@ def draw(kind: str, shape: tuple[int, ...], result: dtype, place: device, genera
 
 def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> None:
     def function(
-        *size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **named
+        *size,
+        generator=None,
+        out=None,
+        dtype=None,
+        layout=None,
+        device=None,
+        requires_grad=False,
+        pin_memory=False,
+        **named,
     ):
         del layout, pin_memory
         if "size" in named:
@@ -138,7 +152,19 @@ _creation("randn", "normal", (0.0, 1.0), "Standard normal numbers.")
 
 
 @operation("random", method=False)
-def randint(low=0, high=None, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def randint(
+    low=0,
+    high=None,
+    size=None,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    requires_grad=False,
+    pin_memory=False,
+):
     """Integers from ``[low, high)``."""
     del layout, pin_memory, requires_grad
     if size is None:
@@ -159,14 +185,18 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
     if place.type in HOST_DEVICES:
         from ..random_distributions import fill_integers
 
-        return from_bytes(fill_integers(source.host_stream(), number_of_elements(shape), low, high, kind), shape, kind, place)
+        return from_bytes(
+            fill_integers(source.host_stream(), number_of_elements(shape), low, high, kind), shape, kind, place
+        )
     if high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31:
         raise RuntimeError(f"randint on {place} takes ranges within 32 bits, got [{low}, {high})")
     return _philox("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))
 
 
 @operation("random", method=False)
-def randint_like(input, low, high=None, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+def randint_like(
+    input, low, high=None, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None
+):
     """Integers from ``[low, high)`` in the input's shape and type."""
     del layout, requires_grad, memory_format
     low, high = (0, low) if high is None else (low, high)
@@ -175,7 +205,9 @@ def randint_like(input, low, high=None, *, dtype=None, layout=None, device=None,
 
 
 @operation("random", method=False)
-def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False, pin_memory=False):
+def randperm(
+    n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False, pin_memory=False
+):
     """The numbers 0 to n - 1 in random order."""
     del layout, requires_grad, pin_memory
     place = place_of(device)
@@ -191,14 +223,26 @@ def randperm(n, *, generator=None, out=None, dtype=int64, layout=None, device=No
 
 
 @operation("random", method=False)
-def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+def normal(
+    mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False
+):
     """Normal numbers with given means and standard deviations (numbers or tensors)."""
     del layout
     if size is not None:
-        result = draw("normal", sizes_from((size,)), as_dtype(dtype) or default_float[0], place_of(device), generator, float(mean), float(std))
+        result = draw(
+            "normal",
+            sizes_from((size,)),
+            as_dtype(dtype) or default_float[0],
+            place_of(device),
+            generator,
+            float(mean),
+            float(std),
+        )
     else:
         like = mean if isinstance(mean, Tensor) else std
-        shape = (mean + std)._layout.shape if isinstance(mean, Tensor) and isinstance(std, Tensor) else like._layout.shape
+        shape = (
+            (mean + std)._layout.shape if isinstance(mean, Tensor) and isinstance(std, Tensor) else like._layout.shape
+        )
         result = draw("normal", tuple(shape), like.dtype, like.device, generator, 0.0, 1.0) * std + mean
     if out is not None:
         return out.resize_(result.shape).copy_(result)
@@ -221,7 +265,11 @@ def _bernoulli_tensor(probabilities: Tensor, kind: dtype, generator: Any) -> Ten
         from ..random_distributions import fill_bernoulli
 
         data = fill_bernoulli(
-            _generator(generator, place).host_stream(), probabilities.numel(), probabilities.reshape(-1).tolist(), kind, probabilities.dtype
+            _generator(generator, place).host_stream(),
+            probabilities.numel(),
+            probabilities.reshape(-1).tolist(),
+            kind,
+            probabilities.dtype,
         )
         return from_bytes(data, tuple(probabilities._layout.shape), kind, place)
     uniform = draw("uniform", tuple(probabilities._layout.shape), float32, place, generator, 0.0, 1.0)
@@ -244,17 +292,23 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         from ..random_distributions import fill_multinomial
 
         source = _generator(generator, input.device)
-        data = fill_multinomial(source.host_stream(), input.detach().reshape(-1).tolist(), rows, num_samples, replacement, input.dtype)
+        data = fill_multinomial(
+            source.host_stream(), input.detach().reshape(-1).tolist(), rows, num_samples, replacement, input.dtype
+        )
         result = from_bytes(data, shape, int64, input.device)
     else:
-        result = _device_multinomial(input.detach().reshape(rows, -1), num_samples, replacement, generator).reshape(shape)
+        result = _device_multinomial(input.detach().reshape(rows, -1), num_samples, replacement, generator).reshape(
+            shape
+        )
     return result if out is None else out.copy_(result)
 
 
 def _device_multinomial(weights: Tensor, count: int, replacement: bool, generator: Any) -> Tensor:
     """Sample without reading anything back: exponential races (Efraimidis & Spirakis, 2006)."""
     if not replacement and count > weights.shape[-1]:
-        raise RuntimeError(f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {count} > {weights.shape[-1]}")
+        raise RuntimeError(
+            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {count} > {weights.shape[-1]}"
+        )
     shape = tuple(weights._layout.shape)
     if not replacement:
         waits = draw("exponential", shape, float32, weights.device, generator, 1.0, 0.0)
@@ -315,6 +369,9 @@ def random_(self, from_=None, to=None, *, generator=None, **named):
 
         source = _generator(generator, self.device)
         if self.device.type in HOST_DEVICES:
-            return assign(self, from_bytes(fill_random(source.host_stream(), self.numel(), self.dtype), shape, self.dtype, self.device))
+            return assign(
+                self,
+                from_bytes(fill_random(source.host_stream(), self.numel(), self.dtype), shape, self.dtype, self.device),
+            )
         from_, to = 0, min(int(self.dtype.maximum), 1 << 24 if self.dtype.category == 2 else (1 << 31) - 1)
     return assign(self, integers(int(from_), int(to), shape, self.dtype, self.device, generator))

@@ -40,9 +40,7 @@ def reduce(
 ) -> Tensor:
     """Record a reduction of non-negative dimensions."""
     accumulate = accumulate or (int64 if result.category == 1 else compute_dtype(result))
-    kernel = reduction_kernel(
-        kind, input._layout, input._storage.value.numel, input.dtype, dims, accumulate, result
-    )
+    kernel = reduction_kernel(kind, input._layout, input._storage.value.numel, input.dtype, dims, accumulate, result)
     return record(kernel, (input,), (), (reduced_shape(input._layout.shape, dims, keepdim),))
 
 
@@ -299,7 +297,11 @@ def aminmax(input, *, dim=None, keepdim=False):
     """Minimum and maximum over a dimension (all by default)."""
     from ..return_types import make
 
-    return make("aminmax", min=_extremum(input, "minimum", dim, keepdim, "amin"), max=_extremum(input, "maximum", dim, keepdim, "amax"))
+    return make(
+        "aminmax",
+        min=_extremum(input, "minimum", dim, keepdim, "amin"),
+        max=_extremum(input, "maximum", dim, keepdim, "amax"),
+    )
 
 
 def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -392,7 +394,9 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
     """The vector norm ``sum(|x|**ord)**(1/ord)`` over dimensions."""
     input = x.to(dtype) if dtype is not None else x
     if input.dtype.category < 2:
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_dtype_title(input.dtype)}")
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_dtype_title(input.dtype)}"
+        )
     dims = as_dimensions(dim, input.ndim)
     if ord == math.inf:
         result = amax(input.abs(), dims, keepdim)
@@ -419,7 +423,12 @@ def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
         shape = input._layout.shape
 
         def run_backward(grad: Tensor) -> Any:
-            full = restore(sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else result.detach(), shape, dims, keepdim)
+            full = restore(
+                sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else result.detach(),
+                shape,
+                dims,
+                keepdim,
+            )
             return (input * (restore(grad, shape, dims, keepdim) / full)).masked_fill(full == 0, 0.0)
 
         attach(result, "LinalgVectorNormBackward0", (input,), run_backward)

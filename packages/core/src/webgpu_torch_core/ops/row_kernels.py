@@ -49,7 +49,15 @@ class Rows:
             row_stores = (Store(1, 0, contiguous_strides(self.outer), per_row),)
         store = Store(0, 0, self.strides, ir.cast(value, self.kind))
         return RowProgram(
-            (self.operand,), tuple(outputs), parameters, name, self.outer, self.inner, tuple(self.reductions), row_stores, (store,)
+            (self.operand,),
+            tuple(outputs),
+            parameters,
+            name,
+            self.outer,
+            self.inner,
+            tuple(self.reductions),
+            row_stores,
+            (store,),
         )
 
 

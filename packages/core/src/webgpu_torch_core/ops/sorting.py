@@ -15,7 +15,9 @@ from .registry import operation
 
 
 @kernel_cache
-def scan_kernel(source: Layout, numel: int, kind: dtype, scan: str, accumulate: dtype, result: dtype, reverse: bool, indices: bool) -> Scan:
+def scan_kernel(
+    source: Layout, numel: int, kind: dtype, scan: str, accumulate: dtype, result: dtype, reverse: bool, indices: bool
+) -> Scan:
     """Return the running reduction of a strided operand along its last dimension."""
     value = ir.cast(ir.load(0, source.offset, source.strides, kind), accumulate)
     outputs = [Output(result, source.numel, None)]
@@ -34,7 +36,9 @@ def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = Fal
     axis = wrap_dimension(dim, input.ndim)
     moved = input.movedim(axis, -1)
     accumulate = int64 if result.category < 2 and scan in ("sum", "product") else compute_dtype(result)
-    kernel = scan_kernel(moved._layout, moved._storage.value.numel, moved.dtype, scan, accumulate, result, reverse, indices)
+    kernel = scan_kernel(
+        moved._layout, moved._storage.value.numel, moved.dtype, scan, accumulate, result, reverse, indices
+    )
     found = record(kernel, (moved,), (), (moved._layout.shape,) * len(kernel.outputs))
     if indices:
         return tuple(each.movedim(-1, axis) for each in found)
@@ -181,7 +185,11 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
     if input.ndim == 0:
         return make("kthvalue", values=values, indices=positions)
     chosen = [each.narrow(dim, k - 1, 1) for each in (values, positions)]
-    return make("kthvalue", values=chosen[0] if keepdim else chosen[0].squeeze(dim), indices=chosen[1] if keepdim else chosen[1].squeeze(dim))
+    return make(
+        "kthvalue",
+        values=chosen[0] if keepdim else chosen[0].squeeze(dim),
+        indices=chosen[1] if keepdim else chosen[1].squeeze(dim),
+    )
 
 
 @operation("composite")

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..layouts import (
     Layout,
-    contiguous_strides,
     expand_layout,
     infer_size,
     layout,
@@ -16,7 +15,7 @@ from ..layouts import (
     view_strides,
     wrap_dimension,
 )
-from ..tensor import Size, Tensor
+from ..tensor import Tensor
 from .common import attach, needs_gradient, sizes_from
 from .registry import operation
 
@@ -55,7 +54,9 @@ def view(self, *shape, dtype=None):
             "contiguous subspaces). Use .reshape(...) instead."
         )
     original = self._layout.shape
-    return make_view(self, layout(sizes, strides, self._layout.offset), "ViewBackward0", lambda grad: grad.reshape(original))
+    return make_view(
+        self, layout(sizes, strides, self._layout.offset), "ViewBackward0", lambda grad: grad.reshape(original)
+    )
 
 
 def _view_dtype(self: Tensor, kind: Any) -> Tensor:
@@ -125,8 +126,10 @@ def unflatten(input, dim, sizes):
     index = wrap_dimension(dim, input.ndim)
     shape = input._layout.shape
     parts = infer_size(sizes_from((sizes,)), shape[index])
-    return view(input, (*shape[:index], *parts, *shape[index + 1 :])) if input._layout.is_contiguous else reshape(
-        input, (*shape[:index], *parts, *shape[index + 1 :])
+    return (
+        view(input, (*shape[:index], *parts, *shape[index + 1 :]))
+        if input._layout.is_contiguous
+        else reshape(input, (*shape[:index], *parts, *shape[index + 1 :]))
     )
 
 
@@ -172,14 +175,19 @@ def t(input):
     """The transpose of a matrix; 0-d and 1-d tensors as they are."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return transpose(input, 0, 1) if input.ndim == 2 else make_view(input, input._layout, "TBackward0", lambda grad: grad)
+    return (
+        transpose(input, 0, 1) if input.ndim == 2 else make_view(input, input._layout, "TBackward0", lambda grad: grad)
+    )
 
 
 @operation("view", aliases=("moveaxis",))
 def movedim(input, source, destination):
     """Dimensions moved to other positions."""
     sources = [wrap_dimension(each, input.ndim) for each in (source if isinstance(source, tuple | list) else (source,))]
-    targets = [wrap_dimension(each, input.ndim) for each in (destination if isinstance(destination, tuple | list) else (destination,))]
+    targets = [
+        wrap_dimension(each, input.ndim)
+        for each in (destination if isinstance(destination, tuple | list) else (destination,))
+    ]
     if len(sources) != len(targets):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of dims as "
@@ -197,7 +205,9 @@ def _transposed(name: str, doc: str) -> None:
         if name == "T":
             return permute(self, tuple(range(self.ndim))[::-1])
         if self.ndim < 2:
-            raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+            raise RuntimeError(
+                f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
+            )
         return transpose(self, -2, -1)
 
     setattr(Tensor, name, property(getter, doc=doc))
@@ -268,7 +278,9 @@ def unsqueeze(input, dim):
     source = input._layout
     stride = source.shape[index] * source.strides[index] if index < source.ndim else 1
     target = layout(
-        (*source.shape[:index], 1, *source.shape[index:]), (*source.strides[:index], stride, *source.strides[index:]), source.offset
+        (*source.shape[:index], 1, *source.shape[index:]),
+        (*source.strides[:index], stride, *source.strides[index:]),
+        source.offset,
     )
     return make_view(input, target, "UnsqueezeBackward0", lambda grad: grad.squeeze(index))
 
@@ -401,98 +413,3 @@ def unfold(self, dimension, size, step):
     strides = (*source.strides[:index], stride * step, *source.strides[index + 1 :], stride)
     target = layout(shape, strides, source.offset)
     return make_view(self, target, "UnfoldBackward0", lambda grad: _strided_gradient(grad, target, source))
-
-
-# Splitting
-
-
-@operation("view")
-def split(tensor, split_size_or_sections, dim=0):
-    """Pieces of a dimension: of one size, or of the given sizes."""
-    index = wrap_dimension(dim, tensor.ndim)
-    size = tensor._layout.shape[index]
-    if isinstance(split_size_or_sections, int):
-        step = split_size_or_sections
-        if step < 0 or (step == 0 and size):
-            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
-        sizes = [min(step, size - start) for start in range(0, size, step)] if size else [0]
-    else:
-        sizes = [int(each) for each in split_size_or_sections]
-        if sum(sizes) != size:
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {index}), "
-                f"but got split_sizes={sizes}"
-            )
-    pieces, start = [], 0
-    for each in sizes:
-        pieces.append(slice_view(tensor, index, start, each, 1))
-        start += each
-    return tuple(pieces)
-
-
-@operation("view")
-def chunk(input, chunks, dim=0):
-    """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    index = wrap_dimension(dim, input.ndim)
-    size = input._layout.shape[index]
-    return split(input, max(-(-size // chunks), 1), index)
-
-
-@operation("view")
-def unbind(input, dim=0):
-    """Every position of a dimension, as separate tensors."""
-    index = wrap_dimension(dim, input.ndim)
-    return tuple(select_dimension(input, index, each) for each in range(input._layout.shape[index]))
-
-
-@operation("view", namespace="method")
-def contiguous(self, memory_format=None):
-    """The tensor with elements in row-major order: itself where they already are."""
-    del memory_format
-    return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
-
-
-@operation("view", namespace="method")
-def resize_(self, *sizes, memory_format=None):
-    """Change shape in place, growing the storage where needed; new elements are undefined."""
-    del memory_format
-    from .creation import empty
-
-    shape = Size(sizes_from(sizes))
-    needed = shape.numel()
-    if needed > self._storage.value.numel:
-        grown = empty(needed, dtype=self.dtype, device=self.device)
-        if self._storage.value.numel:
-            old = Tensor._from_storage(self._storage, layout((self._storage.value.numel,), (1,)), self.dtype, self.device)
-            from .inplace import write
-
-            write(slice_view(grown, 0, 0, self._storage.value.numel, 1), old.detach())
-        self._storage.value = grown._storage.value
-    self._layout = layout(tuple(shape), contiguous_strides(shape), 0 if needed > self._storage.value.numel else self._layout.offset)
-    return self
-
-
-# In-place changes of shape: the tensor looks at its elements in another way, the storage stays.
-
-
-def _reshaping(function: Any, name: str) -> None:
-    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        edge_tracked = self.requires_grad
-        result = function(self, *args, **kwargs)
-        self._layout = result._layout
-        if edge_tracked and result._grad_fn is not None:
-            self._grad_fn, self._output_number = result._grad_fn, result._output_number
-            self._requires_grad = False
-        return self
-
-    in_place.__name__ = in_place.__qualname__ = name
-    in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
-    setattr(Tensor, name, in_place)
-
-
-for _function, _name in (
-    (t, "t_"), (transpose, "transpose_"), (transpose, "swapaxes_"), (transpose, "swapdims_"), (squeeze, "squeeze_"), (unsqueeze, "unsqueeze_"),
-):  # fmt: skip
-    _reshaping(_function, _name)

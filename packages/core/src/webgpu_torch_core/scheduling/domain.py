@@ -20,9 +20,7 @@ Terms = tuple[tuple[tuple[int, int], ...], ...]
 def reindex_strides(strides: Shape, terms: Terms) -> Shape:
     """Return strides over the new dimensions."""
     count = len(strides)
-    return tuple(
-        sum(strides[old] * multiplier for old, multiplier in pairs if old < count) for pairs in terms
-    )
+    return tuple(sum(strides[old] * multiplier for old, multiplier in pairs if old < count) for pairs in terms)
 
 
 def reindex(expression: Expression, terms: Terms, constants: Sequence[int] | None = None) -> Expression:
@@ -94,9 +92,7 @@ def redomain(kernel: Any, new_groups: Sequence[Shape], terms: Terms) -> Any:
         outer = len(new_groups[0])
         changes["row_stores"] = _reindex_stores(kernel.row_stores, terms[:outer])
         changes["stores"] = _reindex_stores(kernel.stores, terms)
-        changes["reductions"] = tuple(
-            each.replace(value=reindex(each.value, terms)) for each in kernel.reductions
-        )
+        changes["reductions"] = tuple(each.replace(value=reindex(each.value, terms)) for each in kernel.reductions)
     elif isinstance(kernel, Contraction):
         visible = len(terms) - len(new_groups[3])
         changes["stores"] = _reindex_stores(kernel.stores, terms[:visible])

@@ -96,6 +96,7 @@ class Inliner:
         sizes = tuple(size for group in groups(kernel) for size in group)
         slots = bound_slots(kernel)
         heavy = isinstance(kernel, Contraction)
+
         def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
             del arguments
             if node.step != "load":
@@ -123,9 +124,7 @@ class Inliner:
 
         return kernel.map_expressions(lambda each: rewrite(each, replace))
 
-    def _worthwhile(
-        self, slot: int, definition: Definition, heavy: bool, node: Expression, sizes: Shape
-    ) -> bool:
+    def _worthwhile(self, slot: int, definition: Definition, heavy: bool, node: Expression, sizes: Shape) -> bool:
         value = definition.value
         if heavy:
             # A contraction loads each element many times: inline only what moves or converts data.

@@ -23,7 +23,9 @@ class Place:
 class Planner:
     """Walks the finished kernels in order, giving every value a place."""
 
-    def __init__(self, finished: list[Finished], slots: list[Any], alive: frozenset[int], donatable: frozenset[int]) -> None:
+    def __init__(
+        self, finished: list[Finished], slots: list[Any], alive: frozenset[int], donatable: frozenset[int]
+    ) -> None:
         self.finished = finished
         self.slots = slots
         self.alive = alive

@@ -63,9 +63,7 @@ def _loads_of(kernel: Kernel, slots: set[int]) -> list[Expression]:
 
 
 def _computed_slots(kernel: Kernel) -> set[int]:
-    return {
-        node.payload for root in kernel.expressions() for node in topological(root) if node.step == "load_at"
-    }
+    return {node.payload for root in kernel.expressions() for node in topological(root) if node.step == "load_at"}
 
 
 def align_to_stores(consumer: Pointwise, producer: Any, load: Expression, store: Store) -> tuple[Any, Any] | None:
@@ -157,7 +155,9 @@ def _append(
         for each in consumer.stores
     )
     merged = producer.replace(
-        stores=producer.stores + stores, outputs=producer.outputs + consumer.outputs, name=join_names(producer, consumer)
+        stores=producer.stores + stores,
+        outputs=producer.outputs + consumer.outputs,
+        name=join_names(producer, consumer),
     )
     return merged, producer_outputs + outputs
 
@@ -208,7 +208,9 @@ def merge_into_rows(
     )
     field = "row_stores" if per_row else "stores"
     merged = rows.replace(
-        **{field: getattr(rows, field) + stores}, outputs=rows.outputs + consumer.outputs, name=join_names(rows, consumer)
+        **{field: getattr(rows, field) + stores},
+        outputs=rows.outputs + consumer.outputs,
+        name=join_names(rows, consumer),
     )
     return merged, row_outputs + outputs
 
@@ -258,7 +260,11 @@ def _align_to_rows(
     first = common_refinement([domain[index] for index in outer], list(rows.outer))
     if first is None:
         return None
-    second = common_refinement([domain[index] for index in inner], list(rows.inner)) if inner else ([], [(n,) for n in rows.inner])
+    second = (
+        common_refinement([domain[index] for index in inner], list(rows.inner))
+        if inner
+        else ([], [(n,) for n in rows.inner])
+    )
     if second is None:
         return None
     consumer = split_dimensions(consumer, dict(zip(outer + inner, first[0] + second[0], strict=True)))

@@ -11,8 +11,8 @@ from ..kernels import Contraction, Kernel, Pointwise, RowProgram
 from ..layouts import contiguous_strides
 from . import merging
 from .inlining import Inliner, bound_slots
-from .memory import assign_buffers
 from .localizing import localize, unfused
+from .memory import assign_buffers
 
 
 class Recorded:
@@ -47,7 +47,9 @@ class Scheduled:
 
     __slots__ = ("fresh", "inputs", "outputs", "plan")
 
-    def __init__(self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]):
+    def __init__(
+        self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]
+    ):
         self.plan = plan
         self.inputs = inputs
         self.outputs = outputs
@@ -116,9 +118,7 @@ def _live_kernels(recorded: list[Recorded], alive: frozenset[int]) -> tuple[list
 
 
 class _Builder:
-    def __init__(
-        self, slots: list[Slot], alive: frozenset[int], uses: dict[int, int], maximum_bindings: int
-    ) -> None:
+    def __init__(self, slots: list[Slot], alive: frozenset[int], uses: dict[int, int], maximum_bindings: int) -> None:
         self.slots = slots
         self.alive = alive
         self.maximum_bindings = maximum_bindings
@@ -226,7 +226,9 @@ class _Merger:
         return self.groups
 
 
-def _try_merge(kernel: Any, outputs: tuple[int, ...], group: Group, depends: bool) -> tuple[Any, tuple[int, ...]] | None:
+def _try_merge(
+    kernel: Any, outputs: tuple[int, ...], group: Group, depends: bool
+) -> tuple[Any, tuple[int, ...]] | None:
     host = group.kernel
     if isinstance(host, RowProgram):
         if depends:

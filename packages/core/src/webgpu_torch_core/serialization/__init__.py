@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from webgpu_torch_core.serialization.host import HostStorage, HostTensor
     from webgpu_torch_core.serialization.pickle_format import UnpicklingError, read_pickle
     from webgpu_torch_core.serialization.pickle_writer import write_pickle
-    from webgpu_torch_core.tensor_files import load_safetensors, save_safetensors
     from webgpu_torch_core.serialization.safetensors import (
         SafetensorError,
         read_safetensors,
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
         serialize_safetensors,
         write_safetensors,
     )
+    from webgpu_torch_core.tensor_files import load_safetensors, save_safetensors
 
 __all__ = [
     "load_safetensors",

@@ -1,0 +1,290 @@
+"""Convolution as a contraction with computed loads, in any number of dimensions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import expression as ir
+from ..dtypes import dtype, int32
+from ..kernels import Contraction, Operand, Output, Store
+from ..layouts import Layout, contiguous_strides, number_of_elements
+from ..tensor import Tensor
+from .common import attach, kernel_cache, needs_gradient, record
+from .contraction import _accumulator, _wide_type
+from .joining import clamped, element_index
+from .registry import operation
+
+# Convolution as an implicit matrix product (Chellapilla et al., 2006): rows are output channels, columns are output
+# positions, the summed dimension is the input patch; the patch matrix is never stored.
+
+
+class Window:
+    """Sizes of a convolution over any number of spatial dimensions."""
+
+    __slots__ = ("dilation", "groups", "output", "padding", "stride")
+
+    def __init__(
+        self,
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+        groups: int,
+        output: tuple[int, ...],
+    ):
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.groups = groups
+        self.output = output
+
+    def key(self) -> tuple[Any, ...]:
+        """Return a hashable form."""
+        return self.stride, self.padding, self.dilation, self.groups, self.output
+
+
+def _patch(
+    source: Layout,
+    batch: Any,
+    channel: Any,
+    centers: list[Any],
+    taps: list[Any],
+    window: Any,
+    operand: int,
+    kind: dtype,
+) -> Any:
+    """Return the input element under kernel tap ``taps`` at output position ``centers``, 0 in the padding."""
+    stride, padding, dilation, _, _ = window
+    inside: Any = None
+    coordinates: list[Any] = [batch, channel]
+    for axis, (center, tap) in enumerate(zip(centers, taps, strict=True)):
+        size = source.shape[2 + axis]
+        position = (
+            center * stride[axis] + tap * dilation[axis] - padding[axis]
+            if padding[axis]
+            else center * stride[axis] + tap * dilation[axis]
+        )
+        if padding[axis]:
+            test = ir.constant(0, int32) <= position
+            test = test & (position < size)
+            inside = test if inside is None else inside & test
+            position = clamped(position, size)
+        coordinates.append(position)
+    element = ir.load_at(operand, element_index(source, coordinates), kind)
+    return element if inside is None else ir.select(inside, element, ir.constant(0, kind))
+
+
+@kernel_cache
+def convolution_kernel(
+    source: Layout, numel: int, weight: Layout, weight_numel: int, kind: dtype, window: Any, result: dtype
+) -> Contraction:
+    """Return ``output[n, g, o, positions] = sum over (c, taps) of weight[g, o, c, taps] * patch[n, g, c, positions, taps]``."""
+    _, _, _, groups, positions = window
+    spatial = len(positions)
+    images = source.shape[0]
+    out_channels, in_channels = weight.shape[0] // groups, weight.shape[1]
+    taps = weight.shape[2:]
+    # Dimensions: batch (group), m (output channel), n (image, positions…), k (input channel, taps…).
+    first_n, first_k = 2, 3 + spatial
+    accumulate = _accumulator(kind)
+    weight_strides = (
+        weight.strides[0] * out_channels, weight.strides[0], *(0,) * (1 + spatial), weight.strides[1], *weight.strides[2:],
+    )  # fmt: skip
+    left = ir.load(1, weight.offset, weight_strides, kind)
+    channel = ir.coordinate(0) * in_channels + ir.coordinate(first_k) if groups > 1 else ir.coordinate(first_k)
+    right = _patch(
+        source, ir.coordinate(first_n), channel, [ir.coordinate(first_n + 1 + axis) for axis in range(spatial)],
+        [ir.coordinate(first_k + 1 + axis) for axis in range(spatial)], window, 0, kind,
+    )  # fmt: skip
+    shape = (images, weight.shape[0], *positions)
+    dense = contiguous_strides(shape)
+    store_strides = (dense[1] * out_channels, dense[1], dense[0], *dense[2:])
+    store = Store(0, 0, store_strides, ir.cast(ir.accumulator(accumulate), result))
+    return Contraction(
+        (Operand(kind, numel), Operand(kind, weight_numel)), (Output(result, number_of_elements(shape), None),), (), "convolution",
+        (groups,), (out_channels,), (images, *positions), (in_channels, *taps), ir.cast(left, accumulate), ir.cast(right, accumulate),
+        accumulate, (store,),
+    )  # fmt: skip
+
+
+@kernel_cache
+def weight_gradient_kernel(
+    source: Layout, numel: int, grad: Layout, grad_numel: int, taps: tuple[int, ...], kind: dtype, window: Any
+) -> Contraction:
+    """Return ``weight_grad[g, o, c, taps] = sum over (n, positions) of grad[n, g, o, positions] * patch[...]``."""
+    _, _, _, groups, positions = window
+    spatial = len(positions)
+    out_channels, in_channels = grad.shape[1] // groups, source.shape[1] // groups
+    # Dimensions: batch (group), m (output channel), n (input channel, taps…), k (image, positions…).
+    first_n, first_k = 2, 3 + spatial
+    accumulate = _accumulator(kind)
+    left_strides = (
+        grad.strides[1] * out_channels,
+        grad.strides[1],
+        *(0,) * (1 + spatial),
+        grad.strides[0],
+        *grad.strides[2:],
+    )
+    left = ir.load(1, grad.offset, left_strides, kind)
+    channel = ir.coordinate(0) * in_channels + ir.coordinate(first_n) if groups > 1 else ir.coordinate(first_n)
+    right = _patch(
+        source, ir.coordinate(first_k), channel, [ir.coordinate(first_k + 1 + axis) for axis in range(spatial)],
+        [ir.coordinate(first_n + 1 + axis) for axis in range(spatial)], window, 0, kind,
+    )  # fmt: skip
+    shape = (grad.shape[1], in_channels, *taps)
+    dense = contiguous_strides(shape)
+    store = Store(0, 0, (dense[0] * out_channels, dense[0], *dense[1:]), ir.cast(ir.accumulator(accumulate), kind))
+    return Contraction(
+        (Operand(kind, numel), Operand(kind, grad_numel)), (Output(kind, number_of_elements(shape), None),), (),
+        "convolution_weight_gradient", (groups,), (out_channels,), (in_channels, *taps), (grad.shape[0], *positions),
+        ir.cast(left, accumulate), ir.cast(right, accumulate), accumulate, (store,),
+    )  # fmt: skip
+
+
+def convolve(input: Tensor, weight: Tensor, window: Window, wide: bool = False) -> Tensor:
+    """Return the convolution of [n, c, positions…] with [o, c / groups, taps…], differentiable any number of times."""
+    kind = input.dtype
+    kernel = convolution_kernel(
+        input._layout, input._storage.value.numel, weight._layout, weight._storage.value.numel, kind, window.key(),
+        _wide_type(kind) if wide else kind,
+    )  # fmt: skip
+    result = record(kernel, (input, weight), (), ((input.shape[0], weight.shape[0], *window.output),))
+    if needs_gradient(input, weight):
+        saved = input._save(), weight._save()
+        needs = input.requires_grad, weight.requires_grad
+
+        def run_backward(grad: Tensor) -> Any:
+            source, kernel_ = saved[0].unpack(), saved[1].unpack()
+            grad = grad.to(kind)
+            return (
+                input_gradient(grad, kernel_, window, tuple(source._layout.shape)) if needs[0] else None,
+                _weight_gradient(source, grad, tuple(kernel_._layout.shape), window) if needs[1] else None,
+            )
+
+        attach(result, "ConvolutionBackward0", (input, weight), run_backward)
+    return result
+
+
+def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...]) -> Tensor:
+    """Return the transposed convolution: the gradient spread by the stride, convolved with the flipped weight."""
+    from .joining import flip, place_inside
+
+    spatial = len(shape) - 2
+    taps = weight._layout.shape[2:]
+    reach = [window.dilation[axis] * (taps[axis] - 1) for axis in range(spatial)]
+    before = (0, 0, *(reach[axis] - window.padding[axis] for axis in range(spatial)))
+    total = (*grad._layout.shape[:2], *(shape[2 + axis] + reach[axis] for axis in range(spatial)))
+    spread = place_inside(grad, before, total, 0, (1, 1, *window.stride))
+    groups = window.groups
+    out_channels, in_channels = weight._layout.shape[:2]
+    flipped = flip(weight, list(range(2, 2 + spatial))) if math.prod(taps) > 1 else weight
+    grouped = flipped.reshape((groups, out_channels // groups, in_channels, *taps)).transpose(1, 2)
+    turned = grouped.reshape((groups * in_channels, out_channels // groups, *taps))
+    plain = Window((1,) * spatial, (0,) * spatial, window.dilation, groups, shape[2:])
+    return convolve(spread, turned, plain)
+
+
+def _weight_gradient(source: Tensor, grad: Tensor, shape: tuple[int, ...], window: Window) -> Tensor:
+    kernel = weight_gradient_kernel(
+        source._layout,
+        source._storage.value.numel,
+        grad._layout,
+        grad._storage.value.numel,
+        shape[2:],
+        source.dtype,
+        window.key(),
+    )
+    result = record(kernel, (source, grad), (), (shape,))
+    if needs_gradient(source, grad):
+        saved = source._save(), grad._save()
+
+        def run_backward(second: Tensor) -> Any:
+            original, upstream = saved[0].unpack(), saved[1].unpack()
+            return (
+                input_gradient(upstream, second, window, tuple(original._layout.shape)),
+                convolve(original, second, window),
+            )
+
+        attach(result, "ConvolutionBackwardBackward0", (source, grad), run_backward)
+    return result
+
+
+def _spread(value: Any, count: int, name: str) -> tuple[int, ...]:
+    sizes = (value,) * count if isinstance(value, int) else tuple(int(each) for each in value)
+    sizes = sizes * count if len(sizes) == 1 else sizes
+    if len(sizes) != count:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {count} values to match the convolution dimensions, but got {name}={list(sizes)}"
+        )
+    return sizes
+
+
+def _same_padding(taps: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    pairs = []
+    for size, spread in zip(taps, dilation, strict=True):
+        total = spread * (size - 1)
+        pairs.append((total // 2, total - total // 2))
+    return tuple(pairs)
+
+
+def _convolution(
+    input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int, spatial: int
+) -> Tensor:
+    name = f"conv{spatial}d"
+    if input.ndim == spatial + 1:
+        return _convolution(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups, spatial).squeeze(0)
+    if input.ndim != spatial + 2 or weight.ndim != spatial + 2:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
+        )
+    if input.shape[1] != weight.shape[1] * groups:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
+            f"{weight.shape[1] * groups} channels, but got {input.shape[1]} channels instead"
+        )
+    steps, spreads = _spread(stride, spatial, "stride"), _spread(dilation, spatial, "dilation")
+    taps = tuple(weight._layout.shape[2:])
+    if padding == "same":
+        from .joining import place_inside
+
+        pairs = _same_padding(taps, spreads)
+        before = (0, 0, *(low for low, _ in pairs))
+        input = place_inside(
+            input,
+            before,
+            (*input.shape[:2], *(size + low + high for size, (low, high) in zip(input.shape[2:], pairs, strict=True))),
+        )
+        padding = 0
+    pads = _spread(0 if padding == "valid" else padding, spatial, "padding")
+    output = tuple(
+        (input.shape[2 + axis] + 2 * pads[axis] - spreads[axis] * (taps[axis] - 1) - 1) // steps[axis] + 1
+        for axis in range(spatial)
+    )
+    if any(size <= 0 for size in output):
+        padded = [input.shape[2 + axis] + 2 * pads[axis] for axis in range(spatial)]
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
+            f"({' x '.join(map(str, taps))}). Kernel size can't be greater than actual input size"
+        )
+    window = Window(steps, pads, spreads, groups, output)
+    if bias is None:
+        return convolve(input, weight, window)
+    return (convolve(input, weight, window, wide=True) + bias.reshape((-1,) + (1,) * spatial)).to(input.dtype)
+
+
+@operation("contraction", method=False)
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """1-d convolution of [n, c, length] with [o, c / groups, taps]."""
+    return _convolution(input, weight, bias, stride, padding, dilation, groups, 1)
+
+
+@operation("contraction", method=False)
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """2-d convolution of [n, c, height, width] with [o, c / groups, taps, taps]."""
+    return _convolution(input, weight, bias, stride, padding, dilation, groups, 2)
+
+
+@operation("contraction", method=False)
+def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """3-d convolution of [n, c, depth, height, width] with [o, c / groups, taps, taps, taps]."""
+    return _convolution(input, weight, bias, stride, padding, dilation, groups, 3)

@@ -1,0 +1,113 @@
+"""Pieces of a dimension, and changing a tensor in place to another shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..layouts import (
+    contiguous_strides,
+    layout,
+    wrap_dimension,
+)
+from ..tensor import Size, Tensor
+from .common import sizes_from
+from .registry import operation
+from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
+
+# Splitting
+
+
+@operation("view")
+def split(tensor, split_size_or_sections, dim=0):
+    """Pieces of a dimension: of one size, or of the given sizes."""
+    index = wrap_dimension(dim, tensor.ndim)
+    size = tensor._layout.shape[index]
+    if isinstance(split_size_or_sections, int):
+        step = split_size_or_sections
+        if step < 0 or (step == 0 and size):
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+        sizes = [min(step, size - start) for start in range(0, size, step)] if size else [0]
+    else:
+        sizes = [int(each) for each in split_size_or_sections]
+        if sum(sizes) != size:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {index}), "
+                f"but got split_sizes={sizes}"
+            )
+    pieces, start = [], 0
+    for each in sizes:
+        pieces.append(slice_view(tensor, index, start, each, 1))
+        start += each
+    return tuple(pieces)
+
+
+@operation("view")
+def chunk(input, chunks, dim=0):
+    """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    index = wrap_dimension(dim, input.ndim)
+    size = input._layout.shape[index]
+    return split(input, max(-(-size // chunks), 1), index)
+
+
+@operation("view")
+def unbind(input, dim=0):
+    """Every position of a dimension, as separate tensors."""
+    index = wrap_dimension(dim, input.ndim)
+    return tuple(select_dimension(input, index, each) for each in range(input._layout.shape[index]))
+
+
+@operation("view", namespace="method")
+def contiguous(self, memory_format=None):
+    """The tensor with elements in row-major order: itself where they already are."""
+    del memory_format
+    return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
+
+
+@operation("view", namespace="method")
+def resize_(self, *sizes, memory_format=None):
+    """Change shape in place, growing the storage where needed; new elements are undefined."""
+    del memory_format
+    from .creation import empty
+
+    shape = Size(sizes_from(sizes))
+    needed = shape.numel()
+    if needed > self._storage.value.numel:
+        grown = empty(needed, dtype=self.dtype, device=self.device)
+        if self._storage.value.numel:
+            old = Tensor._from_storage(
+                self._storage, layout((self._storage.value.numel,), (1,)), self.dtype, self.device
+            )
+            from .inplace import write
+
+            write(slice_view(grown, 0, 0, self._storage.value.numel, 1), old.detach())
+        self._storage.value = grown._storage.value
+    self._layout = layout(
+        tuple(shape), contiguous_strides(shape), 0 if needed > self._storage.value.numel else self._layout.offset
+    )
+    return self
+
+
+# In-place changes of shape: the tensor looks at its elements in another way, the storage stays.
+
+
+def _reshaping(function: Any, name: str) -> None:
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        edge_tracked = self.requires_grad
+        result = function(self, *args, **kwargs)
+        self._layout = result._layout
+        if edge_tracked and result._grad_fn is not None:
+            self._grad_fn, self._output_number = result._grad_fn, result._output_number
+            self._requires_grad = False
+        return self
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
+    setattr(Tensor, name, in_place)
+
+
+for _function, _name in (
+    (t, "t_"), (transpose, "transpose_"), (transpose, "swapaxes_"), (transpose, "swapdims_"), (squeeze, "squeeze_"), (unsqueeze, "unsqueeze_"),
+):  # fmt: skip
+    _reshaping(_function, _name)
