@@ -52,10 +52,10 @@ def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, t
     beside = -(-kernel.shape[last] // TILE)
     rest = tuple(size for dimension, size in enumerate(kernel.shape) if dimension not in (along, last))
     count = number_of_elements(rest) * across * beside
-    lines += [f"let tile = {LINEAR_GROUP};", f"if (tile >= {count}u) {{ return; }}"]
+    lines.append(f"let tile = {LINEAR_GROUP}; if (tile >= {count}u) {{ return; }}")
     names = split_index(lines, module, "tile", (*rest, across, beside))
-    starts = [f"let from_along = {names[-2]} * {TILE}u;", f"let from_last = {names[-1]} * {TILE}u;"]
-    lines += [*starts, f"let fast = thread % {TILE}u;", f"let slow = thread / {TILE}u;"]
+    lines.append(f"let from_along = {names[-2]} * {TILE}u; let from_last = {names[-1]} * {TILE}u;")
+    lines.append(f"let fast = thread % {TILE}u; let slow = thread / {TILE}u;")
 
     def coordinates(at_along: str, at_last: str) -> list[str]:
         others = iter(names)
