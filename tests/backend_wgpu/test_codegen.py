@@ -596,3 +596,16 @@ def test_large_transpositions(kind: str, emulate: bool) -> None:
         x = values(own, count, 1)
         got = harness().run(kernel, [x, values(bool_, count, 2)], (), emulate)[0].view(shape)
         assert torch.equal(got, torch.as_strided(x, shape, strides).to(got.dtype))
+
+
+@EMULATE
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_constants_of_sixteen_bits_are_rounded(kind: str, emulate: bool) -> None:
+    own = CORE[TORCH[kind]]
+    numbers = [0.1, -1 / 3, 3.14159, 1e-3, 65504.0, 0.0, math.inf, math.nan, -math.inf]
+    kernel = Pointwise((), tuple(Output(own, 9, None) for _ in numbers), (), "constants", (9,),
+                       tuple(Store(n, 0, (1,), cast(cast(each, float32), own)) for n, each in enumerate(numbers)))  # fmt: skip
+    direct = kernel.replace(stores=tuple(Store(n, 0, (1,), cast(each, own)) for n, each in enumerate(numbers)))
+    for each in (kernel, direct):
+        for number, mine in zip(numbers, harness().run(each, [], (), emulate), strict=True):
+            torch.testing.assert_close(mine, torch.full((9,), number).to(mine.dtype), rtol=0, atol=0, equal_nan=True)

@@ -48,8 +48,7 @@ def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, t
     module = Module(kernel, capabilities)
     buffers = Buffers(module, kernel, kernel.stores, None)
     lines, last = module.lines, len(kernel.shape) - 1
-    across = -(-kernel.shape[along] // TILE)
-    beside = -(-kernel.shape[last] // TILE)
+    across, beside = -(-kernel.shape[along] // TILE), -(-kernel.shape[last] // TILE)
     rest = tuple(size for dimension, size in enumerate(kernel.shape) if dimension not in (along, last))
     count = number_of_elements(rest) * across * beside
     lines.append(f"let tile = {LINEAR_GROUP}; if (tile >= {count}u) {{ return; }}")
