@@ -11,6 +11,7 @@ from . import (
     conversion,
     convolution,
     creation,
+    decompositions,
     elementwise,
     gathering,
     indexing,
@@ -25,7 +26,7 @@ from . import (
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, composite, contraction, conversion, convolution, creation, elementwise, gathering, indexing, joining, neural, random, reduction,
+    arithmetic, composite, contraction, conversion, convolution, creation, decompositions, elementwise, gathering, indexing, joining, neural, random, reduction,
     sorting, splitting, views,
 )  # fmt: skip
 

@@ -348,6 +348,8 @@ def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
 ):
     """Binary cross entropy of logits, reduced, without overflow."""
+    if target._layout.shape != input._layout.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     del size_average, reduce
     if target._layout.shape != input._layout.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
