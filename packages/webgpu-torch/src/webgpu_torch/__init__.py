@@ -79,6 +79,7 @@ from webgpu_torch_core import cumprod as cumprod
 from webgpu_torch_core import cumsum as cumsum
 from webgpu_torch_core import deg2rad as deg2rad
 from webgpu_torch_core import device as device
+from webgpu_torch_core import diag as diag
 from webgpu_torch_core import diagonal as diagonal
 from webgpu_torch_core import digamma as digamma
 from webgpu_torch_core import div as div

@@ -10,7 +10,6 @@ from webgpu_torch_core.kernels import Store
 from .printer import Module, linear_index, load_element, store_element
 
 LANES = 4
-_EIGHT_HALVES = "struct EightHalves { @align(16) a: vec4<f16>, b: vec4<f16> }"
 
 
 def aligned(offset: int, strides: tuple[int, ...], position: int, group: int = LANES) -> bool:
@@ -21,7 +20,10 @@ def aligned(offset: int, strides: tuple[int, ...], position: int, group: int = L
 
 
 def group_of(itemsize: int, lanes: int) -> int:
-    """Return how many elements of a size one access moves where a thread has ``lanes`` of them: 16 bytes at most, 4 at least."""
+    """Return how many elements of a size one access moves where a thread has ``lanes`` of them: 16 bytes at most, 4 at least.
+
+    Kernels with native halves have four lanes: there is no vector of eight, and two of four are read at a distance.
+    """
     return min(lanes, max(LANES, 16 // itemsize))
 
 
@@ -88,10 +90,6 @@ class Buffers:
         element = self.module.type(dtype)
         return group // element.lanes if element.lanes > 1 else 0
 
-    def _eight(self, key: tuple[str, int]) -> bool:
-        """Return whether a buffer's elements are native halves, eight at a time."""
-        return self.lanes >= 8 and key in self.wide and self.module.type(self._described(key).dtype).scalar == "f16"
-
     def name(self, key: tuple[str, int]) -> str:
         """Declare a binding and return its name."""
         kind, index = key
@@ -102,10 +100,6 @@ class Buffers:
                 word = "u32" if words == 1 else f"vec{words}<u32>"
             elif word == "vec2<u32>":
                 self.wide.discard(key)
-            elif self._eight(key):
-                word = "EightHalves"
-                if _EIGHT_HALVES not in self.module.declarations:
-                    self.module.declarations.append(_EIGHT_HALVES)
             else:
                 word = f"vec4<{word}>"
         return self.module.buffer(kind, index, word, kind == "output", key in self.atomic)
@@ -157,8 +151,7 @@ class Buffers:
                 at = [f"atomicLoad(&{each})" for each in at] if key in self.atomic else at
                 lines.append(f"let {found} = {_vector(at)};")
         if not words:
-            part = f".{'ab'[lane % group // LANES]}" if self._eight(key) else ""
-            return f"{found}{part}.{'xyzw'[lane % LANES]}"
+            return f"{found}.{'xyzw'[lane % group]}"
         per_word = group // words
         word = found if words == 1 else f"{found}.{'xyzw'[lane % group // per_word]}"
         return element.unpack(word, f"{lane % per_word}u")
@@ -190,10 +183,7 @@ class Buffers:
     ) -> None:
         group, words = len(values), self._words(key)
         if not words:
-            parts = [f"vec4<{element.scalar}>({', '.join(values[at : at + LANES])})" for at in range(0, group, LANES)]
-            lines.append(
-                f"{name}[({index}) / {group}u] = {parts[0] if len(parts) == 1 else f'EightHalves({parts[0]}, {parts[1]})'};"
-            )
+            lines.append(f"{name}[({index}) / {group}u] = vec4<{element.scalar}>({', '.join(values)});")
             return
         per_word = group // words
         texts = []

@@ -323,3 +323,22 @@ def place_inside(
         return grad
 
     return attach(result, "ConstantPadNdBackward0", (input,), run_backward)
+
+
+@operation("composite")
+def diag(input, diagonal=0, *, out=None):
+    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    result = input.diagonal(diagonal).clone() if input.ndim == 2 else _diagonal_matrix(input, diagonal)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def _diagonal_matrix(values: Tensor, diagonal: int) -> Tensor:
+    from .arithmetic import where
+    from .creation import arange
+
+    size = values.shape[0] + abs(diagonal)
+    column = place_inside(values, (max(-diagonal, 0),), (size,)).unsqueeze(1)
+    positions = arange(size, device=values.device)
+    return where(positions - positions.unsqueeze(1) == diagonal, column, 0).to(values.dtype)
