@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from webgpu_torch_core.dtypes import float16
 from webgpu_torch_core.expression import Expression, topological
 from webgpu_torch_core.kernels import Pointwise
 from webgpu_torch_core.layouts import number_of_elements
@@ -26,7 +27,7 @@ def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program
     if turned is not None:
         return generate_turned(kernel, capabilities, *turned)
     module = Module(kernel, capabilities)
-    lanes = _lanes(kernel)
+    lanes = _lanes(kernel, capabilities.half)
     vector = len(kernel.shape) - 1 if lanes > 1 else None
     shape = kernel.shape
     if vector is not None:
@@ -92,27 +93,20 @@ def _same_for_all_lanes(roots: list[Expression]) -> set[Expression]:
     return same
 
 
-def _lanes(kernel: Pointwise) -> int:
-    """Return how many consecutive elements of the last dimension a thread computes: 16 bytes of the widest type, or 1."""
+def _lanes(kernel: Pointwise, half: bool) -> int:
+    """Return how many consecutive elements of the last dimension a thread computes: 16 bytes of the widest type, or 1.
+
+    Native halves (``half``) go by fours.
+    """
     if not kernel.shape:
         return 1
     nodes = topological(*kernel.expressions())
-    last = len(kernel.shape) - 1
-    moving = [node for node in nodes if node.step == "load" and node.payload[2][last]]
-    sizes = [node.dtype.itemsize for node in moving] + [
-        kernel.outputs[store.output].dtype.itemsize for store in kernel.stores
-    ]
-    most = max(16 // max(sizes), LANES)
+    dtypes = [node.dtype for node in nodes if node.step == "load"]
+    dtypes += [kernel.outputs[store.output].dtype for store in kernel.stores]
+    most = LANES if half and float16 in dtypes else max(16 // max(each.itemsize for each in dtypes), LANES)
     # Every lane is written out: long expressions stay at four.
-    return next(
-        (
-            lanes
-            for lanes in (most, LANES)
-            if len(nodes) * lanes <= MOST_NODES or lanes == LANES
-            if _fits(kernel, lanes)
-        ),
-        1,
-    )
+    choices = (most, LANES) if len(nodes) * most <= MOST_NODES else (LANES,)
+    return next((lanes for lanes in choices if _fits(kernel, lanes)), 1)
 
 
 def _fits(kernel: Pointwise, lanes: int) -> bool:

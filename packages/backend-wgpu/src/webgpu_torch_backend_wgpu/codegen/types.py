@@ -49,7 +49,8 @@ class ElementType:
         if self.name == "int16":
             return f"(bitcast<u32>({value}) & 0xffffu)"
         if self.name == "bfloat16":
-            return f"wt_f32_to_bf16_bits({value})"
+            # Values of this type are rounded already: casts and constants see to it.
+            return f"(bitcast<u32>({value}) >> 16u)"
         return f"wt_f32_to_f16_bits({value})"
 
 
@@ -107,5 +108,10 @@ def _float_literal(value: float, kind: ElementType) -> str:
         import struct
 
         single = struct.unpack("<f", struct.pack("<f", value))[0]
+        if kind.name == "bfloat16":
+            (bits,) = struct.unpack("<I", struct.pack("<f", single))
+            single = struct.unpack("<f", struct.pack("<I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0]
+        elif kind.name == "float16" and abs(single) < 65520.0:
+            single = struct.unpack("<e", struct.pack("<e", single))[0]
         text = f"{single!r}f" if abs(single) >= 1.1754943508222875e-38 else "0.0f"
     return f"f16({text})" if kind.scalar == "f16" else text
