@@ -17,6 +17,9 @@ from .printer import LINEAR_GROUP, Module, Printer, split_index, spread_workgrou
 WORKGROUP = 256
 #: most nodes of all lanes together that are written out for more than four lanes
 MOST_NODES = 800
+#: elements per thread of kernels whose accesses do not align, and from how many elements on
+APART = 4
+SEVERAL = 1 << 15
 
 
 def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program:
@@ -28,6 +31,12 @@ def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program
         return generate_turned(kernel, capabilities, *turned)
     module = Module(kernel, capabilities)
     lanes = _lanes(kernel, capabilities.half)
+    if (
+        lanes == 1
+        and kernel.elements() >= SEVERAL
+        and len(topological(*kernel.expressions())) * (APART + 1) <= MOST_NODES
+    ):
+        return _generate_apart(kernel, capabilities)
     vector = len(kernel.shape) - 1 if lanes > 1 else None
     shape = kernel.shape
     if vector is not None:
@@ -46,6 +55,37 @@ def generate_pointwise(kernel: Pointwise, capabilities: Capabilities) -> Program
     for number, store in enumerate(kernel.stores):
         buffers.store(store, [lane[number] for lane in values], coordinates, lines)
     groups = spread_workgroups(-(-count // WORKGROUP), capabilities.workgroups_per_dimension)
+    return Program((module.finish((WORKGROUP, 1, 1), groups),), ())
+
+
+def _generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
+    """Return the program of a large kernel without aligned groups: a thread computes elements a workgroup apart.
+
+    All are read before any is stored, so that several reads are under way at once.
+    """
+    module = Module(kernel, capabilities)
+    buffers = Buffers(module, kernel, kernel.stores, None)
+    lines, count = module.lines, kernel.elements()
+    roots = [store.value for store in kernel.stores]
+    lines.append(f"let base = ({LINEAR_GROUP}) * {WORKGROUP * APART}u + thread;")
+    lines.append(f"if (base >= {count}u) {{ return; }}")
+    lines.append(f"if (base < {max(count - WORKGROUP * (APART - 1), 0)}u) {{")
+    done: list[tuple[list[str], list[str]]] = []
+    for number in range(APART):
+        at = module.fresh("i")
+        lines.append(f"let {at} = base + {number * WORKGROUP}u;")
+        coordinates = split_index(lines, module, at, kernel.shape)
+        done.append((coordinates, lane_values(module, buffers, roots, coordinates, 1)[0]))
+    for coordinates, values in done:
+        for store, value in zip(kernel.stores, values, strict=True):
+            buffers.store(store, [value], coordinates, lines)
+    lines.append(f"}} else {{ for (var i = base; i < {count}u; i += {WORKGROUP}u) {{")
+    coordinates = split_index(lines, module, "i", kernel.shape)
+    (values,) = lane_values(module, buffers, roots, coordinates, 1)
+    for store, value in zip(kernel.stores, values, strict=True):
+        buffers.store(store, [value], coordinates, lines)
+    lines.append("} }")
+    groups = spread_workgroups(-(-count // (WORKGROUP * APART)), capabilities.workgroups_per_dimension)
     return Program((module.finish((WORKGROUP, 1, 1), groups),), ())
 
 

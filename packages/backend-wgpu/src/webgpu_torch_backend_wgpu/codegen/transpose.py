@@ -6,6 +6,8 @@ directions on different memory banks (as in NVIDIA's "An Efficient Matrix Transp
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from webgpu_torch_core.expression import Expression, topological
 from webgpu_torch_core.kernels import Pointwise
 from webgpu_torch_core.layouts import number_of_elements
@@ -60,20 +62,7 @@ def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, t
         others = iter(names)
         return [at_along if each == along else at_last if each == last else next(others) for each in range(last + 1)]
 
-    for number, node in enumerate(turned):
-        scalar = module.type(node.dtype).scalar
-        module.shared.append(
-            f"var<workgroup> turned{number}: array<{'u32' if scalar == 'bool' else scalar}, {TILE * (TILE + 1)}>;"
-        )
-    for step in range(0, TILE, ROWS):
-        lines.append("{")
-        lines.append(f"let at_along = min(from_along + fast, {kernel.shape[along] - 1}u);")
-        lines.append(f"let at_last = min(from_last + slow + {step}u, {kernel.shape[last] - 1}u);")
-        (values,) = lane_values(module, buffers, turned, coordinates("at_along", "at_last"), 1)
-        for number, (node, value) in enumerate(zip(turned, values, strict=True)):
-            text = f"select(0u, 1u, {value})" if module.type(node.dtype).scalar == "bool" else value
-            lines.append(f"turned{number}[(slow + {step}u) * {TILE + 1}u + fast] = {text};")
-        lines.append("}")
+    _read_tiles(module, buffers, turned, coordinates, kernel.shape[along], kernel.shape[last])
     lines.append("workgroupBarrier();")
     for step in range(0, TILE, ROWS):
         lines += ["{", f"let at_along = from_along + slow + {step}u;", "let at_last = from_last + fast;"]
@@ -94,3 +83,28 @@ def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, t
     return Program(
         (module.finish((TILE * ROWS, 1, 1), spread_workgroups(count, capabilities.workgroups_per_dimension)),), ()
     )
+
+
+def _read_tiles(
+    module: Module,
+    buffers: Buffers,
+    turned: list[Expression],
+    coordinates: Callable[[str, str], list[str]],
+    along_size: int,
+    last_size: int,
+) -> None:
+    """Write the reading of tiles along the loads' dimension; places past the end repeat the last one."""
+    for number, node in enumerate(turned):
+        scalar = module.type(node.dtype).scalar
+        module.shared.append(
+            f"var<workgroup> turned{number}: array<{'u32' if scalar == 'bool' else scalar}, {TILE * (TILE + 1)}>;"
+        )
+    for step in range(0, TILE, ROWS):
+        module.lines.append("{")
+        module.lines.append(f"let at_along = min(from_along + fast, {along_size - 1}u);")
+        module.lines.append(f"let at_last = min(from_last + slow + {step}u, {last_size - 1}u);")
+        (values,) = lane_values(module, buffers, turned, coordinates("at_along", "at_last"), 1)
+        for number, (node, value) in enumerate(zip(turned, values, strict=True)):
+            text = f"select(0u, 1u, {value})" if module.type(node.dtype).scalar == "bool" else value
+            module.lines.append(f"turned{number}[(slow + {step}u) * {TILE + 1}u + fast] = {text};")
+        module.lines.append("}")

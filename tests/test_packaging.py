@@ -1,0 +1,180 @@
+"""The distributions: what each depends on, and that each combination works when installed by itself from its wheel."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ROOT / "packages"
+#: folder -> (import name, distributions it depends on)
+LAYERS = {
+    "core": ("webgpu_torch_core", {"pluggy"}),
+    "backend-wgpu": ("webgpu_torch_backend_wgpu", {"webgpu-torch-core", "wgpu"}),
+    "backend-cpu": ("webgpu_torch_backend_cpu", {"webgpu-torch-core", "numpy"}),
+    "nn": ("webgpu_torch_nn", {"webgpu-torch-core"}),
+    "models": (
+        "webgpu_torch_models",
+        {"webgpu-torch-core", "webgpu-torch-nn", "tokenizers", "huggingface-hub", "tqdm"},
+    ),
+    "webgpu-torch": ("webgpu_torch", {"webgpu-torch-core", "webgpu-torch-nn"}),
+}
+
+
+def project(folder: str) -> dict:
+    return tomllib.loads((PACKAGES / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[\s<>=!~;\[]", requirement, maxsplit=1)[0]
+
+
+def run(command: list[str], expect: int = 0) -> str:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == expect, f"{command} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def test_every_package_is_known():
+    assert {path.parent.name for path in PACKAGES.glob("*/pyproject.toml")} == set(LAYERS)
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_dependencies(folder):
+    import_name, dependencies = LAYERS[folder]
+    described = project(folder)
+    assert {name_of(each) for each in described["dependencies"]} == dependencies
+    assert described["version"] == project("core")["version"]
+    for each in described["dependencies"]:
+        if each.startswith("webgpu-torch"):
+            assert each.endswith(f"=={described['version']}"), "parts of one release fit only each other"
+    assert (PACKAGES / folder / "src" / import_name / "py.typed").is_file()
+
+
+def test_extras_name_every_optional_distribution():
+    extras = project("webgpu-torch")["optional-dependencies"]
+    optional = [project(folder)["name"] for folder in ("backend-cpu", "backend-wgpu", "models")]
+    assert {name_of(each) for each in extras["all"]} == set(optional)
+    assert sorted(name_of(extras[each][0]) for each in ("cpu", "wgpu", "models")) == sorted(optional)
+
+
+def test_lock_needs_only_pypi_and_not_pytorch():
+    text = (ROOT / "uv.lock").read_text(encoding="utf-8")
+    hosts = set(re.findall(r"https?://([^/\"]+)", text))
+    assert hosts == {"pypi.org", "files.pythonhosted.org"}
+    names = {package["name"] for package in tomllib.loads(text)["package"]}
+    assert not {each for each in names if each in ("torch", "triton") or each.startswith("nvidia-")}
+
+
+@pytest.mark.parametrize("module", ["webgpu_torch_core", "webgpu_torch_nn", "webgpu_torch_models", "webgpu_torch"])
+def test_importing_loads_no_array_library(module):
+    program = f"import sys, {module}; print(sorted({{'numpy', 'torch', 'wgpu', 'tokenizers'}} & set(sys.modules)))"
+    assert run([sys.executable, "-W", "error", "-c", program]).strip() == "[]"
+
+
+def test_facade_names_are_those_of_core():
+    import webgpu_torch
+    import webgpu_torch_core
+
+    for name in ("Tensor", "ones", "float32", "manual_seed", "webgpu", "compile"):
+        assert getattr(webgpu_torch, name) is getattr(webgpu_torch_core, name)
+    for name in ("nn", "optim", "autograd", "linalg", "utils"):
+        assert getattr(webgpu_torch, name).__name__ == f"webgpu_torch.{name}"
+
+
+# ---- installed from wheels, into empty environments ----
+
+
+@pytest.fixture(scope="module")
+def uv() -> str:
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if not found:
+        pytest.skip("uv is not installed")
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheels(uv, tmp_path_factory) -> Path:
+    pytest.importorskip("hatchling")
+    target = tmp_path_factory.mktemp("wheels")
+    options = ["--quiet", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(target)]
+    run([uv, "build", "--all-packages", *options])
+    built = {path.name.split("-")[0] for path in target.glob("*.whl")}
+    assert built == {import_name for import_name, _ in LAYERS.values()}
+    return target
+
+
+@pytest.fixture
+def installed(uv, wheels, tmp_path):
+    """Return a function that installs some of our folders with what they need, and returns the environment's Python."""
+
+    def install(*folders: str) -> str:
+        environment = tmp_path / "environment"
+        run([uv, "venv", "--quiet", "--python", sys.executable, str(environment)])
+        python = str(environment / "bin" / "python")
+        ours = [project(folder)["name"] for folder in folders]
+        foreign = sorted({each for folder in folders for each in project(folder)["dependencies"]})
+        foreign = [each for each in foreign if not each.startswith("webgpu-torch")]
+        pip = [uv, "pip", "install", "--quiet", "--python", python]
+        # Ours never come from an index, where somebody else might own the name; the rest never comes from the folder.
+        run([*pip, "--no-index", "--no-deps", "--find-links", str(wheels), *ours])
+        run([*pip, *foreign])
+        run([uv, "pip", "check", "--quiet", "--python", python])
+        return python
+
+    return install
+
+
+COMPUTE = """
+import webgpu_torch_core as torch
+device = torch.device({device!r})
+assert (torch.ones(3, device=device) + 1).tolist() == [2.0, 2.0, 2.0]
+"""
+
+
+def test_core_alone_says_what_to_install(installed):
+    python = installed("core")
+    run([python, "-W", "error", "-c", COMPUTE.format(device="python")])
+    said = run([python, "-c", 'import webgpu_torch_core as torch; torch.ones(3, device="cpu").tolist()'], expect=1)
+    assert "RuntimeError" in said and "pip install webgpu-torch-backend-cpu" in said
+
+
+def test_core_and_cpu(installed):
+    python = installed("core", "backend-cpu")
+    run([python, "-W", "error", "-c", COMPUTE.format(device="cpu")])
+    run([python, "-c", "import webgpu_torch_core as torch; assert (torch.ones(3) + 1).tolist() == [2.0, 2.0, 2.0]"])
+
+
+def test_core_and_wgpu(installed):
+    python = installed("core", "backend-wgpu")
+    count = "import webgpu_torch_core as torch; print(torch.webgpu.device_count())"
+    if run([python, "-c", count]).split()[-1] == "0":
+        said = run([python, "-c", COMPUTE.format(device="webgpu")], expect=1)
+        assert "0 device(s)" in said
+    else:
+        run([python, "-W", "error", "-c", COMPUTE.format(device="webgpu")])
+
+
+def test_core_nn_and_cpu(installed):
+    python = installed("core", "nn", "backend-cpu")
+    program = (
+        "import webgpu_torch_core as torch, webgpu_torch_nn as nn\n"
+        "layer = nn.Linear(3, 2)\n"
+        "layer(torch.ones(4, 3)).sum().backward()\n"
+        "assert layer.bias.grad.tolist() == [4.0, 4.0]\n"
+    )
+    run([python, "-W", "error", "-c", program])
+
+
+def test_facade_with_everything(installed):
+    python = installed(*LAYERS)
+    run([python, "-W", "error", "-c", "import webgpu_torch as torch, webgpu_torch_models; torch.nn.Linear(1, 1)"])
+    said = run([str(Path(python).with_name("webgpu-torch")), "info"])
+    assert "device type cpu" in said and "device type webgpu" in said
