@@ -145,10 +145,12 @@ class Module:
             "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, "
             "@builtin(local_invocation_index) thread: u32) {\n" + body + "\n}\n"
         )
-        head = ""
-        if "f16" in used.replace("wt_f16", "").replace("_f16_", "").replace("to_f16", "") and self.capabilities.half:
-            head = "enable f16;\n"
         helpers = _helpers(used, self.capabilities)
+        # Whole words only: helpers of other types have "f16" inside their names.
+        words = (
+            (used + helpers).replace("(", " ").replace(")", " ").replace("<", " ").replace(">", " ").replace(",", " ")
+        )
+        head = "enable f16;\n" if self.capabilities.half and "f16" in words.split() else ""
         return "\n".join((head + "\n".join(self.declarations), helpers, *self.shared, main))
 
     def finish(self, workgroup: tuple[int, int, int], workgroups: tuple[int, int, int], suffix: str = "") -> Pass:

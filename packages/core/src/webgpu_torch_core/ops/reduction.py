@@ -114,7 +114,8 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     dims = as_dimensions(dim, input.ndim)
     count = count_of(input, dims)
     total = sum(input, dims, keepdim, dtype=kind) if dims else input.to(kind)
-    return _into(total / (float(count) if count else math.nan), out)
+    # A mean of nothing is NaN; adding it, unlike dividing zero, is nothing a driver folds away.
+    return _into(total / float(count) if count else total + math.nan, out)
 
 
 def _dtype_title(kind: dtype) -> str:
@@ -315,7 +316,10 @@ def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[T
     deviation = wide - center
     divisor = float(count - correction)
     total = sum(deviation * deviation, dims, keepdim)
-    variance = total / _max(divisor, 0.0) if divisor > 0 else total / total.new_zeros(())
+    if divisor > 0:
+        variance = total / divisor
+    else:
+        variance = total / total.new_zeros(()) if count else total + math.nan
     center = center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
     return variance, center
 
