@@ -1,0 +1,157 @@
+"""Variants of the matrix-product kernels at given sizes, checked, with their rates and PyTorch's (CUDA, TF32 off).
+
+Usage: matmul_sweep.py [MxNxK[:LAYOUTS] ...]; LAYOUTS is one letter each for left and right: r (k contiguous) or c.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+from common import peer
+from webgpu_torch_backend_wgpu.backend import WgpuBackend
+from webgpu_torch_backend_wgpu.codegen import generate
+from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, generate_tile
+from webgpu_torch_backend_wgpu.codegen.contraction_vector import SKINNY, Strip, generate_vector
+from webgpu_torch_backend_wgpu.program import Program
+from webgpu_torch_core.backend import Plan, Step
+from webgpu_torch_core.dtypes import float32
+from webgpu_torch_core.expression import accumulator, load
+from webgpu_torch_core.kernels import Contraction, Operand, Output, Store
+
+SIZES = (
+    "4096x4096x4096:rc", "4096x4096x4096:rr", "4096x4096x4096:cc", "4096x4096x4096:cr", "1024x1024x1024:rc",
+    "1000x1000x1000:rc", "256x256x65536:cc", "1x3072x768:rc", "1x3072x768:rr", "1x50257x768:rr", "1x16384x16384:rr",
+    "1x16384x16384:rc", "8x16384x4096:rr",
+)  # fmt: skip
+TILES = (
+    Tile(128, 256, 8, 16, 8), Tile(128, 256, 8, 16, 8, span=8), Tile(128, 256, 8, 16, 8, band=8),
+    Tile(128, 256, 8, 16, 8, span=8, band=8), Tile(128, 256, 8, 16, 8, span=8, pad=4, band=8),
+    Tile(128, 256, 8, 16, 8, stages=2, span=8, band=8), Tile(256, 128, 8, 16, 8, span=8, band=8),
+    Tile(128, 128, 8, 8, 8), Tile(128, 128, 8, 8, 8, span=8, band=8), Tile(128, 128, 16, 8, 8, stages=2, span=8, band=8),
+    Tile(64, 64, 16, 4, 4), Tile(64, 64, 16, 8, 8, span=4), Tile(64, 64, 16, 4, 4, splits=16),
+)  # fmt: skip
+STRIPS = (Strip(8, 1), Strip(16, 1), Strip(32, 1), Strip(64, 1), Strip(16, 4), Strip(32, 8))
+#: seconds after which no further size is started, and seconds each variant is measured for
+BUDGET = 150.0
+EACH = 0.15
+
+Make = Callable[[Any, Any], Program]
+
+
+def product(m: int, n: int, k: int, layouts: str, name: str) -> Contraction:
+    """Return ``out[m, n]`` of a left [m, k] and a right [n, k] operand, each with k innermost (r) or outermost (c)."""
+    left = (k, 0, 1) if layouts[0] == "r" else (1, 0, m)
+    right = (0, k, 1) if layouts[1] == "r" else (0, 1, n)
+    return Contraction(
+        (Operand(float32, m * k), Operand(float32, n * k)), (Output(float32, m * n, None),), (), name, (), (m,), (n,), (k,),
+        load(0, 0, left, float32), load(1, 0, right, float32), float32, (Store(0, 0, (n, 1), accumulator(float32)),),
+    )  # fmt: skip
+
+
+def variants(m: int, n: int) -> dict[str, Make]:
+    """Return the kernels to try at a size: the generator's own choice first."""
+    found: dict[str, Make] = {"chosen": generate}
+    if min(m, n) <= SKINNY:
+        return found | {str(each): lambda k, c, each=each: generate_vector(k, c, each) for each in STRIPS}
+    tiles = [each for each in TILES if each.m <= 2 * m and each.n <= 2 * n]
+    return found | {str(each): lambda k, c, each=each: generate_tile(k, c, each) for each in tiles}
+
+
+def measure(device: Any, kernel: Contraction, make: Make, buffers: list[Any]) -> float:
+    """Return the median seconds of one dispatch, by the wall clock over batches that fill ``EACH`` seconds."""
+    device.compiler.generate = make
+    single = Plan([Step(kernel, (0, 1), (2,), ())], 3, ())
+    for _ in range(2):
+        start = time.perf_counter()
+        device.run(single, buffers, ())
+        device.synchronize()
+        once = time.perf_counter() - start
+    count = max(1, min(200, int(EACH / 5 / max(once, 1e-5))))
+    many = Plan([Step(kernel, (0, 1), (2,), ())] * count, 3, ())
+    device.run(many, buffers, ())
+    device.synchronize()
+    found = []
+    for _ in range(5):
+        start = time.perf_counter()
+        device.run(many, buffers, ())
+        device.synchronize()
+        found.append((time.perf_counter() - start) / count)
+    return statistics.median(found)
+
+
+def largest_error(device: Any, buffer: Any, left: Any, right: Any, m: int, n: int, k: int) -> float:
+    """Return the largest error of 64 sampled entries against float64, relative to the square root of k."""
+    got = np.frombuffer(device.read(buffer, m * n * 4), np.float32).reshape(m, n)
+    chosen = np.random.default_rng(0)
+    rows, columns = chosen.integers(0, m, 64), chosen.integers(0, n, 64)
+    exact = np.einsum("ik,ik->i", left[rows].astype(np.float64), right[columns].astype(np.float64))
+    return float(np.abs(got[rows, columns] - exact).max() / k**0.5)
+
+
+def theirs(pytorch: Any, left: Any, right: Any) -> float:
+    """Return PyTorch's median seconds of one product of the same operands in the same layouts."""
+    a, b = (pytorch.from_numpy(each).to("cuda") for each in (left, right))
+    found = []
+    for _ in range(6):
+        start = time.perf_counter()
+        for _ in range(20):
+            pytorch.mm(a, b.T)
+        pytorch.cuda.synchronize()
+        found.append((time.perf_counter() - start) / 20)
+    return statistics.median(found[1:])
+
+
+def sweep(device: Any, pytorch: Any, text: str) -> None:
+    """Print the table of one size."""
+    sizes, _, layouts = text.partition(":")
+    layouts = layouts or "rc"
+    m, n, k = (int(each) for each in sizes.split("x"))
+    generator = np.random.default_rng(1)
+    stored = [generator.standard_normal(count * k, np.float32) for count in (m, n)]
+    left, right = (
+        flat.reshape(count, k) if layout == "r" else flat.reshape(k, count).T
+        for flat, count, layout in zip(stored, (m, n), layouts, strict=True)
+    )
+    buffers = [device.allocate(each.nbytes) for each in stored] + [device.allocate(m * n * 4)]
+    for buffer, each in zip(buffers[:2], stored, strict=True):
+        device.write(buffer, memoryview(each.tobytes()))
+    print(f"\n{m} x {n} x {k}, layouts {layouts}", flush=True)
+
+    def line(name: str, seconds: float, error: str) -> None:
+        rate, moved = 2 * m * n * k / seconds / 1e12, 4 * (m * k + n * k + m * n) / seconds / 1e9
+        print(f"  {seconds * 1e3:9.4f} ms {rate:8.3f} TFLOP/s {moved:8.0f} GB/s  {error:>9}  {name}", flush=True)
+
+    if pytorch is not None:
+        line("PyTorch", theirs(pytorch, left, right), "")
+    for name, make in variants(m, n).items():
+        try:
+            device.write(buffers[2], memoryview(bytes(m * n * 4)))
+            seconds = measure(device, product(m, n, k, layouts, f"product {text} {name}"), make, buffers)
+            error = largest_error(device, buffers[2], left, right, m, n, k)
+            line(name, seconds, f"{error:.1e}" if error < 1e-4 else f"WRONG {error:.1e}")
+        except Exception as failure:  # one variant that an adapter refuses must not end the sweep
+            print(f"  failed: {name}: {type(failure).__name__}: {str(failure)[:200]}", flush=True)
+
+
+def main() -> None:
+    """Sweep the sizes named on the command line, or the usual ones."""
+    start = time.perf_counter()
+    device, pytorch = WgpuBackend().open(0), peer()
+    print(device.description())
+    for text in sys.argv[1:] or SIZES:
+        if time.perf_counter() - start > BUDGET:
+            print(f"\nleft out after {BUDGET:.0f} s: {text}")
+            continue
+        sweep(device, pytorch, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""Contractions in WGSL, every kernel variant of them, against NumPy in float64."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import codegen_harness
+import numpy as np
+import pytest
+import torch
+from codegen_harness import TORCH, harness
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from webgpu_torch_backend_wgpu.codegen import generate
+from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, choose_tile, generate_tile
+from webgpu_torch_backend_wgpu.codegen.contraction_vector import Strip, generate_vector
+from webgpu_torch_core.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, int32, int64
+from webgpu_torch_core.expression import (
+    Expression,
+    accumulator,
+    apply,
+    cast,
+    constant,
+    coordinate,
+    load,
+    load_at,
+    parameter,
+    select,
+)  # fmt: skip
+from webgpu_torch_core.kernels import Contraction, Operand, Output, Store
+from webgpu_torch_core.layouts import contiguous_strides
+
+pytestmark = pytest.mark.usefixtures("webgpu")
+TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+TILES = {
+    "large": Tile(128, 256, 8, 16, 8),
+    "spans and bands": Tile(128, 128, 8, 8, 8, span=8, band=2),
+    "two stages": Tile(64, 64, 16, 8, 4, stages=2),
+    "two stages padded": Tile(64, 32, 8, 4, 4, stages=2, span=4, pad=4, band=3),
+    "padded": Tile(64, 64, 16, 4, 4, pad=4),
+    "tiny": Tile(32, 32, 16, 4, 4),
+    "wide": Tile(32, 64, 4, 4, 8),
+    "split": Tile(32, 32, 16, 4, 4, splits=3),
+    "split, two stages": Tile(64, 64, 8, 8, 8, stages=2, splits=5),
+}
+TILE = pytest.mark.parametrize("tile", TILES.values(), ids=TILES)
+LAYOUTS = list(itertools.product("rc", "rc"))
+
+
+def numbers(shape: tuple[int, ...], kind: dtype, seed: int) -> torch.Tensor:
+    """Return values whose rounding to ``kind`` is already done."""
+    generator = torch.Generator().manual_seed(seed)
+    if kind.is_floating_point:
+        return torch.randn(shape, generator=generator).to(TORCH[kind.name])
+    return torch.randint(0 if kind is bool_ else -50, 2 if kind is bool_ else 50, shape, generator=generator).to(
+        TORCH[kind.name]
+    )
+
+
+def matrix(
+    shape: tuple[int, int, int], layout: str, kind: dtype, seed: int
+) -> tuple[torch.Tensor, tuple[int, int, int]]:
+    """Return the buffer of a [batch, rows, k] operand, row-major or with k outermost, and its strides."""
+    batch, rows, k = shape
+    strides = (rows * k, k, 1) if layout == "r" else (rows * k, 1, rows)
+    return numbers((batch * rows * k,), kind, seed), strides
+
+
+def product(
+    b: int, m: int, n: int, k: int, layouts: tuple[str, str] = ("r", "r"), kind: dtype = float32,
+    shared: bool = False, result: dtype | None = None,
+) -> tuple[Contraction, list[torch.Tensor], np.ndarray]:  # fmt: skip
+    """Return a batched product, its operands and its exact accumulators; ``shared`` broadcasts the right operand."""
+    total = int64 if kind is int64 else compute_dtype(kind)
+    result = result or kind
+    left, ls = matrix((b, m, k), layouts[0], kind, 1)
+    right, rs = matrix((1 if shared else b, n, k), layouts[1], kind, 2)
+    if shared:
+        rs = (0, *rs[1:])
+    kernel = Contraction(
+        (Operand(kind, left.numel()), Operand(kind, right.numel())), (Output(result, b * m * n, None),), (), "product",
+        (b,), (m,), (n,), (k,), cast(load(0, 0, (ls[0], ls[1], 0, ls[2]), kind), total),
+        cast(load(1, 0, (rs[0], 0, rs[1], rs[2]), kind), total), total,
+        (Store(0, 0, (m * n, n, 1), cast(accumulator(total), result)),),
+    )  # fmt: skip
+    a = view(left, (b, m, k), ls)
+    c = view(right, (b, n, k), rs)
+    return kernel, [left, right], np.einsum("bmk,bnk->bmn", a, c)
+
+
+def view(flat: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """Return a strided view in float64, or in int64 for integers."""
+    wide = torch.float64 if flat.is_floating_point() else torch.int64
+    return flat.to(wide).as_strided(shape, strides).numpy()
+
+
+def close(got: torch.Tensor, exact: np.ndarray, k: int) -> None:
+    """Compare with the exact sums; float32 sums of k products may be off by a few roundings of their magnitude."""
+    tolerance = TOLERANCE.get(str(got.dtype).removeprefix("torch."), 0.0)
+    if not tolerance:
+        np.testing.assert_array_equal(got.numpy(), exact.reshape(-1).astype(got.numpy().dtype))
+        return
+    wide = got.double().numpy()
+    np.testing.assert_allclose(wide, exact.reshape(-1), rtol=tolerance, atol=tolerance * math.sqrt(k + 1))
+
+
+Make = Callable[[Contraction, Any], Any]
+
+
+def run(
+    kernel: Contraction, operands: list[torch.Tensor], make: Make = generate, emulate: bool = False,
+    parameters: tuple[float, ...] = (),
+) -> list[torch.Tensor]:  # fmt: skip
+    """Run a kernel as ``make`` generates it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codegen_harness, "generate", make)
+        return harness().run(kernel, operands, parameters, emulate)
+
+
+def test_tiles_without_edges() -> None:
+    kernel, operands, exact = product(1, 256, 256, 32, ("r", "c"))
+    (got,) = run(kernel, operands, lambda kernel, given: generate_tile(kernel, given, TILES["large"]))
+    close(got, exact, 32)
+
+
+@TILE
+@pytest.mark.parametrize("layouts", LAYOUTS, ids="".join)
+@pytest.mark.parametrize("sizes", [(2, 70, 68, 36), (1, 33, 131, 19)], ids=str)
+def test_tile_variants(tile: Tile, layouts: tuple[str, str], sizes: tuple[int, int, int, int]) -> None:
+    kernel, operands, exact = product(*sizes, layouts)
+    (got,) = run(kernel, operands, lambda kernel, given: generate_tile(kernel, given, tile))
+    close(got, exact, sizes[-1])
+
+
+@TILE
+@pytest.mark.parametrize(("kind", "emulate"), [(float16, True), (bfloat16, False), (int64, True)], ids=str)
+def test_tile_variants_of_types(tile: Tile, kind: dtype, emulate: bool) -> None:
+    kernel, operands, exact = product(2, 37, 44, 40, ("r", "c"), kind)
+    if kind is int64 and tile.m >= 128:
+        pytest.skip("64-bit blocks of this size need more workgroup memory than adapters must have")
+    (got,) = run(kernel, operands, lambda kernel, given: generate_tile(kernel, given, tile), emulate)
+    close(got, exact, 40)
+
+
+STRIPS = [Strip(8, 1), Strip(16, 3), Strip(32, 1), Strip(64, 2)]
+
+
+@pytest.mark.parametrize("strip", STRIPS, ids=str)
+@pytest.mark.parametrize("layouts", LAYOUTS, ids="".join)
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 300, 256), (2, 5, 41, 67), (1, 8, 260, 640), (1, 132, 4, 96), (3, 61, 1, 50), (1, 33, 8, 37)],
+    ids=str,
+)
+def test_vector_variants(strip: Strip, layouts: tuple[str, str], sizes: tuple[int, int, int, int]) -> None:
+    kernel, operands, exact = product(*sizes, layouts)
+    (got,) = run(kernel, operands, lambda kernel, given: generate_vector(kernel, given, strip))
+    close(got, exact, sizes[-1])
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_any_product(data: st.DataObject) -> None:
+    size = st.integers(1, 70)
+    b, m, n, k = data.draw(st.integers(1, 4)), data.draw(size), data.draw(size), data.draw(st.integers(0, 70))
+    kind = data.draw(st.sampled_from([float32, float32, float16, bfloat16, int32, int64]))
+    layouts = (data.draw(st.sampled_from("rc")), data.draw(st.sampled_from("rc")))
+    shared, emulate = data.draw(st.booleans()), data.draw(st.booleans())
+    kernel, operands, exact = product(b, m, n, k, layouts, kind, shared)
+    (got,) = run(kernel, operands, emulate=emulate)
+    close(got, exact, k)
+
+
+@pytest.mark.parametrize("make", [generate, lambda k, c: generate_tile(k, c, TILES["split"])], ids=["chosen", "split"])
+@pytest.mark.parametrize("sizes", [(1, 40, 36, 50), (2, 33, 31, 48), (2, 5, 48, 64), (1, 36, 8, 64)], ids=str)
+@pytest.mark.parametrize("kind", [float32, float16, bfloat16], ids=str)
+@pytest.mark.parametrize("emulate", [False, True], ids=["native", "emulated"])
+def test_epilogue(make: Make, sizes: tuple[int, int, int, int], kind: dtype, emulate: bool) -> None:
+    b, m, n, k = sizes
+    kernel, operands, exact = product(b, m, n, k, ("r", "c"), kind, result=kind)
+    bias, residual = numbers((n,), kind, 5), numbers((b * m * n,), kind, 6)
+    value = (
+        accumulator(float32) * parameter(0, float32)
+        + cast(load(2, 0, (0, 0, 1), kind), float32)
+        + cast(load(3, 0, (m * n, n, 1), kind), float32)
+        + cast(coordinate(2), float32)
+    )
+    kernel = kernel.replace(
+        operands=(*kernel.operands, Operand(kind, n), Operand(kind, b * m * n)),
+        outputs=(Output(kind, b * m * n, None), Output(float32, b * m * n, None), Output(kind, b * m * n, 3)),
+        parameters=(float32,),
+        stores=(
+            Store(0, 0, (m * n, n, 1), cast(apply("maximum", value, 0.0), kind)),
+            Store(1, 0, (m * n, 1, m), value),
+            Store(2, 0, (m * n, n, 1), cast(accumulator(float32), kind)),
+        ),
+    )
+    got = run(kernel, [*operands, bias, residual], make, emulate, (0.5,))
+    plain = 0.5 * exact + view(bias, (n,), (1,)) + view(residual, (b, m, n), (m * n, n, 1)) + np.arange(n)
+    close(got[0], np.maximum(plain, 0), k)
+    close(got[1], plain.transpose(0, 2, 1), k)
+    close(got[2], exact, k)
+
+
+def patch_of(channels: int, height: int, width: int, stride: int, padding: int, dilation: int) -> Expression:
+    """Return the guarded load of an image at (batch group 0, n = image, y, x, k = channel, tap, tap)."""
+    group, image, y, x, channel, down, across = (coordinate(each) for each in (0, 2, 3, 4, 5, 6, 7))
+    top = y * stride + down * dilation - padding
+    side = x * stride + across * dilation - padding
+    inside = (constant(0, int32) <= top) & (top < height) & (constant(0, int32) <= side) & (side < width)
+    inner_top = apply("minimum", apply("maximum", top, 0), height - 1)
+    inner_side = apply("minimum", apply("maximum", side, 0), width - 1)
+    at = ((image * 2 + group) * channels + channel) * (height * width) + inner_top * width + inner_side
+    return select(inside, load_at(0, at, float32), constant(0, float32))
+
+
+@pytest.mark.parametrize("window", [(1, 1, 1), (2, 1, 1), (1, 2, 2), (2, 0, 1)], ids=str)
+@pytest.mark.parametrize("filters", [3, 20])
+@pytest.mark.parametrize("make", [generate, lambda k, c: generate_tile(k, c, TILES["split"])], ids=["chosen", "split"])
+def test_convolution_in_groups(window: tuple[int, int, int], filters: int, make: Make) -> None:
+    stride, padding, dilation = window
+    images, channels, height, width, taps = 2, 4, 9, 11, (3, 3)
+    x, w = (
+        numbers((images, 2 * channels, height, width), float32, 1),
+        numbers((2 * filters, channels, *taps), float32, 2),
+    )
+    wanted = torch.nn.functional.conv2d(x.double(), w.double(), None, stride, padding, dilation, groups=2)
+    positions = tuple(wanted.shape[2:])
+    dense = contiguous_strides(tuple(wanted.shape))
+    per_filter = channels * 9
+    kernel = Contraction(
+        (Operand(float32, x.numel()), Operand(float32, w.numel())), (Output(float32, wanted.numel(), None),), (), "convolution",
+        (2,), (filters,), (images, *positions), (channels, *taps),
+        load(1, 0, (filters * per_filter, per_filter, 0, 0, 0, 9, 3, 1), float32),
+        patch_of(channels, height, width, stride, padding, dilation), float32,
+        (Store(0, 0, (dense[1] * filters, dense[1], dense[0], dense[2], dense[3]), accumulator(float32)),),
+    )  # fmt: skip
+    (got,) = run(kernel, [x, w], make)
+    close(got, wanted.numpy(), per_filter)
+
+
+def test_more_workgroups_than_one_dimension_takes() -> None:
+    kernel, operands, exact = product(9, 40, 36, 20)
+    (got,) = run(kernel, operands, emulate=True)
+    close(got, exact, 20)
+
+
+def test_empty_sums_and_no_dimensions() -> None:
+    empty = product(1, 3, 4, 0)[0]
+    kernel = empty.replace(stores=(Store(0, 0, (12, 4, 1), accumulator(float32) + 1.5),))
+    assert run(kernel, [torch.zeros(4), torch.zeros(4)])[0].tolist() == [1.5] * 12
+    a, b = numbers((75,), float32, 1), numbers((75,), float32, 2)
+    dot = Contraction(
+        (Operand(float32, 75), Operand(float32, 75)), (Output(float32, 1, None),), (), "dot", (), (), (), (75,),
+        load(0, 0, (1,), float32), load(1, 74, (-1,), float32), float32, (Store(0, 0, (), accumulator(float32)),),
+    )  # fmt: skip
+    close(run(dot, [a, b])[0], (a.double() @ b.double().flip(0)).numpy(), 75)
+
+
+def test_one_buffer_on_both_sides() -> None:
+    kernel, (left, _), _ = product(1, 36, 36, 36)
+    kernel = kernel.replace(operands=kernel.operands[:1], right=load(0, 0, (0, 0, 1, 36), float32))
+    a = left.double().view(36, 36).numpy()
+    close(run(kernel, [left])[0], a @ a, 36)
+
+
+def test_chosen_tiles() -> None:
+    gpu = harness().native.replace(adapter="nvidia h200")
+    assert choose_tile(product(1, 4096, 4096, 1)[0].replace(k=(4096,)), gpu).m == 128
+    tall = product(1, 64, 64, 1)[0].replace(k=(100_000,))
+    assert choose_tile(tall, gpu).splits > 64
+    assert choose_tile(tall.replace(dtype=int64), gpu).splits == 1
+    software = gpu.replace(adapter="mesa llvmpipe")
+    assert choose_tile(tall, software).threads == 64
+    assert choose_tile(product(1, 512, 512, 1)[0].replace(k=(512,)), software).m == 128
+
+
+def test_same_bits_run_after_run() -> None:
+    kernel, operands, _ = product(1, 40, 40, 500)
+    first, second = (run(kernel, operands, lambda k, c: generate_tile(k, c, TILES["split"]))[0] for _ in range(2))
+    assert torch.equal(first, second)
