@@ -16,6 +16,7 @@ from typing import Any
 from .backend import Copy, Device, Plan
 from .dtypes import dtype
 from .scheduling import Recorded, Scheduled, schedule
+from .scheduling.domain import groups
 from .scheduling.schedule import Slot
 
 NODE_LIMIT = int(os.environ.get("WEBGPU_TORCH_NODE_LIMIT", "8192"))
@@ -233,7 +234,8 @@ def explain(device: Device, plan: Plan) -> None:
         if isinstance(step, Copy):
             print(f"{device.name}: step {number}: copy of {step.nbytes} bytes", file=sys.stderr)
             continue
-        shown = f"{step.kernel.form} '{step.kernel.name}', {step.kernel.elements()} elements"
+        domain = " ".join(str(group) for group in groups(step.kernel))
+        shown = f"{step.kernel.form} '{step.kernel.name}' over {domain}"
         print(f"{device.name}: step {number}: {shown}, buffers {step.operands} -> {step.outputs}", file=sys.stderr)
         if level >= 4:
             print(device.source(step.kernel), file=sys.stderr)
