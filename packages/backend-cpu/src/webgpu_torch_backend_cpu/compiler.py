@@ -17,8 +17,9 @@ from webgpu_torch_core.layouts import Shape, number_of_elements
 from . import runtime
 from .printer import TYPES, Printer
 
-#: elements per block: a fused chain of float32 blocks this long stays in the second-level cache
-BLOCK_ELEMENTS = 1 << 16
+#: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
+#: serves blocks this small from memory that is already mapped
+BLOCK_ELEMENTS = 1 << 14
 
 _numbers = itertools.count()
 
@@ -237,7 +238,9 @@ class ContractionWriter(Writer):
         self.body.append(f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)")
         shape = kernel.batch + kernel.m + kernel.n
         self.body.append(f"total = total.reshape({shape})")
-        self.stores(kernel.stores, self.printer(shape, "", None, "total"), shape, "", "")
+        block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
+        accumulator = "total[block]" if block else "total"
+        self.stores(kernel.stores, self.printer(shape, block, None, accumulator), shape, block, indent)
 
     def _side(self, value: Expression, domain: Shape, group: str) -> str:
         """Return the name of a [batch, rows, k] array."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,46 @@ from .compiler import compile_kernel, source_of
 from .printer import TYPES
 
 KERNEL_CACHE_LIMIT = 2048
+
+
+class Pool:
+    """Arrays kept for the next allocation of their size: mapping fresh pages costs more than most kernels."""
+
+    #: smaller arrays are left to the allocator, which does not unmap them
+    SMALLEST = 1 << 16
+    #: bytes kept at most; beyond it the sizes unused for longest go first
+    LIMIT = 1 << 28
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._free: OrderedDict[int, list[Any]] = OrderedDict()
+
+    def take(self, nbytes: int) -> Any:
+        """Return an array of ``nbytes`` uninitialised bytes."""
+        try:
+            # One atomic step takes the array: threads and the garbage collector may be here too.
+            array = self._free[nbytes].pop()
+            self._free.move_to_end(nbytes)
+        except (KeyError, IndexError):
+            return np.empty(nbytes, np.uint8)
+        self.nbytes -= nbytes
+        return array
+
+    def give(self, array: Any) -> None:
+        """Keep an array that nobody refers to any more."""
+        nbytes = array.nbytes
+        if nbytes < self.SMALLEST or nbytes > self.LIMIT:
+            return
+        self._free.setdefault(nbytes, []).append(array)
+        self.nbytes += nbytes
+        while self.nbytes > self.LIMIT and self._free:
+            size, arrays = self._free.popitem(last=False)
+            self.nbytes -= size * len(arrays)
+
+    def clear(self) -> None:
+        """Free everything kept."""
+        self._free.clear()
+        self.nbytes = 0
 
 
 class Buffer:
@@ -31,6 +72,9 @@ class Buffer:
     def __del__(self) -> None:
         self.device.allocated -= self.nbytes
         self.device.buffers -= 1
+        # Two references are this buffer's and the call's: no NumPy view of the user's shares the memory.
+        if self.array.base is None and sys.getrefcount(self.array) == 2:
+            self.device.pool.give(self.array)
 
 
 class CpuDevice(Device):
@@ -44,11 +88,12 @@ class CpuDevice(Device):
     def __init__(self) -> None:
         self.allocated = 0
         self.buffers = 0
+        self.pool = Pool()
         self._compiled: OrderedDict[Any, Callable[..., None]] = OrderedDict()
 
     def allocate(self, nbytes: int) -> Buffer:
         try:
-            return Buffer(self, np.empty(nbytes, np.uint8), nbytes)
+            return Buffer(self, self.pool.take(nbytes), nbytes)
         except MemoryError as error:
             raise MemoryError(
                 f"cpu: cannot allocate {nbytes} bytes; tensors already hold {self.allocated} bytes"
@@ -72,7 +117,8 @@ class CpuDevice(Device):
         if plan.prepared is None:
             plan.prepared = [self._prepare(step) for step in plan.steps]
         arrays = [buffer.array for buffer in externals]
-        arrays += [np.empty(nbytes, np.uint8) for nbytes in plan.temporaries]
+        temporaries = [self.pool.take(nbytes) for nbytes in plan.temporaries]
+        arrays += temporaries
         with np.errstate(all="ignore"):
             for function, operands, outputs, numbers in plan.prepared:
                 if function is None:
@@ -81,6 +127,8 @@ class CpuDevice(Device):
                     function(
                         [arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers]
                     )
+        for array in temporaries:
+            self.pool.give(array)
 
     def _prepare(self, step: Any) -> tuple[Any, Any, Any, Any]:
         if isinstance(step, Copy):
@@ -110,7 +158,10 @@ class CpuDevice(Device):
         return self.allocated
 
     def memory_reserved(self) -> int:
-        return self.allocated
+        return self.allocated + self.pool.nbytes
+
+    def empty_cache(self) -> None:
+        self.pool.clear()
 
     def live_buffers(self) -> int:
         return self.buffers

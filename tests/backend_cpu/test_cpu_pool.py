@@ -1,0 +1,39 @@
+"""Pooled memory of the CPU device: reused, bounded, and never taken from under a NumPy array."""
+
+from __future__ import annotations
+
+import numpy
+import webgpu_torch_core as torch
+from webgpu_torch_backend_cpu.device import Pool
+from webgpu_torch_core.devices import canonical_device, engine_for
+
+
+def test_numpy_views_outlive_their_tensor() -> None:
+    array = (torch.ones(100_000) * 3).numpy()
+    later = [torch.zeros(100_000).add(1).numpy() for _ in range(4)]
+    assert numpy.all(array == 3)
+    assert all(numpy.all(each == 1) for each in later)
+
+
+def test_freed_buffers_are_used_again_and_can_be_given_back() -> None:
+    device = engine_for(canonical_device("cpu")).device
+    device.empty_cache()
+    tensor = torch.ones(100_000) + 1
+    tensor.sum().item()
+    del tensor
+    kept = device.pool.nbytes
+    assert kept >= 400_000
+    assert device.memory_reserved() == device.memory_allocated() + kept
+    (torch.ones(100_000) + 1).sum().item()
+    assert device.pool.nbytes == kept
+    device.empty_cache()
+    assert device.pool.nbytes == 0
+
+
+def test_the_pool_is_bounded() -> None:
+    pool = Pool()
+    pool.LIMIT = 1 << 20
+    for number in range(8):
+        pool.give(numpy.empty((1 << 18) + number, numpy.uint8))
+    assert pool.nbytes <= pool.LIMIT
+    assert pool.take((1 << 18) + 7).nbytes == (1 << 18) + 7
