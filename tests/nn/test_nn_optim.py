@@ -158,3 +158,22 @@ def test_a_schedule_before_the_optimizer_warns() -> None:
     schedule = nn.optim.lr_scheduler.StepLR(optimizer, 2)
     with pytest.warns(UserWarning, match="before `optimizer.step"):
         schedule.step()
+
+
+def test_a_loop_that_reads_nothing_schedules_once() -> None:
+    engine = ours.devices.engine_for(ours.devices.canonical_device("cpu"))
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 1))
+    optimizer = nn.optim.AdamW(model.parameters())
+    inputs = ours.randn(4, 8)
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            optimizer.zero_grad()
+            model(inputs).square().mean().backward()
+            optimizer.step()
+
+    steps(3)
+    before = engine.statistics["scheduled"]
+    # Enough to pass the limit of recorded nodes several times, were the steps not handed over one by one.
+    steps(400)
+    assert engine.statistics["scheduled"] == before

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .autograd.grad_mode import mode
-from .devices import MetaEngine, engines
+from .devices import MetaEngine, engines, flush
 from .graph import Engine, Value
 from .tensor import Storage, Tensor
 
@@ -243,8 +243,7 @@ class CompiledFunction:
             if found is None:
                 self.statistics["fallbacks"] += 1
                 return self.function(*args, **kwargs)
-            for engine in engines():
-                engine.flush()
+            flush()
             self.statistics["replayed"] += 1
             return found.run(arguments)
         if len(self.replays) >= RECORDING_LIMIT:

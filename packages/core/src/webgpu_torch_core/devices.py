@@ -164,3 +164,9 @@ def synchronize(place: Any = None) -> None:
     for engine in chosen:
         engine.flush()
         engine.device.synchronize()
+
+
+def flush() -> None:
+    """Hand everything recorded to the devices, without waiting for it."""
+    for engine in engines():
+        engine.flush()

@@ -8,6 +8,7 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from webgpu_torch_core.kernels import Contraction, Record
@@ -57,13 +58,16 @@ class Tile(Record):
         return (self.m // self.rows) * (self.n // self.columns)
 
 
-LARGE = Tile(128, 256, 8, 16, 8)
+LARGE = Tile(128, 256, 8, 16, 8, span=8, band=8)
 MIDDLE = Tile(128, 128, 8, 8, 8)
+NARROW = Tile(128, 64, 16, 8, 8, pad=4)
 SMALL = Tile(64, 64, 16, 4, 4)
 TINY = Tile(32, 32, 16, 4, 4)
 
-#: workgroups that fill a large GPU
-_ENOUGH = 128
+#: multiprocessors of a large GPU; WebGPU does not tell how many an adapter has
+_UNITS = 132
+#: what a large block reaches relative to a narrow one while every multiprocessor is busy
+_LARGE_ADVANTAGE = 43 / 40
 #: multiplications from which a CPU adapter takes blocks that are slow to compile
 _MUCH_FOR_A_CPU = 1 << 24
 #: least depth of a part of a split sum, and most bytes of the parts
@@ -75,20 +79,26 @@ InnerProduct = Callable[[Frame, Tile, Loader, Loader, str], None]
 
 
 def choose_tile(kernel: Contraction, capabilities: Capabilities) -> Tile:
-    """Return the largest tile that still fills a large GPU, with the sum split where none does."""
+    """Return the tile that leaves the fewest multiprocessors idle, with the sum split where the result has few blocks."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     if kernel.dtype.name != "float32":
         return TINY
     if "llvmpipe" in capabilities.adapter:
         # A CPU: large blocks pass fewer barriers, but small kernels compile faster than they run.
         return MIDDLE if min(m, n) >= MIDDLE.m and m * n * k * batch >= _MUCH_FOR_A_CPU else TINY
-    for tile in (LARGE, MIDDLE, SMALL):
-        if -(-m // tile.m) * -(-n // tile.n) * batch >= _ENOUGH and m >= tile.m // 2 and n >= tile.n // 2:
-            return tile
-    tile = SMALL if m > 32 and n > 32 else TINY
+    waves = {tile: -(-m // tile.m) * -(-n // tile.n) * batch / _UNITS for tile in (LARGE, NARROW, SMALL)}
+    if m >= NARROW.m // 2 and n >= NARROW.n // 2 and waves[NARROW] >= 1:
+        # A large block has a multiprocessor to itself, so that the last wave runs alone; narrow ones share and even out.
+        large = _LARGE_ADVANTAGE * waves[LARGE] / math.ceil(waves[LARGE])
+        narrow = waves[NARROW] / (waves[NARROW] + 0.4)
+        return LARGE if large > narrow and n >= LARGE.n // 2 else NARROW
+    if waves[SMALL] >= 1 and m >= SMALL.m // 2 and n >= SMALL.n // 2:
+        return SMALL
+    tile = NARROW if m >= NARROW.m and n >= NARROW.n else SMALL if m > 32 and n > 32 else TINY
     groups = -(-m // tile.m) * -(-n // tile.n) * batch
     room = min(_MOST_SCRATCH, capabilities.binding_bytes) // (4 * m * n * batch)
-    splits = min(-(-2 * _ENOUGH // groups), k // _LEAST_DEPTH, room)
+    wanted = 6 * _UNITS if tile is NARROW else 2 * _UNITS
+    splits = min(round(wanted / groups), k // _LEAST_DEPTH, room)
     if splits > 1:
         return tile.replace(splits=splits)
     return tile if m * n * batch >= 64 * 64 * 64 else TINY

@@ -48,6 +48,8 @@ def _with_hooks(step: Callable) -> Callable:
         result = step(self, *args, **kwargs)
         for hook in self._optimizer_step_post_hooks.values():
             hook(self, args, kwargs)
+        # Where every step ends, so that each step of a loop that reads nothing records the same programs.
+        torch.devices.flush()
         return result
 
     return wrapped
