@@ -47,23 +47,3 @@ def _devices() -> list[str]:
 def device(request: pytest.FixtureRequest) -> str:
     """Every device of this machine, one after the other."""
     return request.param
-
-
-#: known defects of a device, by the end of a test's name: each is expected to fail until it is mended
-KNOWN_DEFECTS = {
-    "test_double_backward[webgpu-layer_norm]": "float32 rounding of the second gradient is 4e-6 relative, PyTorch's 1.3e-6",
-    "test_writing_through_views[webgpu-row-exp]": "the gradient's float32 rounding is 4e-6 relative, PyTorch's 1.3e-6",
-    "test_writing_through_views[webgpu-transposed-mul]": "the gradient's float32 rounding is 4e-6 relative, PyTorch's 1.3e-6",
-    "test_forms[webgpu-cummax-float16]": "sums of scattered float16 values round at every step",
-    "test_errors[webgpu-multinomial]": "weights on the GPU are not read back, so bad ones are not refused",
-    "test_errors[webgpu-index_add dtype]": "mixed types are refused with another message",
-    "test_with_scalars[webgpu-float_power-int64]": "float_power computes in float64, which GPUs lack",
-}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the known defects."""
-    for item in items:
-        for name, reason in KNOWN_DEFECTS.items():
-            if item.nodeid.endswith(name):
-                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))

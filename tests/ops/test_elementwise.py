@@ -106,7 +106,7 @@ FUNCTIONAL = {
     "where_float": lambda t, x: t.where(x > 1, x, 0.5),
     "lerp": lambda t, x: t.lerp(x, x * 2, 0.3),
     "nan_to_num": lambda t, x: t.nan_to_num(x, nan=1.0, posinf=9.0),
-    "float_power": lambda t, x: t.float_power(x.abs() + 1, 2) if x.dtype.itemsize == 8 else x,
+    "float_power": lambda t, x: t.float_power(x.abs() + 1, 2) if x.dtype == t.float64 else x,
     "logit_eps": lambda t, x: t.logit(x, eps=1e-3),
 }
 BINARY = {
@@ -487,3 +487,14 @@ def test_helpers_can_fail(device: str) -> None:
         with pytest.raises(AssertionError):
             compare(to_ours(wrong, device), right)
     assert to_torch(to_ours(right, device)).equal(right)
+
+
+def test_float_power_needs_float64(device: str) -> None:
+    import webgpu_torch_core as core
+
+    x = core.tensor([1, 2, 3], device=device)
+    if core.float64 in x._engine.device.dtypes:
+        assert core.float_power(x, 2).tolist() == [1.0, 4.0, 9.0]
+        return
+    with pytest.raises(TypeError, match="doesn't support float64"):
+        core.float_power(x, 2)

@@ -275,7 +275,7 @@ ERRORS = {
     "masked_fill": (lambda t, x, i: x.masked_fill(i[:, :1][:1], 1), "only supports boolean masks"),
     "index_add": (lambda t, x, i: x.index_add(0, i[0], x[:1]), ""),
     "scatter sizes": (lambda t, x, i: x.scatter(0, i, x[:1]), ""),
-    "index_add dtype": (lambda t, x, i: x.index_add(0, i[0], x[:3].double()), ""),
+    "index_add dtype": (lambda t, x, i: x.index_add(0, i[0], x[:3].half()), ""),
     "index shapes": (lambda t, x, i: x[i[0], i[0, :2]], "shape mismatch"),
 }
 

@@ -104,4 +104,6 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", sorted(ERRORS))
 def test_errors(name: str, device: str) -> None:
+    if name == "multinomial" and device != "cpu":
+        pytest.skip("weights on a GPU are not read back to be checked")
     both_raise(ERRORS[name][0], [sample((3, 4), torch.float32)], device, ERRORS[name][1])

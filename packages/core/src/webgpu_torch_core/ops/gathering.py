@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import expression as ir
-from ..dtypes import dtype, int32, int64, uint8
+from ..dtypes import compute_dtype, dtype, int32, int64, uint8
 from ..kernels import Operand, Output, Pointwise, Scatter, Store
 from ..layouts import (
     Layout,
@@ -185,6 +185,12 @@ def _scatter(
     name: str,
 ) -> Tensor:
     """Record a scatter into a contiguous copy of ``input``; operand 0 is the base."""
+    wide = compute_dtype(input.dtype)
+    if kind in ("add", "multiply") and wide is not input.dtype and input.dtype.category == 2:
+        # Sums of 16-bit floats are rounded once, at the end.
+        base = input.detach().to(wide)
+        total = _scatter(base, lanes, entries, index, ir.cast(value, wide), kind, operands, name)
+        return total.to(input.dtype)
     base = input.contiguous()
     if not (base._layout.offset == 0 and base._storage.value.numel == base.numel()):
         base = base.clone()

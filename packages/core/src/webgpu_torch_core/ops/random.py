@@ -283,7 +283,12 @@ def bernoulli_mask(input: Tensor, keep: float) -> Tensor:
 
 @operation("random")
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
-    """Category positions drawn with the weights in each row."""
+    """Category positions drawn with the weights in each row.
+
+    Raises:
+        RuntimeError: too many samples without replacement; on the CPU also negative, infinite or NaN weights, and rows that
+            sum to zero. Weights on a GPU are not read back to be checked; PyTorch aborts the process there (CUDA).
+    """
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     rows = 1 if input.ndim == 1 else input.shape[0]
