@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from webgpu_torch_core.backend import Backend, Device
@@ -22,12 +25,27 @@ def adapters() -> list[Any]:
     # made already stays as it is.
     with contextlib.suppress(RuntimeError):
         set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
-    found = [each for each in wgpu.gpu.enumerate_adapters_sync() if each.info["backend_type"] in _API_RANK]
+    with _runtime_directory():
+        found = [each for each in wgpu.gpu.enumerate_adapters_sync() if each.info["backend_type"] in _API_RANK]
     wanted = os.environ.get("WEBGPU_TORCH_ADAPTER", "").lower()
     if wanted:
         found = [each for each in found if wanted in str(dict(each.info)).lower()]
     found = _one_api_each(found)
     return sorted(found, key=lambda each: _KIND_RANK.get(each.info["adapter_type"], 3))
+
+
+@contextlib.contextmanager
+def _runtime_directory() -> Iterator[None]:
+    """Set ``XDG_RUNTIME_DIR`` for a while where it is not: Vulkan drivers look for a Wayland display, which complains."""
+    name = "XDG_RUNTIME_DIR"
+    if name in os.environ or not sys.platform.startswith("linux"):
+        yield
+        return
+    os.environ[name] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def _one_api_each(found: list[Any]) -> list[Any]:
