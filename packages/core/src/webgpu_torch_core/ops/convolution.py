@@ -31,7 +31,7 @@ class Window:
         dilation: tuple[int, ...],
         groups: int,
         output: tuple[int, ...],
-    ):
+    ) -> Tensor:
         self.stride = stride
         self.padding = padding
         self.dilation = dilation
@@ -172,9 +172,15 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
     spatial = len(shape) - 2
     taps = weight._layout.shape[2:]
     reach = [window.dilation[axis] * (taps[axis] - 1) for axis in range(spatial)]
-    before = (0, 0, *(reach[axis] - window.padding[axis] for axis in range(spatial)))
-    total = (*grad._layout.shape[:2], *(shape[2 + axis] + reach[axis] for axis in range(spatial)))
+    starts = [reach[axis] - window.padding[axis] for axis in range(spatial)]
+    # What padding cuts off is placed first and left out after: a spread box cannot start before its place.
+    hidden = [max(-start, 0) if window.stride[axis] > 1 else 0 for axis, start in enumerate(starts)]
+    before = (0, 0, *(start + cut for start, cut in zip(starts, hidden, strict=True)))
+    total = (*grad._layout.shape[:2], *(shape[2 + axis] + reach[axis] + hidden[axis] for axis in range(spatial)))
     spread = place_inside(grad, before, total, 0, (1, 1, *window.stride))
+    for axis, cut in enumerate(hidden):
+        if cut:
+            spread = spread.narrow(2 + axis, cut, total[2 + axis] - cut)
     groups = window.groups
     out_channels, in_channels = weight._layout.shape[:2]
     flipped = flip(weight, list(range(2, 2 + spatial))) if math.prod(taps) > 1 else weight
@@ -273,18 +279,140 @@ def _convolution(
 
 
 @operation("contraction", method=False)
-def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
     """1-d convolution of [n, c, length] with [o, c / groups, taps]."""
     return _convolution(input, weight, bias, stride, padding, dilation, groups, 1)
 
 
 @operation("contraction", method=False)
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
     """2-d convolution of [n, c, height, width] with [o, c / groups, taps, taps]."""
     return _convolution(input, weight, bias, stride, padding, dilation, groups, 2)
 
 
 @operation("contraction", method=False)
-def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
     """3-d convolution of [n, c, depth, height, width] with [o, c / groups, taps, taps, taps]."""
     return _convolution(input, weight, bias, stride, padding, dilation, groups, 3)
+
+
+# Transposed convolution
+
+
+def _transposed_window(
+    input: Tensor, weight: Tensor, numbers: tuple[Any, Any, Any, Any], groups: int, spatial: int
+) -> tuple[Window, tuple[int, ...]]:
+    """Return the window of the convolution whose input gradient this is, and that input's sizes."""
+    stride, padding, output_padding, dilation = numbers
+    steps, pads = _spread(stride, spatial, "stride"), _spread(padding, spatial, "padding")
+    extra, spreads = _spread(output_padding, spatial, "output_padding"), _spread(dilation, spatial, "dilation")
+    for axis in range(spatial):
+        if extra[axis] >= max(steps[axis], spreads[axis]):
+            raise RuntimeError(
+                f"output padding must be smaller than either stride or dilation, but got output_padding={list(extra)}, "
+                f"stride={list(steps)}, dilation={list(spreads)}"
+            )
+    taps = tuple(weight._layout.shape[2:])
+    sizes = tuple(
+        (input.shape[2 + axis] - 1) * steps[axis] - 2 * pads[axis] + spreads[axis] * (taps[axis] - 1) + extra[axis] + 1
+        for axis in range(spatial)
+    )
+    if any(size <= 0 for size in sizes):
+        raise RuntimeError(
+            f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel: {list(sizes)}. "
+            "Output size is too small"
+        )
+    return Window(steps, pads, spreads, groups, tuple(input._layout.shape[2:])), sizes
+
+
+def _transposed(
+    input: Tensor, weight: Tensor, bias: Any, numbers: tuple[Any, Any, Any, Any], groups: int, spatial: int
+) -> Tensor:
+    name = f"conv_transpose{spatial}d"
+    if input.ndim == spatial + 1:
+        return _transposed(input.unsqueeze(0), weight, bias, numbers, groups, spatial).squeeze(0)
+    if input.ndim != spatial + 2 or weight.ndim != spatial + 2:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(input.shape)}"
+        )
+    if input.shape[1] != weight.shape[0]:
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
+            f"{weight.shape[0]} channels, but got {input.shape[1]} channels instead"
+        )
+    window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
+    shape = (input.shape[0], weight.shape[1] * groups, *sizes)
+    if not input.shape[0]:
+        return input.new_zeros(shape)
+    result = input_gradient(input, weight, window, shape)
+    return result if bias is None else result + bias.reshape((-1,) + (1,) * spatial)
+
+
+@operation("contraction", method=False)
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """The transpose of :func:`conv1d`: [n, c, length] with weight [c, o / groups, taps]."""
+    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 1)
+
+
+@operation("contraction", method=False)
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """The transpose of :func:`conv2d`: [n, c, height, width] with weight [c, o / groups, taps, taps]."""
+    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 2)
+
+
+@operation("contraction", method=False)
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """The transpose of :func:`conv3d`: [n, c, depth, height, width] with weight [c, o / groups, taps, taps, taps]."""
+    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd.saved import SavedOperand
 from ..dtypes import bool_, float32, float64, int64
@@ -13,10 +13,13 @@ from . import elementwise as e
 from .arithmetic import clamp, masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
 from .contraction import matmul
-from .gathering import gather, take_positions
+from .gathering import gather, index_add, take_positions
 from .reduction import mean, sum
 from .registry import operation
 from .row_kernels import softmax_values, standardize
+
+if TYPE_CHECKING:
+    from ..type_aliases import Dimensions, Number
 
 
 def _wide(input: Tensor) -> Tensor:
@@ -66,7 +69,7 @@ def _require_float(source: Tensor, name: str) -> None:
 
 
 @operation("reduction", aliases=("special_softmax",))
-def softmax(input, dim=None, dtype=None, *, _stacklevel=3):
+def softmax(input: Tensor, dim: Dimensions = None, dtype: dtype | None = None, *, _stacklevel: Any = 3) -> Tensor:
     """``exp(input) / sum(exp(input))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
@@ -77,7 +80,7 @@ def softmax(input, dim=None, dtype=None, *, _stacklevel=3):
 
 
 @operation("reduction", aliases=("special_log_softmax",))
-def log_softmax(input, dim=None, dtype=None, *, _stacklevel=3):
+def log_softmax(input: Tensor, dim: Dimensions = None, dtype: dtype | None = None, *, _stacklevel: Any = 3) -> Tensor:
     """``input - log(sum(exp(input)))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
@@ -115,14 +118,14 @@ def _log_softmax(input: Tensor, dim: int) -> Tensor:
 
 
 @operation("composite", namespace="functional", method=False)
-def softmin(input, dim=None, _stacklevel=3, dtype=None):
+def softmin(input: Tensor, dim: Dimensions = None, _stacklevel: Any = 3, dtype: dtype | None = None) -> Tensor:
     """``softmax(-input)`` along a dimension."""
     del _stacklevel
     return softmax(-input, dim, dtype)
 
 
 @operation("composite", namespace="functional", method=False)
-def gelu(input, approximate="none"):
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """The Gaussian error linear unit ``input * Phi(input)``; ``approximate='tanh'`` uses the tanh formula."""
     if approximate == "none":
         return e.gelu_erf(input)
@@ -132,7 +135,9 @@ def gelu(input, approximate="none"):
 
 
 @operation("composite", namespace="functional", method=False)
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions.
 
     Raises:
@@ -146,14 +151,16 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
         )
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     # 16-bit inputs are rounded once, at the end.
-    result = _normalized(_wide(input), dims, eps)
+    result = standardized(_wide(input), dims, eps)
     if weight is not None:
         result = result * weight
     return (result if bias is None else result + bias).to(input.dtype)
 
 
-def _normalized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     """Return the input with mean 0 and variance 1 over dimensions."""
+    if not input.numel():
+        return input.clone()
     normal, scale = standardize(_wide(input.detach()), dims, eps, needs_gradient(input))
     result = normal.to(input.dtype)
     if not needs_gradient(input):
@@ -174,7 +181,7 @@ def _normalized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
 
 
 @operation("composite", namespace="functional", method=False)
-def rms_norm(input, normalized_shape, weight=None, eps=None):
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions."""
     dims = tuple(range(input.ndim - len(tuple(normalized_shape)), input.ndim))
     machine = 2.220446049250313e-16 if input.dtype is float64 else 1.1920928955078125e-07
@@ -184,21 +191,45 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 
 
 @operation("indexed", namespace="functional", method=False)
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: Number | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of ``weight`` [entries, features] at integer positions; the row ``padding_idx`` gets no gradient."""
     if input.dtype.category != 1:
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
             f"torch.{input.dtype.name} instead (while checking arguments for embedding)"
         )
-    if sparse or scale_grad_by_freq:
-        raise NotImplementedError("embedding: sparse and scale_grad_by_freq gradients are not supported")
+    if sparse:
+        raise NotImplementedError("embedding: sparse gradients are not supported")
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
     table = weight
     if padding_idx is not None:
         table = _without_gradient_row(weight, padding_idx % weight.shape[0])
-    return take_positions(table, 0, input, "EmbeddingBackward0")
+    result = take_positions(table, 0, input, "EmbeddingBackward0")
+    return _divided_by_frequency(result, input, weight.shape[0]) if scale_grad_by_freq else result
+
+
+def _divided_by_frequency(rows: Tensor, index: Tensor, entries: int) -> Tensor:
+    """Return the rows, with gradients divided by how often each row's index occurs."""
+    if not needs_gradient(rows):
+        return rows
+    result = rows.detach().view(rows.shape)
+    saved = index._save()
+
+    def run_backward(grad: Tensor) -> Any:
+        chosen = saved.unpack().to(int64).reshape(-1)
+        counts = index_add(grad.new_zeros((entries,)), 0, chosen, grad.new_ones((chosen.shape[0],)))
+        return grad / counts[chosen].reshape((*index.shape, 1))
+
+    return attach(result, "EmbeddingBackward0", (rows,), run_backward)
 
 
 def _without_gradient_row(weight: Tensor, row: int) -> Tensor:
@@ -228,7 +259,7 @@ def _renormalize(weight: Tensor, rows: Tensor, limit: float, order: float) -> No
 
 
 @operation("composite", namespace="functional", method=False)
-def dropout(input, p=0.5, training=True, inplace=False):
+def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Elements zeroed with probability ``p``, the others scaled by ``1 / (1 - p)``, while training.
 
     Raises:
@@ -264,7 +295,14 @@ def _reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 @operation("composite", namespace="functional", method=False)
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """``(input - target)**2``, reduced."""
     del size_average, reduce
     difference = input - target
@@ -273,7 +311,14 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 
 
 @operation("composite", namespace="functional", method=False)
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """``|input - target|``, reduced."""
     del size_average, reduce
     loss = (input - target).abs()
@@ -281,7 +326,15 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 
 @operation("composite", namespace="functional", method=False)
-def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``-weight[target] * input[target]`` over classes in dimension 1, reduced; ``ignore_index`` counts nothing."""
     del size_average, reduce
     if input.ndim == 0:
@@ -308,8 +361,15 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 
 @operation("composite", namespace="functional", method=False)
 def cross_entropy(
-    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """``-log_softmax(input)`` at the target class (or against target probabilities), reduced."""
     classes = 0 if input.ndim == 1 else 1
     scores = log_softmax(input, classes)
@@ -345,8 +405,14 @@ def _soft_cross_entropy(
 
 @operation("composite", namespace="functional", method=False)
 def binary_cross_entropy_with_logits(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """Binary cross entropy of logits, reduced, without overflow."""
     if target._layout.shape != input._layout.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
@@ -360,7 +426,7 @@ def binary_cross_entropy_with_logits(
 
 
 @operation("composite", namespace="functional", method=False)
-def one_hot(tensor, num_classes=-1):
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """1 at each element's class, 0 elsewhere, in a new last dimension."""
     if tensor.dtype is not int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
@@ -377,8 +443,15 @@ def one_hot(tensor, num_classes=-1):
 
 @operation("contraction", namespace="functional", method=False)
 def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
-):
+    query: Tensor,
+    key: Tensor,
+    value: Any,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Number | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """``softmax(query @ key.T * scale + mask) @ value`` over the last two dimensions (Vaswani et al., 2017).
 
     query [..., heads, l, e], key [..., heads, s, e], value [..., heads, s, v]; a boolean mask keeps where True.

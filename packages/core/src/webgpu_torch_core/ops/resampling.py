@@ -1,0 +1,148 @@
+"""Separable sparse linear maps along trailing dimensions: interpolation, adaptive pooling, and their gradients.
+
+A :class:`Table` lists, for every output position of one dimension, the input positions it reads and their weights. The
+gradient is the map of the transposed table, so both directions are the same kernel that gathers.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from .. import expression as ir
+from ..devices import device
+from ..dtypes import dtype, float32, float64, int32
+from ..kernels import Operand
+from ..layouts import Layout
+from ..tensor import Tensor
+from .common import attach, kernel_cache, record
+from .creation import from_bytes
+from .joining import element_index
+from .windows import summing_kernel
+
+#: most elements one output element reads in a single kernel; beyond, dimensions are mapped one after another
+FEW = 36
+
+Row = Sequence[tuple[int, float]]
+
+
+class Table:
+    """For each output position of a dimension: the input positions it reads, and their weights.
+
+    Attributes:
+        size: how many input positions there are.
+        rows: one sequence of (position, weight) per output position.
+        width: the longest row.
+        ragged: whether some row is shorter.
+    """
+
+    __slots__ = ("_tensors", "_transposed", "ragged", "rows", "size", "width")
+
+    def __init__(self, size: int, rows: Sequence[Row]) -> None:
+        self.size = size
+        self.rows = rows
+        self.width = max((len(each) for each in rows), default=0)
+        self.ragged = any(len(each) != self.width for each in rows)
+        self._tensors: dict[Any, tuple[Tensor, Tensor]] = {}
+        self._transposed: Table | None = None
+
+    def transposed(self) -> Table:
+        """Return the table that maps gradients back."""
+        if self._transposed is None:
+            columns: list[list[tuple[int, float]]] = [[] for _ in range(self.size)]
+            for place, row in enumerate(self.rows):
+                for position, weight in row:
+                    if weight:
+                        columns[position].append((place, weight))
+            self._transposed = Table(len(self.rows), columns)
+            self._transposed._transposed = self
+        return self._transposed
+
+    def tensors(self, place: device, kind: dtype) -> tuple[Tensor, Tensor]:
+        """Return positions (int32, -1 where a row is shorter) and weights, both [rows, width], on a device."""
+        key = (str(place), kind)
+        found = self._tensors.get(key)
+        if found is None:
+            filled = [[*row, *((-1, 0.0),) * (self.width - len(row))] for row in self.rows]
+            positions = array("i", [position for row in filled for position, _ in row])
+            weights = array("d" if kind is float64 else "f", [weight for row in filled for _, weight in row])
+            shape = (len(self.rows), self.width)
+            found = from_bytes(positions, shape, int32, place), from_bytes(weights, shape, kind, place)
+            self._tensors[key] = found
+        return found
+
+
+@kernel_cache
+def _resampling_kernel(
+    source: Layout, numel: int, kind: dtype, weight_kind: dtype, first: int, axes: tuple[tuple[int, int, bool] | None, ...]
+) -> Any:  # fmt: skip
+    """Return the kernel for dimensions from ``first`` on; ``axes`` gives (outputs, width, ragged), None for identity."""
+    outer = list(source.shape)
+    inner = []
+    operands = [Operand(kind, numel)]
+    for index, axis in enumerate(axes):
+        if axis is not None:
+            outer[first + index] = axis[0]
+            inner.append(axis[1])
+            operands += [Operand(int32, axis[0] * axis[1]), Operand(weight_kind, axis[0] * axis[1])]
+
+    def term(places: list[Any], taps: list[Any]) -> Any:
+        coordinates = list(places)
+        inside: Any = None
+        factor: Any = None
+        number = 0
+        for index, axis in enumerate(axes):
+            if axis is None:
+                continue
+            entry = places[first + index] * axis[1] + taps[number]
+            position: Any = ir.load_at(1 + 2 * number, entry, int32)
+            weight = ir.load_at(2 + 2 * number, entry, weight_kind)
+            factor = weight if factor is None else factor * weight
+            if axis[2]:
+                test = ir.constant(0, int32) <= position
+                inside = test if inside is None else inside & test
+                position = ir.apply("maximum", position, 0)
+            coordinates[first + index] = position
+            number += 1
+        element = ir.cast(ir.load_at(0, element_index(source, coordinates), kind), weight_kind)
+        product = element if factor is None else element * factor
+        return product if inside is None else ir.select(inside, product, ir.constant(0, weight_kind))
+
+    return summing_kernel("resample", tuple(operands), kind, tuple(outer), tuple(inner), term)
+
+
+def resampled(input: Tensor, tables: Sequence[Table | None]) -> Tensor:
+    """Return the input with its last dimensions mapped by one table each (None keeps a dimension); floating-point types.
+
+    Differentiable any number of times, at the cost of the transposed map.
+    """
+    chosen = [index for index, each in enumerate(tables) if each is not None]
+    if math.prod(tables[index].width for index in chosen) > FEW and len(chosen) > 1:  # type: ignore[union-attr]
+        # Dimensions that shrink most come first: less is left for the others.
+        chosen.sort(key=lambda index: len(tables[index].rows) / max(tables[index].size, 1))  # type: ignore[union-attr]
+        for index in chosen:
+            input = resampled(input, [each if number == index else None for number, each in enumerate(tables)])
+        return input
+    first = input.ndim - len(tables)
+    shape = (
+        *input._layout.shape[:first],
+        *(input.shape[first + index] if each is None else len(each.rows) for index, each in enumerate(tables)),
+    )
+    if not input.numel() or 0 in shape:
+        return input.new_zeros(shape)
+    kind = float64 if input.dtype is float64 else float32
+    axes = tuple(None if each is None else (len(each.rows), each.width, each.ragged) for each in tables)
+    operands = [input]
+    for each in tables:
+        if each is not None:
+            operands += each.tensors(input.device, kind)
+    kernel = _resampling_kernel(input._layout, input._storage.value.numel, input.dtype, kind, first, axes)
+    result = record(kernel, operands, (), (shape,))
+
+    def run_backward(grad: Tensor) -> tuple[Any, ...]:
+        back = resampled(grad, [None if each is None else each.transposed() for each in tables])
+        return (back, *(None,) * (len(operands) - 1))
+
+    return attach(result, "ResampleBackward0", operands, run_backward)

@@ -1,0 +1,80 @@
+"""What several families share: sizes per dimension, unbatched inputs, reductions of losses, results written in place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+
+Sizes = int | Sequence[int]
+
+
+def spread(value: Sizes, count: int, function: str, name: str) -> tuple[int, ...]:
+    """Return one size per dimension, given one for all or one for each.
+
+    Raises:
+        RuntimeError: neither one nor ``count`` sizes.
+    """
+    if isinstance(value, int):
+        return (value,) * count
+    sizes = tuple(int(each) for each in value)
+    if len(sizes) == 1:
+        return sizes * count
+    if len(sizes) != count:
+        raise RuntimeError(f"{function}: {name} must either be a single int, or a tuple of {count} ints")
+    return sizes
+
+
+def batched(input: Tensor, spatial: int, function: str) -> tuple[Tensor, bool]:
+    """Return the input with a batch dimension, and whether it came without.
+
+    Raises:
+        RuntimeError: not [c, sizes…] or [n, c, sizes…] with ``spatial`` sizes.
+    """
+    if input.ndim == spatial + 1:
+        return input.unsqueeze(0), True
+    if input.ndim != spatial + 2:
+        raise RuntimeError(
+            f"{function}: Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor for input, but got: {list(input.shape)}"
+        )
+    return input, False
+
+
+def written(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
+    """Return the result, stored in the input where asked."""
+    return input.copy_(result) if inplace else result
+
+
+def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """Return the reduction that PyTorch's two older flags mean where they are given."""
+    if size_average is None and reduce is None:
+        return reduction
+    average = True if size_average is None else size_average
+    reducing = True if reduce is None else reduce
+    found = "none" if not reducing else "mean" if average else "sum"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.", stacklevel=3
+    )
+    return found
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """Return a loss reduced by ``none``, ``mean`` or ``sum``.
+
+    Raises:
+        ValueError: another reduction.
+    """
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+def wide(input: Tensor) -> Tensor:
+    """Return the input in at least float32, for what must round once."""
+    return input.to(torch.float32) if input.dtype in (torch.float16, torch.bfloat16) else input

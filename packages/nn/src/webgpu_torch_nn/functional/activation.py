@@ -1,0 +1,252 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.functional import elu as _elu
+from webgpu_torch_core.functional import gelu as gelu
+from webgpu_torch_core.functional import leaky_relu as _leaky_relu
+from webgpu_torch_core.functional import log_softmax as _log_softmax
+from webgpu_torch_core.functional import logsigmoid as logsigmoid
+from webgpu_torch_core.functional import silu as _silu
+from webgpu_torch_core.functional import softmax as _softmax
+from webgpu_torch_core.functional import softplus as softplus
+from webgpu_torch_core.ops.random import HOST_DEVICES
+
+from ._arguments import written
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(x, 0)``."""
+    return written(input, torch.relu(input), inplace)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * sigmoid(x)`` (Hendrycks and Gimpel, 2016)."""
+    return written(input, _silu(input), inplace)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al., 2015)."""
+    return written(input, _elu(input, alpha), inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``x`` where positive, ``negative_slope * x`` elsewhere."""
+    return written(input, _leaky_relu(input, negative_slope=negative_slope), inplace)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-x))``, elementwise."""
+    return input.sigmoid()
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent, elementwise."""
+    return input.tanh()
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``x`` where positive, ``weight * x`` elsewhere; ``weight`` has one element or one per channel (dimension 1)."""
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if weight.numel() != 1:
+        if input.ndim < 2 or input.shape[1] != weight.numel():
+            if input.ndim == 0:
+                raise RuntimeError("Not allow zero-dim input tensor.")
+            channels = input.shape[1] if input.ndim > 1 else 1
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.numel()} and channel size = {channels}."
+            )
+        weight = weight.reshape(1, -1, *(1 for _ in input.shape[2:]))
+    else:
+        weight = weight.reshape(())
+    return torch.where(input > 0, input, input * weight)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """``x`` where positive, ``a * x`` elsewhere: ``a`` random from [lower, upper] in training, else their mean."""
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    kind = input.dtype
+    if input.device.type in HOST_DEVICES:
+        # PyTorch's CPU kernel draws only where it needs a slope, in double precision.
+        negative = (input.detach() <= 0).reshape(-1)
+        draws = torch.empty(int(negative.sum().item()), dtype=torch.float64, device=input.device).uniform_(lower, upper)
+        slopes = torch.ones(negative.shape, dtype=torch.float64, device=input.device).masked_scatter(negative, draws)
+        noise = slopes.to(kind).reshape(input.shape)
+    else:
+        draws = torch.empty(input.shape, dtype=kind, device=input.device).uniform_(lower, upper)
+        noise = torch.where(input.detach() <= 0, draws, torch.ones_like(draws))
+    return written(input, input * noise, inplace)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(x, 0), 6)``."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` limited to [min_val, max_val]."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if input.dtype is torch.bool:
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if not input.dtype.is_floating_point:
+        return written(input, input.clamp(int(min_val), int(max_val)), inplace)
+    inside = (input > min_val) & (input < max_val)
+    # Zero gradient at the limits, unlike clamp; NaN stays NaN.
+    limited = input.detach().clamp(min_val, max_val)
+    return written(input, torch.where(inside, input, limited), inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``relu6(x + 3) / 6``."""
+    return written(input, hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * relu6(x + 3) / 6`` (Howard et al., 2019)."""
+    return written(input, input * hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (Barron, 2017)."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    negative = torch.expm1((input / alpha).clamp(max=0)) * alpha
+    return written(input, torch.where(input > 0, input, negative), inplace)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``scale * elu(x, alpha)`` with the constants of Klambauer et al. (2017)."""
+    scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+    return written(input, elu(input, alpha) * scale, inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * tanh(softplus(x))`` (Misra, 2019)."""
+    return written(input, input * softplus(input).tanh(), inplace)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """``x / (1 + |x|)``."""
+    return input / (input.abs() + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """``x - tanh(x)``."""
+    return input - input.tanh()
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``x`` moved towards zero by ``lambd``, and zero within that distance."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return torch.where(input.abs() <= lambd, torch.zeros_like(input), input - torch.sign(input.detach()) * lambd)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``x``, and zero where ``|x| <= lambd``."""
+    return torch.where(input.abs() <= lambd, torch.zeros_like(input), input)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``x`` where above ``threshold``, ``value`` elsewhere; NaN stays."""
+    return written(input, torch.where(input <= threshold, torch.full_like(input, value), input), inplace)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """``a * sigmoid(b)`` for the two halves of ``dim`` (Dauphin et al., 2016)."""
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    if input.shape[dim] % 2 != 0:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim % input.ndim} is size {input.shape[dim]}"
+        )
+    half = input.shape[dim] // 2
+    return input.narrow(dim, 0, half) * input.narrow(dim, half, half).sigmoid()
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``dim``."""
+    del _stacklevel
+    return _softmax(input, dim, dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
+    """``exp(-x) / sum(exp(-x))`` along ``dim``."""
+    del _stacklevel
+    return _softmax(-input, dim, dtype)
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
+) -> Tensor:
+    """``x - log(sum(exp(x)))`` along ``dim``."""
+    del _stacklevel
+    return _log_softmax(input, dim, dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """``softmax((logits + g) / tau)`` with Gumbel noise ``g``; ``hard`` returns one-hot values with soft gradients.
+
+    Source: Jang et al., "Categorical reparameterization with Gumbel-softmax", 2016.
+    """
+    del eps
+    noise = -torch.empty(logits.shape, dtype=logits.dtype, device=logits.device).exponential_().log()
+    soft = _softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    chosen = soft.detach().argmax(dim, keepdim=True)
+    one_hot = torch.zeros_like(soft.detach()).scatter(dim, chosen, 1.0)
+    return one_hot - soft.detach() + soft
+
+
+# In-place forms
+
+
+def relu_(input: Tensor) -> Tensor:
+    """In-place version of :func:`relu`."""
+    return relu(input, True)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In-place version of :func:`elu`."""
+    return elu(input, alpha, True)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In-place version of :func:`celu`."""
+    return celu(input, alpha, True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """In-place version of :func:`selu`."""
+    return selu(input, True)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """In-place version of :func:`leaky_relu`."""
+    return leaky_relu(input, negative_slope, True)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """In-place version of :func:`hardtanh`."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """In-place version of :func:`threshold`."""
+    return written(input, torch.where(input <= threshold, torch.full_like(input, value), input), True)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """In-place version of :func:`rrelu`."""
+    return rrelu(input, lower, upper, training, True)

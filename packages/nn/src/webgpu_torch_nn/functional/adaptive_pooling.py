@@ -1,0 +1,266 @@
+"""Pooling to a given output size, and pooling over regions of random size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.ops.resampling import Table, resampled
+from webgpu_torch_core.ops.windows import Window, window_sum
+
+from ._arguments import Sizes, batched, spread
+from .pooling import maxima
+
+OutputSize = int | Sequence[int | None]
+
+
+def _regions(size: int, count: int) -> list[range]:
+    """Return the input positions of each output position, as even a partition as integers allow."""
+    return [range(place * size // count, -(-(place + 1) * size // count)) for place in range(count)]
+
+
+@lru_cache(maxsize=256)
+def averaging_table(size: int, count: int) -> Table:
+    """Return the table of adaptive average pooling from ``size`` to ``count`` positions."""
+    return Table(size, [[(position, 1.0 / len(each)) for position in each] for each in _regions(size, count)])
+
+
+def _output(input: Tensor, output_size: OutputSize, spatial: int, function: str) -> tuple[int, ...]:
+    sizes = (output_size,) * spatial if isinstance(output_size, int) else tuple(output_size)
+    sizes = sizes * spatial if len(sizes) == 1 else sizes
+    if len(sizes) != spatial:
+        raise RuntimeError(f"{function}: output_size must be {spatial}")
+    found = tuple(size if wanted is None else int(wanted) for wanted, size in zip(sizes, input.shape[2:], strict=True))
+    if min(found) < 0:
+        raise RuntimeError(f"{function}: elements of output_size must be greater than or equal to 0, but got {found}")
+    if 0 in input.shape[1:]:
+        raise RuntimeError(
+            f"{function}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(input.shape)}"
+        )
+    return found
+
+
+def _even_window(sizes: Sequence[int], output: Sequence[int]) -> Window | None:
+    """Return the window whose positions are the regions, where all regions have one size and do not overlap."""
+    if any(count == 0 or size % count for size, count in zip(sizes, output, strict=True)):
+        return None
+    taps = [size // count for size, count in zip(sizes, output, strict=True)]
+    return Window(taps, taps, (0,) * len(taps), (1,) * len(taps), output)
+
+
+def _adaptive_average(input: Tensor, output_size: OutputSize, spatial: int) -> Tensor:
+    function = f"adaptive_avg_pool{spatial}d"
+    source, alone = batched(input, spatial, function)
+    output = _output(source, output_size, spatial, function)
+    sizes = tuple(source.shape[2:])
+    window = _even_window(sizes, output)
+    if set(output) == {1}:
+        result = source.mean(tuple(range(2, 2 + spatial)), keepdim=True)
+    elif window is not None:
+        result = window_sum(source, window, 1.0 / math.prod(window.taps))
+    else:
+        result = resampled(source, [averaging_table(size, count) for size, count in zip(sizes, output, strict=True)])
+    return result.squeeze(0) if alone else result
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means of ``output_size`` even regions of [n, c, length] or [c, length]."""
+    return _adaptive_average(input, output_size, 1)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means of ``output_size`` even regions of [n, c, height, width]; None keeps a size."""
+    return _adaptive_average(input, output_size, 2)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means of ``output_size`` even regions of [n, c, depth, height, width]; None keeps a size."""
+    return _adaptive_average(input, output_size, 3)
+
+
+# Maxima
+
+
+def _flat_positions(regions: Sequence[Sequence[Sequence[int]]], sizes: Sequence[int], like: Tensor) -> Tensor:
+    """Return [outputs…, taps]: flat positions of every region's elements, in order, the last repeated where fewer."""
+    spatial = len(sizes)
+    total: Tensor | None = None
+    for axis, rows in enumerate(regions):
+        width = max(len(each) for each in rows)
+        filled = [[*each, *([each[-1]] * (width - len(each)))] for each in rows]
+        shape = [1] * (2 * spatial)
+        shape[axis], shape[spatial + axis] = len(rows), width
+        part = torch.tensor(filled, dtype=torch.int64, device=like.device).reshape(shape) * math.prod(sizes[axis + 1 :])
+        total = part if total is None else total + part
+    if total is None:
+        raise RuntimeError("expected at least one spatial dimension")
+    return total.flatten(spatial)
+
+
+def _greatest(source: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return maxima of [n, c, sizes…] over flat ``positions`` [outputs…, taps] and where they are."""
+    flat = source.flatten(2)
+    outputs = tuple(positions.shape[:-1])
+    candidates = flat.detach()[:, :, positions.reshape(-1)].reshape(*flat.shape[:2], -1, positions.shape[-1])
+    chosen = candidates.argmax(-1, keepdim=True)
+    rows = positions.reshape(-1, positions.shape[-1]).expand(*flat.shape[:2], -1, -1)
+    indices = rows.gather(-1, chosen).squeeze(-1)
+    values = flat.gather(2, indices)
+    return values.reshape(*flat.shape[:2], *outputs), indices.reshape(*flat.shape[:2], *outputs)
+
+
+def _adaptive_maximum(
+    input: Tensor, output_size: OutputSize, return_indices: bool, spatial: int
+) -> Tensor | tuple[Tensor, Tensor]:
+    function = f"adaptive_max_pool{spatial}d"
+    source, alone = batched(input, spatial, function)
+    output = _output(source, output_size, spatial, function)
+    sizes = tuple(source.shape[2:])
+    window = _even_window(sizes, output)
+    if window is not None:
+        return maxima(source, window, alone, return_indices)
+    if 0 in output or not source.numel():
+        values = source.new_zeros((*source.shape[:2], *output))
+        indices = values.to(torch.int64)
+    else:
+        regions = [_regions(size, count) for size, count in zip(sizes, output, strict=True)]
+        values, indices = _greatest(source, _flat_positions(regions, sizes, source))
+    if alone:
+        values, indices = values.squeeze(0), indices.squeeze(0)
+    return (values, indices) if return_indices else values
+
+
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Maxima of ``output_size`` even regions of [n, c, length] or [c, length]; on request also their positions."""
+    return _adaptive_maximum(input, output_size, return_indices, 1)
+
+
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Maxima of ``output_size`` even regions of [n, c, height, width]; on request also their positions."""
+    return _adaptive_maximum(input, output_size, return_indices, 2)
+
+
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Maxima of ``output_size`` even regions of [n, c, depth, height, width]; on request also their positions."""
+    return _adaptive_maximum(input, output_size, return_indices, 3)
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """:func:`adaptive_max_pool1d` with ``return_indices``."""
+    del return_indices
+    return _adaptive_maximum(input, output_size, True, 1)  # type: ignore[return-value]
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """:func:`adaptive_max_pool2d` with ``return_indices``."""
+    del return_indices
+    return _adaptive_maximum(input, output_size, True, 2)  # type: ignore[return-value]
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """:func:`adaptive_max_pool3d` with ``return_indices``."""
+    del return_indices
+    return _adaptive_maximum(input, output_size, True, 3)  # type: ignore[return-value]
+
+
+# Regions of random size
+
+
+def _starts(samples: Tensor, size: int, taps: int, count: int) -> Tensor:
+    """Return [n, c, count]: where the pseudorandom regions start (Graham, "Fractional max-pooling", 2014)."""
+    if count == 1:
+        return torch.full((*samples.shape, 1), size - taps, dtype=torch.int64, device=samples.device)
+    alpha = (size - taps) / (count - 1)
+    places = torch.arange(count, dtype=samples.dtype, device=samples.device)
+    first = samples.unsqueeze(-1)
+    starts = ((places + first) * alpha).to(torch.int64) - (first * alpha).to(torch.int64)
+    return torch.where(places == count - 1, torch.full_like(starts, size - taps), starts)
+
+
+def _fractional(
+    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None, output_ratio: float | Sequence[float] | None,
+    samples: Tensor | None, spatial: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    function = f"fractional_max_pool{spatial}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{function} requires specifying either an output_size or an output_ratio")
+    source, alone = batched(input, spatial, function)
+    taps = spread(kernel_size, spatial, function, "kernel_size")
+    sizes = tuple(source.shape[2:])
+    if output_size is None:
+        ratios = (output_ratio,) * spatial if isinstance(output_ratio, float | int) else tuple(output_ratio or ())
+        output = tuple(int(size * ratio) for size, ratio in zip(sizes, ratios, strict=True))
+    else:
+        output = _output(source, output_size, spatial, function)
+    for size, tap, count in zip(sizes, taps, output, strict=True):
+        if count + tap - 1 > size:
+            raise RuntimeError(f"{function}(): pool size ({tap}) too large relative to input size ({size})")
+    if samples is None:
+        samples = torch.rand(*source.shape[:2], spatial, dtype=source.dtype, device=source.device)
+    lead = tuple(source.shape[:2])
+    positions = torch.zeros((), dtype=torch.int64, device=source.device)
+    for axis in range(spatial):
+        # The samples are listed last dimension first.
+        starts = _starts(samples.detach()[..., spatial - 1 - axis], sizes[axis], taps[axis], output[axis])
+        steps = torch.arange(taps[axis], device=source.device)
+        part = (starts.unsqueeze(-1) + steps) * math.prod(sizes[axis + 1 :])
+        shape = [1] * (2 * spatial)
+        shape[axis], shape[spatial + axis] = output[axis], taps[axis]
+        positions = positions + part.reshape(*lead, *shape)
+    flat = source.flatten(2)
+    positions = positions.reshape(*lead, math.prod(output), math.prod(taps))
+    candidates = flat.detach().gather(2, positions.flatten(2)).reshape(positions.shape)
+    indices = positions.gather(-1, candidates.argmax(-1, keepdim=True)).squeeze(-1)
+    values, indices = flat.gather(2, indices).reshape(*lead, *output), indices.reshape(*lead, *output)
+    return (values.squeeze(0), indices.squeeze(0)) if alone else (values, indices)
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """:func:`fractional_max_pool2d` with ``return_indices``."""
+    del return_indices
+    return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 2)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """:func:`fractional_max_pool3d` with ``return_indices``."""
+    del return_indices
+    return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 3)
+
+
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    """Maxima of windows at pseudorandom places of [n, c, height, width] (Graham, "Fractional max-pooling", 2014)."""
+    found = _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 2)
+    return found if return_indices else found[0]
+
+
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    """Maxima of windows at pseudorandom places of [n, c, depth, height, width]."""
+    found = _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 3)
+    return found if return_indices else found[0]

@@ -1,0 +1,105 @@
+"""Dropout: elements or whole channels zeroed at random (Hinton et al., 2012; alpha dropout: Klambauer et al., 2017)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.functional import dropout as dropout
+
+from ._arguments import written
+
+
+def _check(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _drop_features(input: Tensor, p: float, training: bool, inplace: bool, alpha: bool) -> Tensor:
+    """Drop whole channels of [n, c, …]."""
+    if not training or p == 0.0 or input.numel() == 0:
+        return input
+    if input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
+    mask = torch.empty(shape, dtype=input.dtype, device=input.device)
+    return _drop(input, mask, p, inplace, alpha)
+
+
+def _drop(input: Tensor, mask: Tensor, p: float, inplace: bool, alpha: bool) -> Tensor:
+    if p == 1.0:
+        return written(input, input * torch.zeros((), dtype=input.dtype, device=input.device), inplace)
+    kept = mask.bernoulli_(1.0 - p)
+    if not alpha:
+        return written(input, input * (kept / (1.0 - p)), inplace)
+    # Dropped elements take the negative saturation of selu; a and b keep mean and variance.
+    saturation = 1.7580993408473766
+    scale = 1.0 / math.sqrt((saturation * saturation * p + 1.0) * (1.0 - p))
+    shift = (kept - 1.0) * (saturation * scale) + saturation * scale * p
+    return written(input, input * (kept * scale) + shift, inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance of selu's outputs."""
+    _check(p)
+    if not training or p == 0.0 or input.numel() == 0:
+        return input
+    return _drop(input, torch.empty_like(input.detach()), p, inplace, True)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels of [n, c, length] or [c, length] zeroed with probability ``p``, the others scaled."""
+    _check(p)
+    if input.ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension "
+            "(i.e. 2D or 3D inputs)."
+        )
+    if input.ndim == 2:
+        result = _drop_features(input.unsqueeze(0), p, training, False, False).squeeze(0)
+        return written(input, result, inplace)
+    return _drop_features(input, p, training, inplace, False)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels of [n, c, height, width] zeroed with probability ``p``, the others scaled."""
+    _check(p)
+    if input.ndim not in (3, 4):
+        warnings.warn(
+            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout2d "
+            "exists to provide channel-wise dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional "
+            "batch dimension (i.e. 3D or 4D inputs).",
+            stacklevel=2,
+        )
+    if input.ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
+            "is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d to silence this warning.",
+            stacklevel=2,
+        )
+    return _drop_features(input, p, training, inplace, False)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels of [n, c, depth, height, width] or [c, depth, height, width] zeroed with probability ``p``."""
+    _check(p)
+    if input.ndim not in (4, 5):
+        warnings.warn(
+            f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead.",
+            stacklevel=2,
+        )
+    if input.ndim == 4:
+        result = _drop_features(input.unsqueeze(0), p, training, False, False).squeeze(0)
+        return written(input, result, inplace)
+    return _drop_features(input, p, training, inplace, False)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Alpha dropout of whole channels of [n, c, …]."""
+    _check(p)
+    return _drop_features(input, p, training, inplace, True)

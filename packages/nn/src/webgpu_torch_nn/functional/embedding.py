@@ -1,0 +1,122 @@
+"""Rows of tables looked up, one by one or in bags."""
+
+from __future__ import annotations
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.functional import embedding as _embedding
+
+from .loss_classification import one_hot as one_hot
+
+
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """Rows of ``weight`` [entries, features] at the integer positions in ``input``.
+
+    The row ``padding_idx`` gets no gradient; ``max_norm`` first scales down, in place, the rows looked up whose norm is
+    greater; ``scale_grad_by_freq`` divides gradients by how often their row is looked up.
+
+    Raises:
+        AssertionError: ``padding_idx`` outside of the table.
+    """
+    if padding_idx is not None:
+        entries = weight.shape[0]
+        if not -entries <= padding_idx < entries:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx %= entries
+    return _embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+
+
+def _check_bags(
+    input: Tensor, weight: Tensor, offsets: Tensor | None, mode: str, scale_grad_by_freq: bool, sparse: bool,
+    per_sample_weights: Tensor | None,
+) -> None:  # fmt: skip
+    if per_sample_weights is not None and input.size() != per_sample_weights.size():
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
+            f"shape as the input ({input.shape})"
+        )
+    if weight.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if input.ndim == 2 and offsets is not None:
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. "
+            f"However, found offsets of type {type(offsets)}"
+        )
+    if input.ndim == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets.ndim != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+    if input.ndim not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}'). Please open a feature request on GitHub."
+        )
+
+
+def _bag_numbers(offsets: Tensor, count: int) -> Tensor:
+    """Return which bag each of ``count`` positions belongs to, bags starting at ``offsets``."""
+    starts = torch.zeros(count + 1, dtype=torch.int64, device=offsets.device)
+    starts = starts.index_add(0, offsets.to(torch.int64), torch.ones_like(offsets, dtype=torch.int64))
+    return starts[:count].cumsum(0) - 1
+
+
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Sums, means or maxima of bags of rows of ``weight``: [bags, features].
+
+    input [bags, length], or [positions] with the bags' first positions in ``offsets``; entries equal to ``padding_idx``
+    count nothing; ``per_sample_weights`` scales rows (sums only). Empty bags give zeros.
+    """
+    _check_bags(input, weight, offsets, mode, scale_grad_by_freq, sparse, per_sample_weights)
+    if padding_idx is not None:
+        padding_idx %= weight.shape[0]
+    flat = input.reshape(-1)
+    if offsets is None:
+        bags = input.shape[0]
+        numbers = torch.arange(bags, device=input.device).unsqueeze(1).expand(input.shape).reshape(-1)
+    else:
+        bags = offsets.shape[0] - (1 if include_last_offset else 0)
+        numbers = _bag_numbers(offsets[:bags], flat.shape[0])
+    shape = (bags, weight.shape[1])
+    if not flat.numel() or not bags:
+        return weight.new_zeros(shape) + weight.sum() * 0
+    rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    counted = None if padding_idx is None else flat != padding_idx
+    if mode == "max":
+        return _bag_maxima(rows, numbers, counted, bags)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    if counted is not None:
+        rows = torch.where(counted.unsqueeze(1), rows, torch.zeros_like(rows.detach()))
+    total = weight.new_zeros(shape).index_add(0, numbers, rows)
+    if mode == "sum":
+        return total
+    ones = torch.ones(flat.shape, dtype=weight.dtype, device=weight.device)
+    ones = ones if counted is None else counted.to(weight.dtype)
+    sizes = weight.new_zeros((bags,)).index_add(0, numbers, ones)
+    return total / sizes.clamp(min=1).unsqueeze(1)
+
+
+def _bag_maxima(rows: Tensor, numbers: Tensor, counted: Tensor | None, bags: int) -> Tensor:
+    lowest = float("-inf")
+    if counted is not None:
+        rows = torch.where(counted.unsqueeze(1), rows, torch.full_like(rows.detach(), lowest))
+    index = numbers.unsqueeze(1).expand(rows.shape)
+    base = rows.detach().new_full((bags, rows.shape[1]), lowest)
+    greatest = base.scatter_reduce(0, index, rows, "amax")
+    return torch.where(greatest == lowest, torch.zeros_like(greatest.detach()), greatest)

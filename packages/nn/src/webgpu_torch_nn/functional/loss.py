@@ -1,0 +1,176 @@
+"""Losses of numbers against numbers: regression, probabilities, likelihoods."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.functional import binary_cross_entropy_with_logits as _with_logits
+from webgpu_torch_core.ops.random import HOST_DEVICES
+
+from ._arguments import legacy_reduction, reduced
+
+
+def _warn_if_broadcast(input: Tensor, target: Tensor) -> None:
+    if target.shape != input.shape:
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=3,
+        )
+
+
+def _weighted(loss: Tensor, weight: Tensor | None, input: Tensor, reduction: str, by_weight: bool) -> Tensor:
+    """Reduce a loss, weighted element by element where asked; ``by_weight`` makes the mean one over the weights' sum."""
+    if weight is None:
+        return reduced(loss, reduction)
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'.")
+    if reduction == "mean" and by_weight:
+        return (loss * weight).sum() / weight.sum()
+    return reduced(loss * weight, reduction)
+
+
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``(x - y)²``, reduced; the mean is over the weights where given."""
+    _warn_if_broadcast(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    difference = input - target
+    return _weighted(difference * difference, weight, input, reduction, True)
+
+
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``|x - y|``, reduced; the mean is over the weights where given."""
+    _warn_if_broadcast(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return _weighted((input - target).abs(), weight, input, reduction, True)
+
+
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """``(x - y)² / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, reduced (Girshick, 2015)."""
+    _warn_if_broadcast(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    difference = (input - target).abs()
+    if beta == 0:
+        return reduced(difference, reduction)
+    loss = torch.where(difference < beta, difference * difference * (0.5 / beta), difference - 0.5 * beta)
+    return reduced(loss, reduction)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """``(x - y)² / 2`` where ``|x - y| < delta``, ``delta (|x - y| - delta / 2)`` elsewhere, reduced (Huber, 1964)."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    _warn_if_broadcast(input, target)
+    difference = (input - target).abs()
+    loss = torch.where(difference < delta, difference * difference * 0.5, (difference - 0.5 * delta) * delta)
+    return _weighted(loss, weight, input, reduction, False)
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``-(y log x + (1 - y) log(1 - x))``, logarithms limited to -100, reduced; probabilities in, same shapes."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
+            "deprecated. Please ensure they have the same size."
+        )
+    loss = (target - 1) * torch.log1p(-input).clamp(min=-100) - target * input.log().clamp(min=-100)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Binary cross entropy of ``sigmoid(x)``, without overflow, reduced; ``pos_weight`` weights positive targets."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return _with_logits(input, target, weight, reduction=reduction, pos_weight=pos_weight)
+
+
+def kl_div(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """``y (log y - x)`` for log-probabilities ``x``, reduced (also by "batchmean": sum over the first dimension)."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by "
+            "the batch size, and aligns with the KL div math definition.",
+            stacklevel=2,
+        )
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        # log 1 stands in where the target is zero: the term is zero there, and so must its gradient be.
+        log_of_target = torch.where(target > 0, target, torch.ones_like(target)).log()
+        loss = target * (log_of_target - input)
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0] if input.ndim else loss.sum()
+    return reduced(loss, reduction)
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+    eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``exp(x) - y x`` (or ``x - y log(x + eps)`` without ``log_input``), with Stirling's term where ``full``, reduced."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + (target * (2 * math.pi)).log() * 0.5
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return reduced(loss, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """``(log v + (x - y)² / v) / 2`` with ``v = max(var, eps)``, plus ``log(2 pi) / 2`` where ``full``, reduced.
+
+    ``var`` has the input's shape, lacks its last dimension or has 1 there. Negative variances are refused where reading
+    them costs nothing (on the CPU).
+    """
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = torch.full_like(input.detach(), var)
+    elif var.device.type in HOST_DEVICES and bool((var.detach() < 0).any().item()):
+        raise ValueError("var has negative entry/entries")
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    # The limit carries no gradient: the gradient is the variance's own everywhere.
+    limited = var.detach().clamp(min=eps) + (var - var.detach())
+    difference = input - target
+    loss = (limited.log() + difference * difference / limited) * 0.5
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced(loss, reduction)

@@ -1,0 +1,147 @@
+"""Normalisation over batches, instances, groups, layers and neighbouring channels."""
+
+from __future__ import annotations
+
+import math
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.functional import layer_norm as layer_norm
+from webgpu_torch_core.functional import normalize as normalize
+from webgpu_torch_core.functional import rms_norm as rms_norm
+from webgpu_torch_core.ops.neural import standardized
+from webgpu_torch_core.ops.windows import Window, window_sum
+
+from ._arguments import wide
+
+
+def _per_channel(values: Tensor | None, spatial: int) -> Tensor | None:
+    return None if values is None else values.reshape(1, -1, *(1,) * spatial)
+
+
+def _scaled(normal: Tensor, weight: Tensor | None, bias: Tensor | None, spatial: int, kind: torch.dtype) -> Tensor:
+    weight, bias = _per_channel(weight, spatial), _per_channel(bias, spatial)
+    result = normal if weight is None else normal * weight
+    return (result if bias is None else result + bias).to(kind)
+
+
+def _check_channels(name: str, values: Tensor | None, channels: int) -> None:
+    if values is not None and values.numel() != channels:
+        raise RuntimeError(f"{name} should contain {channels} elements not {values.numel()}")
+
+
+def _update(running: Tensor | None, current: Tensor, momentum: float) -> None:
+    if running is not None:
+        running.copy_(running * (1 - momentum) + current.to(running.dtype) * momentum)
+
+
+def batch_norm(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel of [n, c, …] (Ioffe and Szegedy, 2015).
+
+    In training mean and variance are the batch's, and the running ones move towards them (the variance unbiased) by
+    ``momentum``; else they are the running ones.
+
+    Raises:
+        ValueError: one value per channel in training.
+        RuntimeError: running statistics missing outside of training, or of another size than the channels.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"batch_norm: expected at least 2 dimensions, got {input.ndim}")
+    channels, spatial = input.shape[1], input.ndim - 2
+    count = input.numel() // channels if channels else 0
+    if training and count == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
+    named = (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))
+    for name, values in named:
+        _check_channels(name, values, channels)
+    kind = input.dtype
+    if not training:
+        if running_mean is None or running_var is None:
+            missing = "running_mean" if running_mean is None else "running_var"
+            raise RuntimeError(f"{missing} must be defined in evaluation mode")
+        center = _per_channel(wide(running_mean), spatial)
+        scale = _per_channel((wide(running_var) + eps).rsqrt(), spatial)
+        return _scaled((wide(input) - center) * scale, weight, bias, spatial, kind)
+    dims = (0, *range(2, input.ndim))
+    if running_mean is not None or running_var is not None:
+        with torch.no_grad():
+            variance, mean = torch.var_mean(wide(input.detach()), dims, correction=0)
+            _update(running_mean, mean, momentum)
+            _update(running_var, variance * (count / max(count - 1, 1)), momentum)
+    return _scaled(standardized(wide(input), dims, eps), weight, bias, spatial, kind)
+
+
+def instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """:func:`batch_norm` with statistics of every instance's own channels (Ulyanov et al., 2016).
+
+    Raises:
+        ValueError: one spatial element with ``use_input_stats``.
+    """
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    count = math.prod(input.shape[2:])
+    if count == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
+    dims = tuple(range(2, input.ndim))
+    if running_mean is not None or running_var is not None:
+        with torch.no_grad():
+            variance, mean = torch.var_mean(wide(input.detach()), dims, correction=0)
+            _update(running_mean, mean.mean(0), momentum)
+            _update(running_var, (variance * (count / max(count - 1, 1))).mean(0), momentum)
+    return _scaled(standardized(wide(input), dims, eps), weight, bias, input.ndim - 2, input.dtype)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels of [n, c, …] (Wu and He, 2018).
+
+    Raises:
+        RuntimeError: channels that the groups do not divide, or weights of another size.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    count, channels, *rest = input.shape
+    if channels % num_groups:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    for name, values in (("weight", weight), ("bias", bias)):
+        if values is not None and (values.ndim != 1 or values.numel() != channels):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
+                f"{list(values.shape)} and input of shape {list(input.shape)}"
+            )
+    if not input.numel():
+        return _scaled(wide(input), weight, bias, len(rest), input.dtype)
+    groups = wide(input).reshape(count, num_groups, -1)
+    normal = standardized(groups, (2,), eps).reshape(input.shape)
+    return _scaled(normal, weight, bias, len(rest), input.dtype)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """``x / (k + alpha * mean of x² over size neighbouring channels) ** beta`` (Krizhevsky et al., 2012).
+
+    Raises:
+        ValueError: fewer than 3 dimensions.
+    """
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if not input.numel():
+        return input
+    count, channels = input.shape[:2]
+    squares = (input * input).reshape(count, 1, channels, -1)
+    window = Window((size, 1), (1, 1), (size // 2, 0), (1, 1), (channels, squares.shape[3]))
+    means = window_sum(squares, window, 1.0 / size).reshape(input.shape)
+    return input / (means * alpha + k).pow(beta)

@@ -1,0 +1,309 @@
+"""Pooling: averages, maxima and power means of sliding windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.ops.windows import Window, flat_indices, greatest_taps, picked, window_sum
+
+from ._arguments import Sizes, batched, spread, wide
+from .activation import relu
+
+
+def output_size(size: int, taps: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """Return how many windows fit; with ``ceil_mode`` one more that starts inside but reaches beyond the end."""
+    reach = size + 2 * padding - dilation * (taps - 1) - 1
+    count = (reach + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (count - 1) * stride >= size + padding:
+        count -= 1
+    return count
+
+
+def pooling_window(
+    input: Tensor, spatial: int, function: str, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes,
+    ceil_mode: bool,
+) -> Window:  # fmt: skip
+    """Return the window of a pooling over [n, c, sizes…].
+
+    Raises:
+        RuntimeError: sizes that no window fits, or padding of more than half of a window.
+    """
+    taps = spread(kernel_size, spatial, function, "kernel_size")
+    given = stride if stride is not None and stride != () and stride != [] else taps
+    steps = spread(given, spatial, function, "stride")
+    pads = spread(padding, spatial, function, "padding")
+    spreads = spread(dilation, spatial, function, "dilation")
+    if min(taps) <= 0:
+        raise RuntimeError(f"kernel size should be greater than zero, but got kernel_size={list(taps)}")
+    if min(steps) <= 0:
+        raise RuntimeError("stride should not be zero" if 0 in steps else f"stride should be positive, got {steps}")
+    if min(spreads) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, but got dilation={list(spreads)}")
+    for pad, size, gap in zip(pads, taps, spreads, strict=True):
+        if pad < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {pad}")
+        if pad > ((size - 1) * gap + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={size} and dilation={gap}"
+            )
+    sizes = tuple(input.shape[2:])
+    if 0 in sizes or input.shape[1] == 0:
+        raise RuntimeError(
+            f"{function}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
+        )
+    output = tuple(
+        output_size(size, taps[axis], steps[axis], pads[axis], spreads[axis], ceil_mode)
+        for axis, size in enumerate(sizes)
+    )
+    if min(output) < 1:
+        raise RuntimeError(
+            f"Given input size: ({'x'.join(map(str, input.shape[1:]))}). Calculated output size: "
+            f"({'x'.join(map(str, (input.shape[1], *output)))}). Output size is too small"
+        )
+    return Window(taps, steps, pads, spreads, output)
+
+
+# Averages
+
+
+def _count(window: Window, axis: int, size: int, include_pad: bool) -> list[int]:
+    counts: list[int] = []
+    for position in range(window.output[axis]):
+        start = position * window.stride[axis] - window.padding[axis]
+        stop = min(start + window.taps[axis], size + window.padding[axis])
+        counts.append(stop - start if include_pad else min(stop, size) - max(start, 0))
+    return counts
+
+
+def _average(input: Tensor, window: Window, include_pad: bool, divisor: int | None) -> Tensor:
+    sizes = tuple(input.shape[2:])
+    if divisor is not None:
+        if divisor == 0:
+            raise RuntimeError("divisor must be not zero")
+        counts = [[divisor], *([1] for _ in sizes[1:])]
+    else:
+        counts = [_count(window, axis, size, include_pad) for axis, size in enumerate(sizes)]
+    if not input.dtype.is_floating_point:
+        total = window_sum(input, window)
+        for axis, each in enumerate(counts):
+            total = total.div(_along(each, axis, len(sizes), input, torch.int64), rounding_mode="trunc")
+        return total.to(input.dtype)
+    if all(len(set(each)) == 1 for each in counts):
+        return window_sum(input, window, 1.0 / math.prod(each[0] for each in counts))
+    total = window_sum(wide(input), window)
+    for axis, each in enumerate(counts):
+        if set(each) != {1}:
+            total = total / _along(each, axis, len(sizes), total, total.dtype)
+    return total.to(input.dtype)
+
+
+def _along(counts: list[int], axis: int, spatial: int, like: Tensor, kind: torch.dtype) -> Tensor:
+    shape = [1] * spatial
+    shape[axis] = len(counts)
+    return torch.tensor(counts, dtype=kind, device=like.device).reshape(shape)
+
+
+def _avg_pool(
+    input: Tensor, spatial: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    function = f"avg_pool{spatial}d"
+    source, alone = batched(input, spatial, function)
+    window = pooling_window(source, spatial, function, kernel_size, stride, padding, 1, ceil_mode)
+    result = _average(source, window, count_include_pad, divisor_override)
+    return result.squeeze(0) if alone else result
+
+
+def avg_pool1d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """Means of sliding windows over [n, c, length] or [c, length]."""
+    return _avg_pool(input, 1, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool2d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Means of sliding windows over [n, c, height, width]; ``divisor_override`` replaces the windows' size."""
+    return _avg_pool(input, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Means of sliding windows over [n, c, depth, height, width]; ``divisor_override`` replaces the windows' size."""
+    return _avg_pool(input, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: int, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """``(sum of x ** norm_type) ** (1 / norm_type)`` of sliding windows over [n, c, length]."""
+    return _power_mean(avg_pool1d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode), norm_type, kernel_size, 1)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """``(sum of x ** norm_type) ** (1 / norm_type)`` of sliding windows over [n, c, height, width]."""
+    return _power_mean(avg_pool2d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode), norm_type, kernel_size, 2)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """``(sum of x ** norm_type) ** (1 / norm_type)`` of sliding windows over [n, c, depth, height, width]."""
+    return _power_mean(avg_pool3d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode), norm_type, kernel_size, 3)
+
+
+def _power_mean(mean: Tensor, order: float, kernel_size: Sizes, spatial: int) -> Tensor:
+    taps = math.prod(spread(kernel_size, spatial, f"lp_pool{spatial}d", "kernel_size"))
+    return (torch.sign(mean) * relu(mean.abs()) * taps).pow(1.0 / order)
+
+
+# Maxima
+
+
+def _max_pool(
+    input: Tensor, spatial: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes, ceil_mode: bool,
+    return_indices: bool,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    function = f"max_pool{spatial}d"
+    source, alone = batched(input, spatial, function)
+    window = pooling_window(source, spatial, function, kernel_size, stride, padding, dilation, ceil_mode)
+    return maxima(source, window, alone, return_indices)
+
+
+def maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the windows' maxima over [n, c, sizes…] and, where asked, their flat positions."""
+    if not source.numel():
+        values = source.new_zeros((*source.shape[:2], *window.output))
+        return (values, values.to(torch.int64)) if return_indices else values
+    taps = greatest_taps(source.detach(), window)
+    values = picked(source, taps, window)
+    values = values.squeeze(0) if alone else values
+    if not return_indices:
+        return values
+    indices = flat_indices(source, taps, window)
+    return values, indices.squeeze(0) if alone else indices
+
+
+def max_pool1d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    """Maxima of sliding windows over [n, c, length] or [c, length]; on request also their positions."""
+    return _max_pool(input, 1, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    """Maxima of sliding windows over [n, c, height, width]; on request also their positions in height * width."""
+    return _max_pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    """Maxima of sliding windows over [n, c, depth, height, width]; on request also their positions in the volume."""
+    return _max_pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """:func:`max_pool1d` with ``return_indices``."""
+    del return_indices
+    return _max_pool(input, 1, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
+
+
+def max_pool2d_with_indices(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """:func:`max_pool2d` with ``return_indices``."""
+    del return_indices
+    return _max_pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
+
+
+def max_pool3d_with_indices(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """:func:`max_pool3d` with ``return_indices``."""
+    del return_indices
+    return _max_pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
+
+
+# Unpooling
+
+
+def _unpool(
+    input: Tensor, indices: Tensor, spatial: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes,
+    output_size: Sequence[int] | None,
+) -> Tensor:  # fmt: skip
+    function = f"max_unpool{spatial}d"
+    if indices.shape != input.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor "
+            f"with shape: {list(indices.shape)}"
+        )
+    source, alone = batched(input, spatial, function)
+    taps = spread(kernel_size, spatial, function, "kernel_size")
+    steps = taps if stride is None else spread(stride, spatial, function, "stride")
+    pads = spread(padding, spatial, function, "padding")
+    default = tuple(
+        (size - 1) * steps[axis] + taps[axis] - 2 * pads[axis] for axis, size in enumerate(source.shape[2:])
+    )
+    sizes = default if output_size is None else _unpool_size(tuple(output_size)[-spatial:], default, steps)
+    lead = tuple(source.shape[:2])
+    flat = source.reshape(*lead, -1)
+    target = flat.new_zeros((*lead, math.prod(sizes)))
+    result = target.scatter(2, indices.reshape(*lead, -1), flat).reshape(*lead, *sizes)
+    return result.squeeze(0) if alone else result
+
+
+def _unpool_size(wanted: tuple[int, ...], default: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
+    if len(wanted) != len(default):
+        raise ValueError(
+            f"output_size should be a sequence containing {len(default)} elements, but it has {len(wanted)}"
+        )
+    for axis, size in enumerate(wanted):
+        low, high = default[axis] - steps[axis], default[axis] + steps[axis]
+        if not low < size < high:
+            raise ValueError(f'invalid output_size "{wanted}" (dim {axis} must be between {low} and {high})')
+    return wanted
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """The partial inverse of :func:`max_pool1d`: maxima at the positions they came from, zeros elsewhere."""
+    return _unpool(input, indices, 1, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """The partial inverse of :func:`max_pool2d`: maxima at the positions they came from, zeros elsewhere."""
+    return _unpool(input, indices, 2, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """The partial inverse of :func:`max_pool3d`: maxima at the positions they came from, zeros elsewhere."""
+    return _unpool(input, indices, 3, kernel_size, stride, padding, output_size)
