@@ -251,6 +251,9 @@ def _align_to_rows(
     domain = tuple(size for group in groups(consumer) for size in group)
     if isinstance(consumer, RowProgram):
         outer, inner = list(range(len(consumer.outer))), list(range(len(consumer.outer), len(domain)))
+        if not inner and rows.inner:
+            # Reductions of single elements must not run over the producer's rows.
+            return None
     else:
         strides = _guide(loads, rows, row_outputs)
         if strides is None:
