@@ -81,7 +81,9 @@ class Engine:
         self.references.append(weakref.ref(value))
         self.buffers.append(value.buffer)
         # -2: a buffer that must keep its contents, whoever still refers to it.
-        kept = value.shared or (self.capture is not None and not self.capture.enter(value))
+        # A recording notes every value that enters, shared or not.
+        constant = self.capture is not None and not self.capture.enter(value)
+        kept = value.shared or constant
         self.signature.append(-2 if kept else -1)
         return slot
 
