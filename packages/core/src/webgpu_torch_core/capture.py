@@ -3,7 +3,8 @@
 The first call with new shapes runs the function while the engine keeps every plan it executes, and where each plan's
 buffers came from: an argument, the current value of a storage (parameters, optimizer state, a cache), an earlier plan of
 the same call, or a constant. A replay looks those up again, runs the plans and re-points the storages that the function
-wrote. Python between the operations does not run again: numbers computed there are constants of the recording.
+wrote. Python between the operations does not run again: numbers computed there are constants of the recording, except
+those read through :func:`live`; :func:`perform` and :func:`require` let a library's own Python take part in replays.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .autograd.grad_mode import mode
+from .autograd.grad_mode import recording
 from .devices import MetaEngine, engines, flush
 from .graph import Engine, Value
 from .tensor import Storage, Tensor
@@ -37,6 +38,11 @@ class Recording:
         self.first_number = Storage(Value(None, None, 0)).number  # type: ignore[arg-type]
         self.generators: dict[int, tuple[Any, int]] = {}
         self.outputs: list[tuple[Value, int, int]] = []
+        # Python that replays repeat, in order: readings of live numbers and actions.
+        self.events: list[Callable[[], Any]] = []
+        self.guards: list[Callable[[], bool]] = []
+        # The call made state that the next one finds: only that one does what replays should do.
+        self.premature = False
 
     def enter(self, value: Value) -> bool:
         """Note which storage a computed value entering the graph belongs to; False for a constant of the call."""
@@ -76,10 +82,66 @@ class Recording:
             if value is not None:
                 self.outputs.append((value, number, position))
 
+    def overwrite(self, engine: Engine, owner: Storage, source: Value) -> None:
+        """Keep a write into memory that somebody outside sees: it happens between plans, not at the end."""
+        self.runs.append((engine, None, [owner, self.produced[id(source.buffer)]], [source.dtype, source.numel]))
+
+    def target(self, owner: Storage) -> Any:
+        """Return how a replay finds a storage that it writes."""
+        number = self.arguments.get(id(owner))
+        return ("storage", weakref.ref(owner)) if number is None else ("argument", number)
+
     def draw(self, generator: Any, offset: int) -> Any:
         """Return a parameter that a replay replaces by the generator's next offset."""
         self.generators.setdefault(id(generator), (generator, offset))
         return Offset(offset, generator)
+
+
+class Live(float):
+    """A number among a plan's parameters that replays read again.
+
+    It may be an operand of an operation but not an option: options are hashed to choose a kernel, which would freeze it.
+    """
+
+    __slots__ = ("event",)
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _current() -> Recording | None:
+    return next((engine.capture for engine in engines() if engine.capture is not None), None)
+
+
+def live(read: Callable[[], float]) -> float:
+    """Return ``read()``; while a function is recorded, a number that every replay reads again (a learning rate)."""
+    recording = _current()
+    if recording is None:
+        return read()
+    number = Live(read())
+    number.event = len(recording.events)
+    recording.events.append(read)
+    return number
+
+
+def perform(action: Callable[[], Any]) -> None:
+    """Call ``action`` now and, while a function is recorded, in every replay: before what is read live after it."""
+    action()
+    recording = _current()
+    if recording is not None:
+        recording.events.append(action)
+
+
+def require(condition: Callable[[], bool]) -> None:
+    """Make replays of the function being recorded depend on a condition: where it fails, the function is recorded anew."""
+    recording = _current()
+    if recording is not None:
+        recording.guards.append(condition)
+
+
+def made_state() -> None:
+    """Tell the recording that this call created what later calls update, so that the next call is recorded instead."""
+    recording = _current()
+    if recording is not None:
+        recording.premature = True
 
 
 class Offset(int):
@@ -101,8 +163,15 @@ class Replay:
     """A finished recording: writes go to storages, results become new tensors."""
 
     def __init__(self, recording: Recording, result: Any) -> None:
-        self.runs = recording.runs
+        self.runs = [
+            (engine, None, (recording.target(sources[0]), sources[1]), parameters)
+            if scheduled is None
+            else (engine, scheduled, sources, parameters)
+            for engine, scheduled, sources, parameters in recording.runs
+        ]
         self.keep = recording.keep
+        self.events = recording.events
+        self.guards = recording.guards
         self.writes: list[tuple[Any, int, int, Any]] = []
         self.draws = {
             key: (generator, start, generator._offset - start)
@@ -116,35 +185,52 @@ class Replay:
             owner = value.owner() if value.owner is not None else None
             if owner is None or id(owner) in own or owner.value is not value:
                 continue
-            target = (
-                ("argument", recording.arguments[id(owner)])
-                if id(owner) in recording.arguments
-                else ("storage", weakref.ref(owner))
-            )
-            self.writes.append((target, number, position, (value.dtype, value.numel)))
+            self.writes.append((recording.target(owner), number, position, (value.dtype, value.numel)))
         self.result = _map(result, lambda each: _Result(each, places, recording))
 
     def run(self, arguments: list[Tensor]) -> Any:
         """Run the plans on these arguments and return new results."""
         tables: list[list[Any]] = []
+        readings = [event() for event in self.events]
         starts = {key: generator._offset for key, (generator, _, _) in self.draws.items()}
         for engine, scheduled, sources, parameters in self.runs:
+            if scheduled is None:
+                target, (number, position) = sources
+                self._write(engine, target, tables[number][position], parameters, arguments)
+                tables.append([])
+                continue
             externals = [self._buffer(source, arguments, tables) for source in sources]
             externals += [engine.device.allocate(nbytes) for nbytes in scheduled.fresh]
             tables.append(externals)
-            if self.draws:
-                parameters = [self._moved(each, starts) for each in parameters]
+            if self.draws or readings:
+                parameters = [self._moved(each, starts, readings) for each in parameters]
             engine.device.run(scheduled.plan, externals, parameters)
         for key, (generator, _, count) in self.draws.items():
             generator._offset = starts[key] + count
-        for target, number, position, (dtype, numel) in self.writes:
-            storage = arguments[target[1]]._storage if target[0] == "argument" else target[1]()
-            if storage is not None:
-                engine = self.runs[number][0]
-                storage.rebind(Value(engine, dtype, numel, tables[number][position]))
+        for target, number, position, kind in self.writes:
+            self._write(self.runs[number][0], target, tables[number][position], kind, arguments)
         return _map_results(self.result, lambda each: each.make(self, arguments, tables))
 
-    def _moved(self, parameter: Any, starts: dict[int, int]) -> Any:
+    @staticmethod
+    def _write(engine: Engine, target: Any, buffer: Any, kind: Any, arguments: list[Tensor]) -> None:
+        storage = arguments[target[1]]._storage if target[0] == "argument" else target[1]()
+        if storage is None:
+            return
+        value = Value(engine, *kind, buffer)
+        if storage.value.shared:
+            # An array outside is this storage's memory.
+            storage.version += 1
+            engine.overwrite(storage.value, value)
+        else:
+            storage.rebind(value)
+
+    def valid(self) -> bool:
+        """Return whether what the recording relied on still holds."""
+        return all(guard() for guard in self.guards)
+
+    def _moved(self, parameter: Any, starts: dict[int, int], readings: list[Any]) -> Any:
+        if parameter.__class__ is Live:
+            return readings[parameter.event]
         if isinstance(parameter, Offset):
             key = id(parameter.generator)
             return int(parameter) - self.draws[key][1] + starts[key]
@@ -237,15 +323,17 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, by replay where this combination of shapes was recorded."""
         arguments: list[Tensor] = []
-        key = (_collect(args, arguments), _collect(kwargs, arguments), mode.enabled)
+        key = (_collect(args, arguments), _collect(kwargs, arguments), recording.enabled)
         if key in self.replays:
             found = self.replays[key]
             if found is None:
                 self.statistics["fallbacks"] += 1
                 return self.function(*args, **kwargs)
             flush()
-            self.statistics["replayed"] += 1
-            return found.run(arguments)
+            if found.valid():
+                self.statistics["replayed"] += 1
+                return found.run(arguments)
+            del self.replays[key]
         if len(self.replays) >= RECORDING_LIMIT:
             self.replays.pop(next(iter(self.replays)))
         return self._record(key, arguments, args, kwargs)
@@ -273,7 +361,7 @@ class CompiledFunction:
                 stacklevel=3,
             )
             self.replays[key] = None
-        else:
+        elif not recording.premature:
             self.replays[key] = Replay(recording, result)
         return result
 
@@ -291,4 +379,4 @@ def compile(model: Any = None, **options: Any) -> Any:
     return CompiledFunction(model)
 
 
-__all__ = ["CompiledFunction", "compile"]
+__all__ = ["CompiledFunction", "compile", "live", "made_state", "perform", "require"]

@@ -138,6 +138,8 @@ class Engine:
             nbytes = target.numel * target.dtype.itemsize
             self.device.run(Plan([Copy(0, 1, nbytes)], 2, ()), [buffer, target.buffer], ())
             self.device.synchronize()
+            if self.capture is not None and target.owner() is not None:
+                self.capture.overwrite(self, target.owner(), source)
 
     def flush(self) -> None:
         """Compute everything recorded that somebody can still reach."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.capture import live, made_state, perform
 
-from webgpu_torch_nn.optim.optimizer import Optimizer, to_scalar
+from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, to_scalar
 
 
 class Adam(Optimizer):
@@ -22,7 +23,9 @@ class Adam(Optimizer):
         weight_decay: adds ``weight_decay * p`` to the gradient, or with ``decoupled_weight_decay`` shrinks ``p`` by
             ``lr * weight_decay`` instead (Loshchilov and Hutter, 2017).
         maximize: climb instead of descending.
-        foreach, fused, capturable: accepted and without effect; the engine fuses and captures the update by itself.
+        foreach, fused, capturable: accepted and without effect; the engine fuses and captures the update by itself. In a
+            function under ``torch.compile`` the step count, a learning rate that a schedule changes and the other numbers
+            of the group take effect in replays too.
         differentiable: must be False.
 
     Raises:
@@ -76,6 +79,7 @@ class Adam(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient; returns what ``closure`` returned."""
         loss = self._evaluate(closure)
+        self._rely_on_state()
         with torch.no_grad():
             for group in self.param_groups:
                 for parameter in group["params"]:
@@ -86,6 +90,7 @@ class Adam(Optimizer):
     def _state_of(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state = self.state[parameter]
         if not state:
+            made_state()
             state["step"] = 0.0
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
@@ -95,22 +100,38 @@ class Adam(Optimizer):
 
     @staticmethod
     def _update(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        lr, weight_decay = to_scalar(group["lr"]), group["weight_decay"]
-        beta1, beta2 = group["betas"]
-        grad = -parameter.grad if group["maximize"] else parameter.grad
-        state["step"] += 1
-        step = state["step"]
-        if weight_decay != 0:
+        perform(lambda: state.__setitem__("step", state["step"] + 1))
+        grad: Any = parameter.grad
+        grad = -grad if group["maximize"] else grad
+        if group["weight_decay"] != 0:
             if group["decoupled_weight_decay"]:
-                parameter.mul_(1 - lr * weight_decay)
+                parameter.mul_(_shrinkage(parameter, group))
             else:
-                grad = grad.add(parameter, alpha=weight_decay)
+                grad = grad + parameter * live(lambda: group["weight_decay"])
         exp_avg, exp_avg_sq = state["exp_avg"], state["exp_avg_sq"]
-        exp_avg.lerp_(grad, 1 - beta1)
-        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        exp_avg.lerp_(grad, live(lambda: 1 - group["betas"][0]))
+        exp_avg_sq.mul_(live(lambda: group["betas"][1]))
+        exp_avg_sq.add_(grad * grad * live(lambda: 1 - group["betas"][1]))
         second_moment = exp_avg_sq
         if group["amsgrad"]:
             second_moment = state["max_exp_avg_sq"]
             second_moment.copy_(torch.maximum(second_moment, exp_avg_sq))
-        denominator = (second_moment.sqrt() / (1 - beta2**step) ** 0.5).add_(group["eps"])
-        parameter.addcdiv_(exp_avg, denominator, value=-lr / (1 - beta1**step))
+        scale = live(lambda: (1 - group["betas"][1] ** state["step"]) ** 0.5)
+        denominator = (second_moment.sqrt() / scale).add_(live(lambda: group["eps"]))
+        parameter.add_(exp_avg / denominator * _step_size(parameter, state, group))
+
+
+def _shrinkage(parameter: Tensor, group: dict[str, Any]) -> Any:
+    """Return the factor of decoupled weight decay: a tensor where the learning rate is one."""
+    rate = rate_tensor(parameter, group)
+    if rate is not None:
+        return 1 - rate * live(lambda: group["weight_decay"])
+    return live(lambda: 1 - to_scalar(group["lr"]) * group["weight_decay"])
+
+
+def _step_size(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Any:
+    """Return the negative learning rate with the first moment's bias correction."""
+    rate = rate_tensor(parameter, group)
+    if rate is not None:
+        return rate * live(lambda: -1 / (1 - group["betas"][0] ** state["step"]))
+    return live(lambda: -to_scalar(group["lr"]) / (1 - group["betas"][0] ** state["step"]))

@@ -28,7 +28,7 @@ def _track_calls(optimizer: Optimizer) -> None:
         instance._opt_called = True
         return function(instance, *args, **kwargs)
 
-    wrapper._wrapped_by_lr_sched = True
+    wrapper.__dict__["_wrapped_by_lr_sched"] = True
     optimizer.step = wrapper
 
 
@@ -91,7 +91,7 @@ class LRScheduler:
             values = self.get_lr()
         else:
             self.last_epoch = epoch
-            values = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+            values = getattr(self, "_get_closed_form_lr", self.get_lr)()
         for group, value in zip(self.optimizer.param_groups, values, strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(to_scalar(value))

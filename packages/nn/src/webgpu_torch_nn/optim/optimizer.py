@@ -12,6 +12,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.capture import require
 
 from webgpu_torch_nn.modules._conversion import clear_grad, typename
 from webgpu_torch_nn.utils.hooks import RemovableHandle
@@ -30,6 +31,12 @@ required = _Required()
 def to_scalar(value: Any) -> Any:
     """Return a one-element tensor's value as a Python number; other values unchanged."""
     return value.item() if isinstance(value, Tensor) else value
+
+
+def rate_tensor(parameter: Tensor, group: dict[str, Any]) -> Tensor | None:
+    """Return the group's learning rate where it is a tensor that kernels can read beside the parameter."""
+    rate = group["lr"]
+    return rate if isinstance(rate, Tensor) and rate.device == parameter.device else None
 
 
 def _with_hooks(step: Callable) -> Callable:
@@ -75,6 +82,7 @@ class Optimizer:
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
+        self._generation = object()
         self._initialise_hooks()
         if isinstance(params, Tensor):
             raise TypeError(
@@ -104,6 +112,8 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        # Recorded steps refer to the state and the groups that were there.
+        self._generation = object()
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._initialise_hooks()
 
@@ -244,6 +254,11 @@ class Optimizer:
         """Change the parameters by their gradients; ``closure`` recomputes the loss first and is returned from."""
         raise NotImplementedError
 
+    def _rely_on_state(self) -> None:
+        """Make recordings of this step end when the state or the groups are replaced."""
+        generation = self._generation
+        require(lambda: self._generation is generation)
+
     @staticmethod
     def _evaluate(closure: Callable[[], Any] | None) -> Any:
         if closure is None:
@@ -280,6 +295,7 @@ class Optimizer:
             param_group.setdefault(option, default)
         self._check_against_other_groups(param_group)
         self.param_groups.append(param_group)
+        self._generation = object()
 
     def _check_parameters(self, params: Iterable[Any]) -> None:
         seen: set[int] = set()

@@ -7,8 +7,9 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.capture import live, made_state
 
-from webgpu_torch_nn.optim.optimizer import Optimizer, to_scalar
+from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, to_scalar
 
 
 class SGD(Optimizer):
@@ -68,6 +69,7 @@ class SGD(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient; returns what ``closure`` returned."""
         loss = self._evaluate(closure)
+        self._rely_on_state()
         with torch.no_grad():
             for group in self.param_groups:
                 for parameter in group["params"]:
@@ -76,16 +78,18 @@ class SGD(Optimizer):
         return loss
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        grad = -parameter.grad if group["maximize"] else parameter.grad
-        momentum, weight_decay = group["momentum"], to_scalar(group["weight_decay"])
-        if weight_decay != 0:
-            grad = grad.add(parameter, alpha=weight_decay)
-        if momentum != 0:
+        grad: Any = parameter.grad
+        grad = -grad if group["maximize"] else grad
+        if isinstance(group["weight_decay"], Tensor) or group["weight_decay"] != 0:
+            grad = grad + parameter * live(lambda: to_scalar(group["weight_decay"]))
+        if group["momentum"] != 0:
             state = self.state[parameter]
             buffer = state.get("momentum_buffer")
             if buffer is None:
+                made_state()
                 buffer = state["momentum_buffer"] = grad.detach().clone()
             else:
-                buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
-            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
-        parameter.add_(grad, alpha=-to_scalar(group["lr"]))
+                buffer.mul_(live(lambda: group["momentum"])).add_(grad * live(lambda: 1 - group["dampening"]))
+            grad = grad + buffer * live(lambda: group["momentum"]) if group["nesterov"] else buffer
+        rate = rate_tensor(parameter, group)
+        parameter.sub_(grad * (live(lambda: to_scalar(group["lr"])) if rate is None else rate))
