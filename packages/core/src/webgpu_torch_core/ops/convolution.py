@@ -31,7 +31,7 @@ class Window:
         dilation: tuple[int, ...],
         groups: int,
         output: tuple[int, ...],
-    ) -> Tensor:
+    ) -> None:
         self.stride = stride
         self.padding = padding
         self.dilation = dilation
@@ -172,18 +172,24 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
     spatial = len(shape) - 2
     taps = weight._layout.shape[2:]
     reach = [window.dilation[axis] * (taps[axis] - 1) for axis in range(spatial)]
+    sizes = [shape[2 + axis] + reach[axis] for axis in range(spatial)]
     starts = [reach[axis] - window.padding[axis] for axis in range(spatial)]
-    # What padding cuts off is placed first and left out after: a spread box cannot start before its place.
-    hidden = [max(-start, 0) if window.stride[axis] > 1 else 0 for axis, start in enumerate(starts)]
-    before = (0, 0, *(start + cut for start, cut in zip(starts, hidden, strict=True)))
-    total = (*grad._layout.shape[:2], *(shape[2 + axis] + reach[axis] + hidden[axis] for axis in range(spatial)))
-    spread = place_inside(grad, before, total, 0, (1, 1, *window.stride))
-    for axis, cut in enumerate(hidden):
-        if cut:
-            spread = spread.narrow(2 + axis, cut, total[2 + axis] - cut)
+    # What padding cuts off is placed first and left out after: a spread box must hold all of its elements.
+    cuts = [max(-start, 0) if window.stride[axis] > 1 else 0 for axis, start in enumerate(starts)]
+    whole = list(sizes)
+    for axis, count in enumerate(grad._layout.shape[2:]):
+        if window.stride[axis] > 1:
+            whole[axis] = max(
+                sizes[axis] + cuts[axis], starts[axis] + cuts[axis] + window.stride[axis] * (count - 1) + 1
+            )
+    before = (0, 0, *(start + cut for start, cut in zip(starts, cuts, strict=True)))
+    spread = place_inside(grad, before, (*grad._layout.shape[:2], *whole), 0, (1, 1, *window.stride))
+    for axis, cut in enumerate(cuts):
+        if whole[axis] != sizes[axis]:
+            spread = spread.narrow(2 + axis, cut, sizes[axis])
+    flipped = flip(weight, list(range(2, 2 + spatial))) if math.prod(taps) > 1 else weight
     groups = window.groups
     out_channels, in_channels = weight._layout.shape[:2]
-    flipped = flip(weight, list(range(2, 2 + spatial))) if math.prod(taps) > 1 else weight
     grouped = flipped.reshape((groups, out_channels // groups, in_channels, *taps)).transpose(1, 2)
     turned = grouped.reshape((groups * in_channels, out_channels // groups, *taps))
     plain = Window((1,) * spatial, (0,) * spatial, window.dilation, groups, shape[2:])

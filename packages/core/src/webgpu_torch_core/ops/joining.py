@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
 from ..dtypes import compute_dtype, dtype, int32, promote_types
@@ -10,7 +10,11 @@ from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ..tensor import Tensor
 from .common import attach, kernel_cache, record, sizes_from
+from .complex.dispatch import with_complex_rule
 from .registry import operation
+
+if TYPE_CHECKING:
+    from ..type_aliases import Dimensions
 
 #: inputs joined by one kernel; more are joined in several rounds (adapters bind as few as 8 buffers per kernel)
 FAN_IN = 6
@@ -52,7 +56,7 @@ def cat_kernel(layouts: tuple[Layout, ...], numels: tuple[int, ...], kind: dtype
 
 
 @operation("indexed", method=False, aliases=("concat", "concatenate"))
-def cat(tensors, dim=0, *, out=None):
+def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along a dimension.
 
     Raises:
@@ -91,6 +95,7 @@ def _check_joinable(tensors: list[Tensor], dim: int) -> None:
                 )
 
 
+@with_complex_rule("join_pieces")
 def _join(pieces: list[Tensor], dim: int) -> Tensor:
     while len(pieces) > FAN_IN:
         pieces = [_join(pieces[start : start + FAN_IN], dim) for start in range(0, len(pieces), FAN_IN)]
@@ -112,7 +117,7 @@ def _join(pieces: list[Tensor], dim: int) -> Tensor:
 
 
 @operation("composite", method=False)
-def stack(tensors, dim=0, *, out=None):
+def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     tensors = tuple(tensors)
     if not tensors:
@@ -128,7 +133,7 @@ def stack(tensors, dim=0, *, out=None):
 
 
 def _stack_along(name: str, doc: str, dim: int, least: int) -> None:
-    def function(tensors, *, out=None):
+    def function(tensors: Any, *, out: Tensor | None = None) -> Tensor:
         raised = [_at_least(each, least) for each in tensors]
         return cat(raised, 0 if dim == 1 and raised[0].ndim == 1 else dim, out=out)
 
@@ -170,7 +175,7 @@ def gather_shape_kernel(
 
 
 @operation("indexed")
-def flip(input, *dims):
+def flip(input: Tensor, *dims: Any) -> Tensor:
     """Dimensions reversed (a copy)."""
     chosen = [wrap_dimension(each, input.ndim) for each in sizes_from(dims)]
     if len(set(chosen)) != len(chosen):
@@ -182,7 +187,7 @@ def flip(input, *dims):
 
 
 @operation("indexed")
-def roll(input, shifts, dims=None):
+def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
     """Elements shifted along dimensions, wrapping around."""
     if dims is None:
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
@@ -205,7 +210,7 @@ def roll(input, shifts, dims=None):
 
 
 @operation("indexed", namespace="method")
-def repeat(self, *repeats):
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """The tensor tiled ``repeats`` times along each dimension."""
     counts = sizes_from(repeats)
     if len(counts) < self.ndim:
@@ -217,7 +222,7 @@ def repeat(self, *repeats):
 
 
 @operation("composite")
-def tile(input, *dims):
+def tile(input: Tensor, *dims: Any) -> Tensor:
     """The tensor tiled, missing leading repeats being 1."""
     counts = sizes_from(dims)
     return repeat(input, (1,) * (input.ndim - len(counts)) + counts)
@@ -235,6 +240,7 @@ def triangle_kernel(source: Layout, numel: int, kind: dtype, diagonal: int, uppe
     return Pointwise((Operand(kind, numel),), (Output(kind, source.numel, None),), (), name, source.shape, (store,))
 
 
+@with_complex_rule("triangle")
 def _triangle(input: Tensor, diagonal: int, upper: bool) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError(f"{'triu' if upper else 'tril'}: input tensor must have at least 2 dimensions")
@@ -249,13 +255,13 @@ def _triangle(input: Tensor, diagonal: int, upper: bool) -> Tensor:
 
 
 @operation("indexed")
-def tril(input, diagonal=0, *, out=None):
+def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of matrices, zeros above the diagonal."""
     return _triangle(input, diagonal, False) if out is None else out.copy_(_triangle(input, diagonal, False))
 
 
 @operation("indexed")
-def triu(input, diagonal=0, *, out=None):
+def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of matrices, zeros below the diagonal."""
     return _triangle(input, diagonal, True) if out is None else out.copy_(_triangle(input, diagonal, True))
 
@@ -297,12 +303,15 @@ def pad_kernel(
     )  # fmt: skip
 
 
+@with_complex_rule("place_inside")
 def place_inside(
     input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None
 ) -> Tensor:
     """Return a box of ``value`` with the input placed in it (or cropped to it)."""
     if input.numel() == 0:
-        return input.new_full(shape, value)
+        empty = input._layout.shape
+        filled = input.new_full(shape, value)
+        return attach(filled, "ConstantPadNdBackward0", (input,), lambda grad: grad.new_zeros(empty))
     steps = tuple(step) if step is not None else (1,) * input.ndim
     kernel = pad_kernel(input._layout, input._storage.value.numel, input.dtype, before, shape, steps)
     number = (
@@ -326,7 +335,7 @@ def place_inside(
 
 
 @operation("composite")
-def diag(input, diagonal=0, *, out=None):
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.saved import SavedOperand
-from ..dtypes import bool_, float32, float64, int64
+from ..dtypes import bool_, dtype, float32, float64, int64
 from ..layouts import wrap_dimension
 from ..tensor import Tensor
 from . import elementwise as e
@@ -248,7 +248,7 @@ def _without_gradient_row(weight: Tensor, row: int) -> Tensor:
 
 def _renormalize(weight: Tensor, rows: Tensor, limit: float, order: float) -> None:
     from ..autograd.grad_mode import no_grad
-    from .reduction import vector_norm
+    from .moments import vector_norm
 
     with no_grad():
         table = weight.detach()
@@ -272,10 +272,20 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
     if p == 1.0:
         result = input * input.new_zeros(())
     else:
-        from .random import bernoulli_mask
-
-        result = input * bernoulli_mask(input, 1.0 - p).div_(1.0 - p)
+        result = input * dropout_mask(input, 1.0 - p).div_(1.0 - p)
     return input.copy_(result) if inplace else result
+
+
+def dropout_mask(input: Tensor, keep: float) -> Tensor:
+    """Return ones with probability ``keep`` in the input's shape and type, drawn in the order of its memory."""
+    from .random import bernoulli_mask
+
+    strides = input._layout.strides
+    order = sorted(range(input.ndim), key=lambda index: -strides[index])
+    if input._layout.is_contiguous or 0 in strides or order == list(range(input.ndim)):
+        return bernoulli_mask(input, keep)
+    back = sorted(range(input.ndim), key=lambda index: order[index])
+    return bernoulli_mask(input.detach().permute(order), keep).permute(back)
 
 
 Tensor.dropout = dropout  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from ..tensor import Tensor
 from .common import attach, kernel_cache, record
 from .creation import from_bytes
 from .joining import element_index
-from .windows import summing_kernel
+from .windows import nothing, summing_kernel
 
 #: most elements one output element reads in a single kernel; beyond, dimensions are mapped one after another
 FEW = 36
@@ -36,16 +36,18 @@ class Table:
         rows: one sequence of (position, weight) per output position.
         width: the longest row.
         ragged: whether some row is shorter.
+        unit: whether all weights are one: nothing is multiplied, so that any element type can be mapped.
     """
 
-    __slots__ = ("_tensors", "_transposed", "ragged", "rows", "size", "width")
+    __slots__ = ("_tensors", "_transposed", "ragged", "rows", "size", "unit", "width")
 
     def __init__(self, size: int, rows: Sequence[Row]) -> None:
         self.size = size
         self.rows = rows
         self.width = max((len(each) for each in rows), default=0)
         self.ragged = any(len(each) != self.width for each in rows)
-        self._tensors: dict[Any, tuple[Tensor, Tensor]] = {}
+        self.unit = all(weight == 1.0 for row in rows for _, weight in row)
+        self._tensors: dict[Any, tuple[Tensor, ...]] = {}
         self._transposed: Table | None = None
 
     def transposed(self) -> Table:
@@ -60,63 +62,76 @@ class Table:
             self._transposed._transposed = self
         return self._transposed
 
-    def tensors(self, place: device, kind: dtype) -> tuple[Tensor, Tensor]:
-        """Return positions (int32, -1 where a row is shorter) and weights, both [rows, width], on a device."""
+    def tensors(self, place: device, kind: dtype) -> tuple[Tensor, ...]:
+        """Return positions (int32, -1 where a row is shorter) and, unless all are one, weights: [rows, width] on a device."""
         key = (str(place), kind)
         found = self._tensors.get(key)
         if found is None:
             filled = [[*row, *((-1, 0.0),) * (self.width - len(row))] for row in self.rows]
-            positions = array("i", [position for row in filled for position, _ in row])
-            weights = array("d" if kind is float64 else "f", [weight for row in filled for _, weight in row])
             shape = (len(self.rows), self.width)
-            found = from_bytes(positions, shape, int32, place), from_bytes(weights, shape, kind, place)
+            found = (from_bytes(array("i", [each for row in filled for each, _ in row]), shape, int32, place),)
+            if not self.unit:
+                weights = array("d" if kind is float64 else "f", [weight for row in filled for _, weight in row])
+                found = (*found, from_bytes(weights, shape, kind, place))
             self._tensors[key] = found
         return found
+
+    def key(self) -> tuple[int, int, bool, bool]:
+        """Return what a kernel depends on: (outputs, width, ragged, unit)."""
+        return len(self.rows), self.width, self.ragged, self.unit
+
+
+Axis = tuple[int, int, bool, bool]
 
 
 @kernel_cache
 def _resampling_kernel(
-    source: Layout, numel: int, kind: dtype, weight_kind: dtype, first: int, axes: tuple[tuple[int, int, bool] | None, ...]
-) -> Any:  # fmt: skip
-    """Return the kernel for dimensions from ``first`` on; ``axes`` gives (outputs, width, ragged), None for identity."""
+    source: Layout, numel: int, kind: dtype, weight_kind: dtype, first: int, axes: tuple[Axis | None, ...]
+) -> Any:
+    """Return the kernel for dimensions from ``first`` on; ``axes`` gives each table's key, None for identity."""
     outer = list(source.shape)
-    inner = []
+    inner: list[int] = []
     operands = [Operand(kind, numel)]
+    slots: list[int] = []
     for index, axis in enumerate(axes):
+        slots.append(len(operands))
         if axis is not None:
             outer[first + index] = axis[0]
             inner.append(axis[1])
-            operands += [Operand(int32, axis[0] * axis[1]), Operand(weight_kind, axis[0] * axis[1])]
+            kinds = (int32,) if axis[3] else (int32, weight_kind)
+            operands += [Operand(each, axis[0] * axis[1]) for each in kinds]
+    weighted = any(axis is not None and not axis[3] for axis in axes)
 
     def term(places: list[Any], taps: list[Any]) -> Any:
         coordinates = list(places)
         inside: Any = None
         factor: Any = None
-        number = 0
+        remaining = list(taps)
         for index, axis in enumerate(axes):
             if axis is None:
                 continue
-            entry = places[first + index] * axis[1] + taps[number]
-            position: Any = ir.load_at(1 + 2 * number, entry, int32)
-            weight = ir.load_at(2 + 2 * number, entry, weight_kind)
-            factor = weight if factor is None else factor * weight
+            entry = places[first + index] * axis[1] + remaining.pop(0)
+            position: Any = ir.load_at(slots[index], entry, int32)
+            if not axis[3]:
+                weight = ir.load_at(slots[index] + 1, entry, weight_kind)
+                factor = weight if factor is None else factor * weight
             if axis[2]:
                 test = ir.constant(0, int32) <= position
                 inside = test if inside is None else inside & test
                 position = ir.apply("maximum", position, 0)
             coordinates[first + index] = position
-            number += 1
-        element = ir.cast(ir.load_at(0, element_index(source, coordinates), kind), weight_kind)
-        product = element if factor is None else element * factor
-        return product if inside is None else ir.select(inside, product, ir.constant(0, weight_kind))
+        element: Any = ir.load_at(0, element_index(source, coordinates), kind)
+        if weighted:
+            element = ir.cast(element, weight_kind) * factor
+        return element if inside is None else ir.select(inside, element, ir.constant(0, element.dtype))
 
     return summing_kernel("resample", tuple(operands), kind, tuple(outer), tuple(inner), term)
 
 
 def resampled(input: Tensor, tables: Sequence[Table | None]) -> Tensor:
-    """Return the input with its last dimensions mapped by one table each (None keeps a dimension); floating-point types.
+    """Return the input with its last dimensions mapped by one table each (None keeps a dimension).
 
-    Differentiable any number of times, at the cost of the transposed map.
+    Tables with weights need floating-point inputs. Differentiable any number of times, at the cost of the transposed map.
     """
     chosen = [index for index, each in enumerate(tables) if each is not None]
     if math.prod(tables[index].width for index in chosen) > FEW and len(chosen) > 1:  # type: ignore[union-attr]
@@ -131,9 +146,9 @@ def resampled(input: Tensor, tables: Sequence[Table | None]) -> Tensor:
         *(input.shape[first + index] if each is None else len(each.rows) for index, each in enumerate(tables)),
     )
     if not input.numel() or 0 in shape:
-        return input.new_zeros(shape)
+        return nothing(input, shape)
     kind = float64 if input.dtype is float64 else float32
-    axes = tuple(None if each is None else (len(each.rows), each.width, each.ragged) for each in tables)
+    axes = tuple(None if each is None else each.key() for each in tables)
     operands = [input]
     for each in tables:
         if each is not None:

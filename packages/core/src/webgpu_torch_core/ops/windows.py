@@ -138,6 +138,13 @@ def _guarded(inside: Any, element: Any, kind: dtype) -> Any:
     return element if inside is None else ir.select(inside, element, ir.constant(0, kind))
 
 
+def nothing(input: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return zeros of a shape for an input that reaches none of them, with a gradient of zeros."""
+    result = input.new_zeros(tuple(shape))
+    original = tuple(input._layout.shape)
+    return attach(result, "EmptyBackward0", (input,), lambda grad: grad.new_zeros(original))
+
+
 # Patches and their overlapping sum
 
 
@@ -168,7 +175,7 @@ def patches(input: Tensor, window: Window) -> Tensor:
     """Return [n, c, taps…, positions…]: what every tap reads at every position of [n, c, sizes…], 0 outside."""
     shape = (*input._layout.shape[:2], *window.taps, *window.output)
     if not input.numel():
-        return input.new_zeros(shape)
+        return nothing(input, shape)
     kernel = _patches_kernel(input._layout, input._storage.value.numel, input.dtype, window)
     result = record(kernel, (input,), (), (shape,))
     sizes = tuple(input._layout.shape[2:])
@@ -179,7 +186,7 @@ def overlapping_sum(input: Tensor, window: Window, sizes: tuple[int, ...]) -> Te
     """Return [n, c, sizes…]: the sum of patches [n, c, taps…, positions…] at the places they were read from."""
     shape = (*input._layout.shape[:2], *sizes)
     if not input.numel():
-        return input.new_zeros(shape)
+        return nothing(input, shape)
     kernel = _overlap_kernel(input._layout, input._storage.value.numel, input.dtype, window, sizes)
     result = record(kernel, (input,), (), (shape,))
     return attach(result, "Col2ImBackward0", (input,), lambda grad: patches(grad, window))
@@ -203,7 +210,7 @@ def window_sum(input: Tensor, window: Window, scale: float | None = None) -> Ten
     """Return [n, c, positions…]: the sum of what the window reads at every position of [n, c, sizes…], times a number."""
     shape = (*input._layout.shape[:2], *window.output)
     if not input.numel():
-        return input.new_zeros(shape)
+        return nothing(input, shape)
     kernel = _window_sum_kernel(input._layout, input._storage.value.numel, input.dtype, window, scale is not None)
     result = record(kernel, (input,), () if scale is None else (scale,), (shape,))
     sizes, spatial = tuple(input._layout.shape[2:]), len(window.taps)

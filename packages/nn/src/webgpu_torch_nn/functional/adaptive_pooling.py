@@ -9,7 +9,7 @@ from functools import lru_cache
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.ops.resampling import Table, resampled
-from webgpu_torch_core.ops.windows import Window, window_sum
+from webgpu_torch_core.ops.windows import Window, nothing, window_sum
 
 from ._arguments import Sizes, batched, spread
 from .pooling import maxima
@@ -123,7 +123,7 @@ def _adaptive_maximum(
     if window is not None:
         return maxima(source, window, alone, return_indices)
     if 0 in output or not source.numel():
-        values = source.new_zeros((*source.shape[:2], *output))
+        values = nothing(source, (*source.shape[:2], *output))
         indices = values.to(torch.int64)
     else:
         regions = [_regions(size, count) for size, count in zip(sizes, output, strict=True)]
@@ -215,8 +215,9 @@ def _fractional(
     lead = tuple(source.shape[:2])
     positions = torch.zeros((), dtype=torch.int64, device=source.device)
     for axis in range(spatial):
-        # The samples are listed last dimension first.
-        starts = _starts(samples.detach()[..., spatial - 1 - axis], sizes[axis], taps[axis], output[axis])
+        # The samples of images are listed last dimension first, those of volumes first dimension first.
+        sample = samples.detach()[..., spatial - 1 - axis if spatial == 2 else axis]
+        starts = _starts(sample, sizes[axis], taps[axis], output[axis])
         steps = torch.arange(taps[axis], device=source.device)
         part = (starts.unsqueeze(-1) + steps) * math.prod(sizes[axis + 1 :])
         shape = [1] * (2 * spatial)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import normalize as normalize
 from webgpu_torch_core.linalg import vector_norm
+from webgpu_torch_core.ops.windows import nothing
 
 
 def clamped_like_constant(values: Tensor, least: float) -> Tensor:
@@ -39,9 +42,16 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError("pdist only supports non-negative p values")
     rows = input.shape[0]
     if rows < 2:
-        return input.new_zeros((0,))
+        return nothing(input, (0,))
+    count = rows * (rows - 1) // 2
     if input.shape[1] == 0:
-        return input.new_zeros((rows * (rows - 1) // 2,))
-    table = vector_norm(input.unsqueeze(1) - input.unsqueeze(0), p, -1)
-    pairs = [row * rows + column for row in range(rows) for column in range(row + 1, rows)]
-    return table.reshape(-1)[torch.tensor(pairs, device=input.device)]
+        return nothing(input, (count,))
+    pairs = [(row, column) for row in range(rows) for column in range(row + 1, rows)]
+    firsts, seconds = torch.tensor(pairs, device=input.device).unbind(1)
+    difference = input[firsts] - input[seconds]
+    if p in (0, 1, 2, math.inf):
+        return vector_norm(difference, p, -1)
+    # Equal rows are at distance 0 with gradient 0, which the power's own gradient would miss.
+    same = (difference.detach() == 0).all(-1)
+    kept = torch.where(same.unsqueeze(1), torch.ones_like(difference.detach()), difference)
+    return torch.where(same, torch.zeros_like(kept.detach()[:, 0]), vector_norm(kept, p, -1))

@@ -8,6 +8,7 @@ import warnings
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import dropout as dropout
+from webgpu_torch_core.ops.neural import dropout_mask
 
 from ._arguments import written
 
@@ -23,15 +24,17 @@ def _drop_features(input: Tensor, p: float, training: bool, inplace: bool, alpha
         return input
     if input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
-    mask = torch.empty(shape, dtype=input.dtype, device=input.device)
-    return _drop(input, mask, p, inplace, alpha)
+    return _drop(input, (*input.shape[:2], *(1,) * (input.ndim - 2)), p, inplace, alpha)
 
 
-def _drop(input: Tensor, mask: Tensor, p: float, inplace: bool, alpha: bool) -> Tensor:
+def _drop(input: Tensor, shape: tuple[int, ...] | None, p: float, inplace: bool, alpha: bool) -> Tensor:
+    """Drop by a mask of a shape that broadcasts, or of the input's own."""
     if p == 1.0:
         return written(input, input * torch.zeros((), dtype=input.dtype, device=input.device), inplace)
-    kept = mask.bernoulli_(1.0 - p)
+    if shape is None:
+        kept = dropout_mask(input, 1.0 - p)
+    else:
+        kept = torch.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1.0 - p)
     if not alpha:
         return written(input, input * (kept / (1.0 - p)), inplace)
     # Dropped elements take the negative saturation of selu; a and b keep mean and variance.
@@ -46,7 +49,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     _check(p)
     if not training or p == 0.0 or input.numel() == 0:
         return input
-    return _drop(input, torch.empty_like(input.detach()), p, inplace, True)
+    return _drop(input, None, p, inplace, True)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

@@ -204,11 +204,9 @@ def interpolate(
         interpolation_table(kind, have, count, bool(align_corners), factor, antialias, double)
         for have, count, factor in zip(input.shape[2:], sizes, factors, strict=True)
     ]
-    if input.dtype.is_floating_point:
+    if input.dtype.is_floating_point or kind.startswith("nearest"):
         return resampled(input, tables)
     exact = resampled(input.to(torch.float32), tables)
-    if kind.startswith("nearest"):
-        return exact.to(input.dtype)
     return exact.round().clamp(input.dtype.minimum, input.dtype.maximum).to(input.dtype)
 
 

@@ -48,10 +48,13 @@ def batch_norm(
         ValueError: one value per channel in training.
         RuntimeError: running statistics missing outside of training, or of another size than the channels.
     """
+    if not input.numel():
+        result = input.clone() if weight is None else input * weight[0]
+        return result if bias is None else result + bias[0]
     if input.ndim < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions, got {input.ndim}")
     channels, spatial = input.shape[1], input.ndim - 2
-    count = input.numel() // channels if channels else 0
+    count = input.numel() // channels
     if training and count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
     named = (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.windows import Window, flat_indices, greatest_taps, picked, window_sum
+from webgpu_torch_core.ops.windows import Window, flat_indices, greatest_taps, nothing, picked, window_sum
 
 from ._arguments import Sizes, batched, spread, wide
 from .activation import relu
@@ -183,7 +183,7 @@ def _max_pool(
 def maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
     """Return the windows' maxima over [n, c, sizes…] and, where asked, their flat positions."""
     if not source.numel():
-        values = source.new_zeros((*source.shape[:2], *window.output))
+        values = nothing(source, (*source.shape[:2], *window.output))
         return (values, values.to(torch.int64)) if return_indices else values
     taps = greatest_taps(source.detach(), window)
     values = picked(source, taps, window)

@@ -1,0 +1,110 @@
+"""Interpolation, sampling, padding and the rearrangement of pixels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import webgpu_torch_nn.functional as functional
+from functional_oracle import check, tensor
+from nn_oracle import to_ours
+
+RESIZES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((1, 2, 7), {"size": 12, "mode": "nearest"}),
+    ((1, 2, 7, 5), {"scale_factor": 2, "mode": "nearest"}),
+    ((1, 2, 7, 5), {"size": (3, 9), "mode": "nearest-exact"}),
+    ((1, 2, 4, 3, 5), {"scale_factor": (1.5, 2.0, 0.7), "mode": "nearest"}),
+    ((2, 3, 7), {"size": 11, "mode": "linear", "align_corners": True}),
+    ((1, 2, 6, 5), {"scale_factor": 2.0, "mode": "bilinear", "align_corners": False}),
+    ((1, 2, 6, 5), {"scale_factor": (0.6, 1.7), "mode": "bilinear", "recompute_scale_factor": True}),
+    ((1, 2, 6, 5), {"size": (9, 4), "mode": "bilinear", "align_corners": True}),
+    ((1, 2, 6, 5), {"size": (9, 4), "mode": "bicubic", "align_corners": True}),
+    ((1, 2, 6, 5), {"scale_factor": 1.6, "mode": "bicubic"}),
+    ((1, 1, 9, 12), {"size": (4, 5), "mode": "bilinear", "antialias": True}),
+    ((1, 1, 9, 12), {"size": (4, 15), "mode": "bicubic", "antialias": True}),
+    ((1, 2, 3, 4, 5), {"size": (5, 6, 4), "mode": "trilinear"}),
+    ((1, 2, 7, 9), {"size": (3, 4), "mode": "area"}),
+]
+
+
+@pytest.mark.parametrize(("shape", "options"), RESIZES)
+def test_interpolate(device: str, shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    check(device, "interpolate", tensor(*shape), **options)
+
+
+def test_interpolation_of_bytes(device: str) -> None:
+    values = torch.randint(0, 256, (1, 3, 5, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    want = torch.nn.functional.interpolate(values, scale_factor=2, mode="nearest")
+    assert functional.interpolate(to_ours(values, device), scale_factor=2, mode="nearest").tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grid_sample(device: str, mode: str, padding_mode: str, align_corners: bool) -> None:
+    grid = tensor(2, 3, 4, 2, low=-1.4, high=1.4)
+    check(
+        device, "grid_sample", tensor(2, 3, 5, 6), grid, mode=mode, padding_mode=padding_mode, align_corners=align_corners,
+        twice=False, atol=1e-4,
+    )  # fmt: skip
+
+
+def test_grid_sample_of_volumes(device: str) -> None:
+    grid = tensor(1, 2, 3, 2, 3, low=-1.2, high=1.2)
+    check(device, "grid_sample", tensor(1, 2, 3, 4, 5), grid, align_corners=False, twice=False, atol=1e-4)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_affine_grid(device: str, align_corners: bool) -> None:
+    check(device, "affine_grid", tensor(2, 2, 3), (2, 3, 4, 5), align_corners=align_corners)
+    check(device, "affine_grid", tensor(1, 3, 4), (1, 2, 3, 2, 2), align_corners=align_corners)
+
+
+PADS: list[tuple[tuple[int, ...], tuple[int, ...], str]] = [
+    ((2, 3, 4), (1, 2), "reflect"),
+    ((1, 2, 5, 4), (2, 1, 0, 3), "reflect"),
+    ((1, 2, 5, 4), (2, 1, -1, 3), "replicate"),
+    ((1, 1, 3, 4, 5), (2, 2, 1, 0, 1, 1), "replicate"),
+    ((1, 2, 5, 4), (2, 1, 0, 3), "circular"),
+    ((1, 3, 4, 4), (-1, 1, -2, 1), "circular"),
+]
+
+
+@pytest.mark.parametrize(("shape", "amounts", "mode"), PADS)
+def test_padding_by_what_the_input_holds(
+    device: str, shape: tuple[int, ...], amounts: tuple[int, ...], mode: str
+) -> None:
+    check(device, "pad", tensor(*shape), amounts, mode=mode)
+
+
+def test_padding_of_integers(device: str) -> None:
+    values = torch.arange(12).reshape(1, 3, 4)
+    want = torch.nn.functional.pad(values, (2, 1), mode="reflect")
+    assert functional.pad(to_ours(values, device), (2, 1), mode="reflect").tolist() == want.tolist()
+
+
+def test_rearranging_pixels_and_channels(device: str) -> None:
+    check(device, "pixel_shuffle", tensor(2, 8, 3, 4), 2)
+    check(device, "pixel_unshuffle", tensor(2, 3, 6, 4), 2)
+    check(device, "channel_shuffle", tensor(2, 6, 3, 2), 3)
+
+
+TRANSPOSED: list[tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    (1, (2, 4, 6), (4, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+    (2, (1, 4, 5, 4), (4, 2, 3, 2), {"stride": (2, 3), "padding": (1, 0), "groups": 2, "dilation": (1, 2)}),
+    (2, (4, 5, 4), (4, 3, 1, 1), {"stride": 2, "padding": 1}),
+    (3, (1, 2, 3, 3, 2), (2, 2, 2, 2, 3), {"stride": 2}),
+]
+
+
+@pytest.mark.parametrize(("spatial", "shape", "weight", "options"), TRANSPOSED)
+def test_transposed_convolution(
+    device: str, spatial: int, shape: tuple[int, ...], weight: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    bias = tensor(weight[1] * options.get("groups", 1))
+    check(device, f"conv_transpose{spatial}d", tensor(*shape), tensor(*weight), bias, atol=1e-4, **options)
+
+
+def test_convolution_whose_stride_skips_what_its_padding_adds(device: str) -> None:
+    check(device, "conv1d", tensor(2, 3, 6), tensor(4, 3, 1), stride=2, padding=2, atol=1e-4)
