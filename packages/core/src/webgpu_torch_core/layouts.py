@@ -231,3 +231,32 @@ def storage_extent(view: Layout) -> int:
     if view.numel == 0:
         return 0
     return view.offset + 1 + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
+
+
+def real_layout(source: Layout) -> Layout:
+    """Return where the floats of complex elements lie: a last dimension of real and imaginary part."""
+    return layout((*source.shape, 2), (*(2 * stride for stride in source.strides), 1), 2 * source.offset)
+
+
+def part_layout(source: Layout, part: int) -> Layout:
+    """Return where the real (0) or imaginary (1) parts of complex elements lie."""
+    return layout(source.shape, tuple(2 * stride for stride in source.strides), 2 * source.offset + part)
+
+
+def complex_layout(source: Layout) -> Layout:
+    """Return the layout of complex elements whose parts are the last dimension.
+
+    Raises:
+        RuntimeError: the parts do not follow each other, or other strides or the offset are odd.
+    """
+    if source.ndim == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if source.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if source.strides[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(stride % 2 for stride in source.strides[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if source.offset % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    return layout(source.shape[:-1], tuple(stride // 2 for stride in source.strides[:-1]), source.offset // 2)

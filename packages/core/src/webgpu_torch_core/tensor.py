@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .autograd.grad_mode import mode
+from .autograd.grad_mode import recording
 from .autograd.node import AccumulateGrad, Node, RemovableHandle
 from .autograd.saved import SavedTensor
 from .devices import MetaEngine, canonical_device, device, engine_for
-from .dtypes import dtype
+from .dtypes import complex64, dtype, float32
 from .graph import Engine, Value
 from .layouts import Layout, contiguous_layout
+
+if TYPE_CHECKING:
+    # The operations attach themselves; a generated class tells type checkers which there are.
+    from .typed.tensor_methods import TensorMethods
+else:
+    TensorMethods = object
 
 _storage_numbers = itertools.count(1)
 
@@ -76,7 +82,7 @@ class MetaValue:
         self.owner: Any = None
 
 
-class Tensor:
+class Tensor(TensorMethods):
     """A multi-dimensional array of one element type on one device, as :class:`torch.Tensor`."""
 
     __slots__ = (
@@ -86,10 +92,12 @@ class Tensor:
 
     __array_priority__ = 1000
     # Comparisons are element-wise, identity is the hash, as in PyTorch.
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     _storage: Storage
     _layout: Layout
+    _hooks: Any
+    _accumulator: Any
     dtype: dtype
     device: device
 
@@ -125,9 +133,9 @@ class Tensor:
         return cls._from_storage(Storage(value), layout, dtype, place)
 
     @staticmethod
-    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
-        """Return a tensor of class ``cls`` sharing ``data``'s storage."""
-        result = cls._from_storage(data._storage, data._layout, data.dtype, data.device)  # type: ignore[attr-defined]
+    def _make_subclass(subclass: Any, data: Tensor, require_grad: bool = False) -> Any:
+        """Return a tensor of a subclass sharing ``data``'s storage."""
+        result = subclass._from_storage(data._storage, data._layout, data.dtype, data.device)
         result._requires_grad = require_grad
         return result
 
@@ -305,10 +313,12 @@ class Tensor:
 
     def _accumulate_grad(self, gradient: Tensor) -> None:
         if gradient.dtype is not self.dtype:
-            gradient = gradient.to(self.dtype)
+            from .ops.inplace import converted
+
+            gradient = converted(gradient, self.dtype)
         if self._grad is None:
-            self._grad = gradient if mode.enabled else gradient.detach()
-        elif mode.enabled:
+            self._grad = gradient if recording.enabled else gradient.detach()
+        elif recording.enabled:
             self._grad = self._grad + gradient
         else:
             self._grad.add_(gradient.detach())
@@ -417,9 +427,8 @@ class Tensor:
         source = self.detach()
         storage_copy = memo.get(id(self._storage))
         if storage_copy is None:
-            whole = Tensor._from_storage(
-                self._storage, contiguous_layout((self._storage.value.numel,)), self.dtype, self.device
-            )
+            value = self._storage.value
+            whole = Tensor._from_storage(self._storage, contiguous_layout((value.numel,)), value.dtype, self.device)
             storage_copy = memo[id(self._storage)] = whole.clone()._storage
         result = type(self)._from_storage(storage_copy, source._layout, self.dtype, self.device)
         result._requires_grad = self._requires_grad
@@ -433,10 +442,19 @@ class Tensor:
 def make_value(place: device, dtype: dtype, numel: int) -> Any:
     """Return a value of undefined contents on a device."""
     engine = engine_for(place)
+    if dtype is complex64:
+        # A storage of complex elements holds their parts, interleaved.
+        dtype, numel = float32, 2 * numel
     if isinstance(engine, MetaEngine):
         return MetaValue(engine, dtype, numel)
     check_supported(engine, dtype)
     return engine.allocate(dtype, numel)
+
+
+def storage_size(tensor: Tensor) -> int:
+    """Return how many of a tensor's elements its whole storage holds."""
+    numel = tensor._storage.value.numel
+    return numel // 2 if tensor.dtype is complex64 else numel
 
 
 def check_supported(engine: Engine, dtype: dtype) -> None:

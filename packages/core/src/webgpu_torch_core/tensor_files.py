@@ -9,7 +9,7 @@ from .layouts import layout
 from .ops.conversion import to
 from .ops.creation import from_bytes
 from .serialization.host import HostStorage, HostTensor
-from .tensor import Tensor
+from .tensor import Tensor, storage_size
 
 
 def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
@@ -31,7 +31,7 @@ def save_safetensors(tensors: dict[str, Tensor], path: Any, metadata: dict[str, 
 
 def _contiguous_host(tensor: Tensor) -> HostTensor:
     source = tensor.detach().contiguous()
-    if source._storage.value.numel != source.numel():
+    if storage_size(source) != source.numel():
         source = source.clone()
     data = source._engine.read(source._storage.value)
     return HostTensor.from_bytes(source.dtype, tuple(source.shape), data)

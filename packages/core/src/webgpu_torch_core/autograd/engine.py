@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
-from .grad_mode import mode
+from .grad_mode import recording
 from .node import AccumulateGrad, Node
 
 
@@ -16,7 +16,7 @@ def _gradient_edge(tensor: Any) -> tuple[Node, int] | None:
 
 def run(
     roots: Sequence[tuple[tuple[Node, int], Any]],
-    wanted: dict[tuple[Node, int], int] | None,
+    wanted: dict[Any, int] | None,
     create_graph: bool,
     retain_graph: bool,
 ) -> dict[int, Any]:
@@ -40,8 +40,8 @@ def run(
             heapq.heappush(heap, (-node.sequence, id(node), node))
         inbox[number] = gradient if inbox[number] is None else inbox[number] + gradient
 
-    saved = mode.enabled
-    mode.enabled = create_graph
+    saved = recording.enabled
+    recording.enabled = create_graph
     try:
         for edge, gradient in roots:
             send(edge, gradient)
@@ -59,7 +59,7 @@ def run(
                     continue
             _visit(node, gradients, send, wanted is None, retain_graph)
     finally:
-        mode.enabled = saved
+        recording.enabled = saved
     return results
 
 
@@ -135,6 +135,10 @@ def _roots(tensors: tuple[Any, ...], gradients: Any) -> list[tuple[tuple[Node, i
         if seed is None:
             if tensor.numel() != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if tensor.dtype.is_complex:
+                raise RuntimeError(
+                    f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}"
+                )
             seed = tensor.detach().new_ones(tensor.shape)
         elif seed.shape != tensor.shape:
             raise RuntimeError(

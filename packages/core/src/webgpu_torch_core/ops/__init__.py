@@ -16,17 +16,20 @@ from . import (
     gathering,
     indexing,
     joining,
+    moments,
     neural,
     random,
+    ranges,
     reduction,
     sorting,
     splitting,
     views,
 )
+from .complex import views as complex_views
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, composite, contraction, conversion, convolution, creation, decompositions, elementwise, gathering, indexing, joining, neural, random, reduction,
+    arithmetic, complex_views, composite, contraction, conversion, convolution, creation, decompositions, elementwise, gathering, indexing, joining, moments, neural, random, ranges, reduction,
     sorting, splitting, views,
 )  # fmt: skip
 

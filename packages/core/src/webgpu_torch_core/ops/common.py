@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..autograd.grad_mode import mode
+from ..autograd.grad_mode import recording
 from ..autograd.node import Node
 from ..devices import MetaEngine
-from ..dtypes import dtype
+from ..dtypes import complex64, dtype
 from ..layouts import Layout, contiguous_layout, wrap_dimension
 from ..tensor import MetaValue, Tensor, check_supported
 
@@ -21,6 +21,8 @@ def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = ()
 
     Returns one tensor for one output, else a tuple.
     """
+    if any(each.dtype is complex64 for each in inputs):
+        raise RuntimeError(f"\"{kernel.name}\" not implemented for 'ComplexFloat'")
     first = inputs[0]
     engine = first._storage.value.engine
     layouts = [contiguous_layout(tuple(shape)) for shape in shapes]
@@ -53,7 +55,7 @@ def record_on(
 
 def needs_gradient(*tensors: Any) -> bool:
     """Return whether an operation on these must record a gradient."""
-    return mode.enabled and any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
+    return recording.enabled and any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
 
 
 def attach(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
 from ..dtypes import compute_dtype, dtype, float32, int64
@@ -10,7 +10,11 @@ from ..kernels import Contraction, Operand, Output, Store
 from ..layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
+from .complex.dispatch import with_complex_rule
 from .registry import operation
+
+if TYPE_CHECKING:
+    from ..type_aliases import Number
 
 
 def _accumulator(kind: dtype) -> dtype:
@@ -48,6 +52,7 @@ def _wide_type(kind: dtype) -> dtype:
     return float32 if kind.category == 2 and kind.itemsize == 2 else kind
 
 
+@with_complex_rule("product")
 def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
     """Return the batched matrix product of tensors with at least two dimensions; ``wide`` keeps 16-bit ones in float32."""
     if left.dtype is not right.dtype:
@@ -100,14 +105,14 @@ def _right_gradient(a: Tensor, b: Tensor, grad: Tensor, title: str) -> Tensor:
 def _shape_error(left: Tensor, right: Tensor) -> RuntimeError:
     a, b = left._layout.shape, right._layout.shape
     rows = (number_of_elements(a[:-1]), a[-1])
-    columns = (b[-2], b[-1]) if len(b) > 1 else (b[0], 1)
+    columns = (b[-2], b[-1]) if len(b) > 1 else (*b, 1)
     return RuntimeError(
         f"mat1 and mat2 shapes cannot be multiplied ({rows[0]}x{rows[1]} and {columns[0]}x{columns[1]})"
     )
 
 
 @operation("contraction", aliases=("linalg_matmul",))
-def matmul(input, other, *, out=None):
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product, batched and broadcast over leading dimensions; 1-d operands are vectors.
 
     Raises:
@@ -162,7 +167,7 @@ def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:
 
 
 @operation("contraction")
-def mm(input, mat2, *, out=None):
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices."""
     _check_mm(input, mat2)
     return matmul(input, mat2, out=out)
@@ -174,7 +179,7 @@ def _check_mm(input: Tensor, mat2: Tensor) -> None:
 
 
 @operation("contraction")
-def bmm(input, mat2, *, out=None):
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of two equally long batches of matrices."""
     _check_bmm(input, mat2)
     return matmul(input, mat2, out=out)
@@ -191,7 +196,7 @@ def _check_bmm(input: Tensor, mat2: Tensor) -> None:
 
 
 @operation("contraction")
-def mv(input, vec, *, out=None):
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector."""
     _check_mv(input, vec)
     return matmul(input, vec, out=out)
@@ -207,7 +212,7 @@ def _check_mv(input: Tensor, vec: Tensor) -> None:
 
 
 @operation("contraction")
-def dot(input, tensor, *, out=None):
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
@@ -215,28 +220,34 @@ def dot(input, tensor, *, out=None):
 
 
 @operation("contraction")
-def outer(input, vec2, *, out=None):
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The outer product of two vectors."""
     result = input.unsqueeze(1) * vec2.unsqueeze(0)
     return result if out is None else _into(result, out)
 
 
 @operation("contraction")
-def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``."""
     _check_mm(mat1, mat2)
     return _added(input, mat1, mat2, beta, alpha, out)
 
 
 @operation("contraction")
-def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """``beta * input + alpha * (batch1 @ batch2)`` over a batch."""
     _check_bmm(batch1, batch2)
     return _added(input, batch1, batch2, beta, alpha, out)
 
 
 @operation("contraction")
-def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``."""
     _check_mv(mat, vec)
     return _added(input, mat, vec, beta, alpha, out)
@@ -253,7 +264,7 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
 
 
 @operation("contraction", namespace="functional", method=False)
-def linear(input, weight, bias=None):
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out]."""
     if bias is None:
         return matmul(input, weight.t())

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
 from ..devices import canonical_device, device
 from ..dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
 from ..host_data import unpack
 from ..kernels import Operand, Output, Pointwise, Store
-from ..layouts import Layout, contiguous_layout
-from ..tensor import MetaValue, Tensor
+from ..layouts import Layout, contiguous_layout, real_layout
+from ..tensor import MetaValue, Tensor, storage_size
 from .common import attach, kernel_cache, record_on
 from .creation import as_dtype, from_bytes
 from .inplace import assign, check_writable
 from .registry import operation
+
+if TYPE_CHECKING:
+    from ..type_aliases import DeviceLike, Number
 
 
 @kernel_cache
@@ -33,8 +36,22 @@ def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: 
 
 
 def _copy(input: Tensor, kind: dtype, target: Layout) -> Tensor:
+    if input.dtype is complex64 or kind is complex64:
+        return _copy_complex(input.detach(), kind, target)
     kernel = cast_kernel(input._layout, input._storage.value.numel, input.dtype, kind, target)
     return record_on(input._engine, input.device, kernel, (input._storage.value,), (), (target,))
+
+
+def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
+    from .complex.joining import complex_alias, copy_real, part_alias, real_alias
+
+    if input.dtype is not complex64:
+        return copy_real(input, target)
+    if kind is complex64:
+        return complex_alias(_copy(real_alias(input), float32, real_layout(target)))
+    if kind is bool_:
+        return _copy(input != 0, kind, target)
+    return _copy(part_alias(input, 0), kind, target)
 
 
 def _dense_layout(input: Tensor, contiguous: bool) -> Layout:
@@ -44,7 +61,7 @@ def _dense_layout(input: Tensor, contiguous: bool) -> Layout:
 
 
 @operation("composite")
-def clone(input, *, memory_format=None):
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy of the elements with gradient; dense strides are kept."""
     result = _copy(input, input.dtype, _dense_layout(input, memory_format in ("contiguous", contiguous_format)))
     return attach(result, "CloneBackward0", (input,), lambda grad: grad)
@@ -78,12 +95,21 @@ def _target(self: Tensor, args: tuple[Any, ...], kind: Any, place: Any) -> tuple
 
 
 @operation("composite", namespace="method")
-def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
+def to(
+    self: Tensor,
+    *args: Any,
+    dtype: dtype | None = None,
+    device: DeviceLike = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """The tensor in another type or on another device; itself where nothing changes."""
     del non_blocking, memory_format
     kind, place = _target(self, args, dtype, device)
     if kind is self.dtype and place == self.device and not copy:
         return self
+    _warn_discarded(self.dtype, kind)
     result = self
     if place != self.device:
         # Convert on the side that moves fewer bytes.
@@ -92,12 +118,19 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
         source = result
         result = _to_device(source.detach(), place)
         back, own = self.device, source.dtype
-        attach(result, "ToCopyBackward0", (source,), lambda grad: grad.to(device=back, dtype=own))
+        attach(result, "ToCopyBackward0", (source,), lambda grad: converted(grad, own).to(device=back))
     if kind is not result.dtype or result is self:
         own = result.dtype
-        converted = _copy(result, kind, _dense_layout(result, False))
-        result = attach(converted, "ToCopyBackward0", (result,), lambda grad: grad.to(own))
+        copied = _copy(result, kind, _dense_layout(result, False))
+        result = attach(copied, "ToCopyBackward0", (result,), lambda grad: converted(grad, own))
     return result
+
+
+def _warn_discarded(source: dtype, kind: dtype) -> None:
+    if source is complex64 and kind is not complex64 and kind is not bool_:
+        import warnings
+
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
 
 
 def _to_device(source: Tensor, place: device) -> Tensor:
@@ -109,20 +142,16 @@ def _to_device(source: Tensor, place: device) -> Tensor:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     dense = source if _is_whole(source) else clone(source)
     data = dense._engine.read(dense._storage.value)
-    result = from_bytes(data, (dense._storage.value.numel,), source.dtype, place)
+    result = from_bytes(data, (storage_size(dense),), source.dtype, place)
     return Tensor._from_storage(result._storage, dense._layout, source.dtype, place)
 
 
 def _is_whole(source: Tensor) -> bool:
-    return (
-        source._layout.numel == source._storage.value.numel
-        and source._layout.offset == 0
-        and source._layout.is_contiguous
-    )
+    return source._layout.numel == storage_size(source) and source._layout.offset == 0 and source._layout.is_contiguous
 
 
 def _conversion(name: str, kind: dtype) -> None:
-    def method(self, memory_format=None):
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
         return to(self, kind, memory_format=memory_format)
 
     method.__name__ = method.__qualname__ = name
@@ -138,26 +167,26 @@ for _name, _kind in {
 
 
 @operation("composite", namespace="method")
-def type_as(self, other):
+def type_as(self: Tensor, other: Tensor | Number) -> Tensor:
     """The tensor in another's type and on its device."""
     return to(self, other)
 
 
 @operation("composite", namespace="method")
-def cpu(self, memory_format=None):
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor on the CPU."""
     del memory_format
     return to(self, device="cpu")
 
 
 @operation("composite", namespace="method")
-def webgpu(self, device=None):
+def webgpu(self: Tensor, device: DeviceLike = None) -> Tensor:
     """The tensor on a WebGPU device."""
     return to(self, device="webgpu" if device is None else device)
 
 
 @operation("composite", namespace="method")
-def type(self, dtype=None, non_blocking=False):
+def type(self: Tensor, dtype: dtype | None = None, non_blocking: bool = False) -> Any:
     """The tensor in another type; without one, the name of its class such as ``torch.FloatTensor``."""
     del non_blocking
     if dtype is not None:
@@ -169,7 +198,7 @@ def type(self, dtype=None, non_blocking=False):
 
 
 @operation("composite", namespace="method")
-def copy_(self, src, non_blocking=False):
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Overwrite the elements with another tensor's, broadcast and converted."""
     del non_blocking
     check_writable(self)
@@ -178,11 +207,12 @@ def copy_(self, src, non_blocking=False):
         source = to(source, device=self.device)
     if source._layout.shape != self._layout.shape:
         source = source.expand(self._layout.shape)
+    _warn_discarded(source.dtype, self.dtype)
     return assign(self, source)
 
 
 @operation("composite", namespace="method")
-def fill_(self, value):
+def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrite every element with one number."""
     from .creation import filled
 
@@ -193,7 +223,7 @@ def fill_(self, value):
 
 
 @operation("composite", namespace="method")
-def zero_(self):
+def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with zero."""
     return fill_(self, 0)
 
@@ -213,7 +243,7 @@ def read_numbers(self: Tensor) -> list[Any]:
 
 
 @operation("composite", namespace="method")
-def tolist(self):
+def tolist(self: Tensor) -> Any:
     """The elements as nested lists of Python numbers."""
     return _nested(read_numbers(self), self._layout.shape)
 
@@ -228,7 +258,7 @@ def _nested(numbers: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 @operation("composite", namespace="method")
-def item(self):
+def item(self: Tensor) -> Any:
     """The only element as a Python number.
 
     Raises:
@@ -240,7 +270,7 @@ def item(self):
 
 
 @operation("composite", namespace="method")
-def numpy(self, *, force=False):
+def numpy(self: Tensor, *, force: bool = False) -> Any:
     """The elements as a NumPy array; on the CPU it shares the tensor's memory."""
     import numpy as np
 
@@ -253,6 +283,10 @@ def numpy(self, *, force=False):
     if self.dtype is bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
     source = self.detach()
+    if source.dtype is complex64:
+        from .complex.joining import real_alias
+
+        return numpy(real_alias(source), force=force).view(np.complex64)[..., 0]
     engine = source._engine
     share = getattr(engine.device, "as_array", None) if not isinstance(source._storage.value, MetaValue) else None
     if share is None or source._layout.numel == 0:
@@ -261,7 +295,7 @@ def numpy(self, *, force=False):
             dtype=np.dtype(source.dtype.name),
         )
         return array.reshape(source._layout.shape).copy()
-    value = source._storage.value
+    value: Any = source._storage.value
     flat = share(value.realize(), source.dtype, value.numel)
     value.shared = True
     size = source.dtype.itemsize
@@ -298,7 +332,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     return format_tensor(
         None if self.is_meta else read_numbers(self), self.dtype, tuple(self._layout.shape),
         requires_grad=self._requires_grad, grad_fn_name=name, device=shown,
-        is_default_dtype=self.dtype in (default_float[0], int64, bool_),
+        is_default_dtype=self.dtype in (default_float[0], default_float[0].to_complex(), int64, bool_),
     )  # fmt: skip
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
 from ..devices import MetaEngine, canonical_device, device, engine_for, get_default_device
-from ..dtypes import ALL_DTYPES, bool_, complex64, compute_dtype, dtype, dtype_of_number, float64, int64
+from ..dtypes import ALL_DTYPES, bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64
 from ..host_data import flatten, pack
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
 from ..tensor import MetaValue, Tensor, check_supported, empty_tensor
 from .common import kernel_cache, record_on, sizes_from
+from .complex.joining import complex_alias
 from .elementwise_call import default_float
 from .registry import operation
+
+if TYPE_CHECKING:
+    from ..type_aliases import DeviceLike, Number
 
 _PYTHON_TYPES = {float: None, int: int64, bool: bool_, complex: complex64}
 
@@ -38,6 +42,8 @@ def place_of(where: Any) -> device:
 def from_bytes(data: Any, shape: tuple[int, ...], kind: dtype, where: Any = None) -> Tensor:
     """Return a contiguous tensor holding host bytes."""
     place = place_of(where)
+    if kind is complex64:
+        return complex_alias(from_bytes(data, (*shape, 2), float32, place))
     engine = engine_for(place)
     layout = contiguous_layout(shape)
     if isinstance(engine, MetaEngine):
@@ -47,7 +53,14 @@ def from_bytes(data: Any, shape: tuple[int, ...], kind: dtype, where: Any = None
 
 
 @operation("creation", method=False)
-def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+def tensor(
+    data: Any,
+    *,
+    dtype: dtype | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A tensor copied from numbers, nested sequences, an array or a tensor.
 
     Raises:
@@ -83,6 +96,8 @@ def _from_array(data: Any, kind: dtype | None, where: Any) -> Tensor:
 
     given = numpy.ascontiguousarray(data)
     name = given.dtype.name
+    if name == "complex128" and kind is complex64:
+        given, name = given.astype("complex64"), "complex64"
     if name not in BY_NAME:
         raise TypeError(
             f"can't convert np.ndarray of type numpy.{name}. The supported types are: {', '.join(each.name for each in ALL_DTYPES)}."
@@ -92,7 +107,7 @@ def _from_array(data: Any, kind: dtype | None, where: Any) -> Tensor:
 
 
 @operation("creation", method=False)
-def as_tensor(data, dtype=None, device=None):
+def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) -> Tensor:
     """The tensor itself where possible, else a copy."""
     kind = as_dtype(dtype)
     if isinstance(data, Tensor):
@@ -103,7 +118,7 @@ def as_tensor(data, dtype=None, device=None):
 
 
 @operation("creation", method=False)
-def from_numpy(ndarray):
+def from_numpy(ndarray: Any) -> Tensor:
     """A CPU tensor sharing an array's memory."""
     from ..dtypes import BY_NAME
     from ..graph import Value
@@ -112,6 +127,8 @@ def from_numpy(ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if ndarray.dtype.name not in BY_NAME:
         raise TypeError(f"can't convert np.ndarray of type numpy.{ndarray.dtype.name}.")
+    if ndarray.dtype.name == "complex64" and ndarray.flags.c_contiguous:
+        return complex_alias(from_numpy(ndarray.view("float32").reshape((*ndarray.shape, 2))))
     kind = BY_NAME[ndarray.dtype.name]
     place = canonical_device("cpu")
     engine = engine_for(place)
@@ -124,7 +141,7 @@ def from_numpy(ndarray):
 
 
 @operation("creation", method=False)
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-d tensor of the elements in a bytes-like object."""
     view = memoryview(buffer).cast("B")[offset:]
     length = len(view) // dtype.itemsize if count < 0 else count
@@ -149,6 +166,13 @@ def fill_kernel(shape: tuple[int, ...], kind: dtype) -> Pointwise:
 
 def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Tensor:
     """Return a tensor of one number."""
+    if kind is complex64:
+        from .complex.joining import join
+
+        number = complex(value)
+        return join(number.real, number.imag, contiguous_layout(shape), place)
+    if isinstance(value, complex):
+        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
     engine = engine_for(place)
     if kind.category == 1:
         value = int(value)
@@ -157,7 +181,16 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Te
 
 
 @operation("creation", method=False)
-def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor of one number; its type follows the number unless given."""
     del layout
     if isinstance(fill_value, Tensor):
@@ -170,7 +203,16 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
 
 
 def _constant(name: str, value: int, doc: str) -> Any:
-    def function(*size, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **named):
+    def function(
+        *size: Any,
+        out: Tensor | None = None,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: DeviceLike = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **named: Any,
+    ) -> Tensor:
         del layout, pin_memory
         if "size" in named:
             size = (named.pop("size"),)
@@ -195,8 +237,15 @@ ones = _constant("ones", 1, "A tensor of ones.")
 
 @operation("creation", method=False)
 def empty(
-    *size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None
-):
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """A tensor of undefined contents."""
     del layout, pin_memory, memory_format
     if out is not None:
@@ -206,7 +255,15 @@ def empty(
 
 
 def _like(name: str, doc: str, make: Any) -> Any:
-    def function(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+    def function(
+        input: Tensor,
+        *,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
         del layout, memory_format
         place = input.device if device is None else canonical_device(device)
         result = make(input._layout.shape, as_dtype(dtype) or input.dtype, place)
@@ -223,7 +280,16 @@ empty_like = _like("empty_like", "Undefined contents of the input's shape and ty
 
 
 @operation("creation", method=False)
-def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """One number in the input's shape and type."""
     del layout, memory_format
     place = input.device if device is None else canonical_device(device)
@@ -234,7 +300,15 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requir
 
 
 def _new(name: str, value: int | None) -> None:
-    def method(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    def method(
+        self: Tensor,
+        *size: Any,
+        dtype: dtype | None = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        layout: Any = None,
+        pin_memory: bool = False,
+    ) -> Tensor:
         del layout, pin_memory
         place = self.device if device is None else canonical_device(device)
         kind = as_dtype(dtype) or self.dtype
@@ -253,7 +327,17 @@ _new("new_empty", None)
 
 
 @operation("creation", namespace="method")
-def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+def new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """As ``torch.full`` with this tensor's type and device."""
     del layout, pin_memory
     return full(
@@ -262,7 +346,9 @@ def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=F
 
 
 @operation("creation", namespace="method")
-def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: dtype | None = None, device: DeviceLike = None, requires_grad: bool = False
+) -> Tensor:
     """As ``torch.tensor`` with this tensor's type and device."""
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
@@ -290,8 +376,17 @@ def _range(count: int, start: Any, step: Any, kind: dtype, place: device) -> Ten
 
 @operation("creation", method=False)
 def arange(
-    start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
-):
+    start: Tensor | Number = 0,
+    end: Tensor | Number | None = None,
+    step: Tensor | Number = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """Numbers from ``start`` up to but without ``end``.
 
     Raises:
@@ -300,82 +395,20 @@ def arange(
     del layout, pin_memory
     if end is None:
         start, end = 0, start
-    start, end, step = (each.item() if isinstance(each, Tensor) else each for each in (start, end, step))
+    numbers: list[Any] = [each.item() if isinstance(each, Tensor) else each for each in (start, end, step)]
+    first, last, by = numbers
     kind = as_dtype(dtype)
     if kind is None:
-        kind = default_float[0] if any(isinstance(each, float) for each in (start, end, step)) else int64
-    if step == 0:
+        kind = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
+    if by == 0:
         raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
+    if (last - first) * by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if all(isinstance(each, int) for each in (start, end, step)):
-        count = -((start - end) // step)
+    if all(isinstance(each, int) for each in numbers):
+        count = -((first - last) // by)
     else:
-        count = math.ceil((end - start) / step)
-    result = _range(max(count, 0), start, step, kind, place_of(device))
-    if out is not None:
-        return out.resize_(result.shape).copy_(result)
-    return result.requires_grad_() if requires_grad else result
-
-
-@kernel_cache
-def linspace_kernel(count: int, kind: dtype) -> Pointwise:
-    """Return the kernel that steps from both ends to the middle, as PyTorch does for symmetry."""
-    compute = compute_dtype(kind)
-    work = compute if compute.category == 2 else float64
-    position = ir.coordinate(0)
-    low = ir.parameter(0, work) + ir.cast(position, work) * ir.parameter(2, work)
-    high = ir.parameter(1, work) - ir.cast((count - 1) - position, work) * ir.parameter(2, work)
-    value = ir.cast(ir.select(position < (count // 2), low, high), kind)
-    return Pointwise(
-        (), (Output(kind, count, None),), (work, work, work), "linspace", (count,), (Store(0, 0, (1,), value),)
-    )
-
-
-@operation("creation", method=False)
-def linspace(
-    start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
-):
-    """``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
-    del layout, pin_memory
-    start, end = (each.item() if isinstance(each, Tensor) else each for each in (start, end))
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    kind = as_dtype(dtype) or default_float[0]
-    place = place_of(device)
-    step = (end - start) / (steps - 1) if steps > 1 else 0.0
-    if kind.category < 2:
-        values = [int(start + step * i) if i < steps // 2 else int(end - step * (steps - 1 - i)) for i in range(steps)]
-        result = tensor(values, dtype=kind, device=place)
-    else:
-        parameters = (float(start), float(end if steps != 1 else start), float(step))
-        result = record_on(
-            engine_for(place), place, linspace_kernel(steps, kind), (), parameters, (contiguous_layout((steps,)),)
-        )
-    if out is not None:
-        return out.resize_(result.shape).copy_(result)
-    return result.requires_grad_() if requires_grad else result
-
-
-@kernel_cache
-def eye_kernel(rows: int, columns: int, kind: dtype) -> Pointwise:
-    """Return the kernel with ones where both coordinates agree."""
-    one = ir.select(ir.binary("equal", ir.coordinate(0), ir.coordinate(1)), 1, 0)
-    layout = contiguous_layout((rows, columns))
-    store = Store(0, 0, layout.strides, ir.cast(one, kind))
-    return Pointwise((), (Output(kind, layout.numel, None),), (), "eye", (rows, columns), (store,))
-
-
-@operation("creation", method=False)
-def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
-    """The identity matrix."""
-    del layout, pin_memory
-    columns = n if m is None else m
-    if n < 0 or columns < 0:
-        raise RuntimeError(f"n must be greater or equal to 0, got {min(n, columns)}")
-    place = place_of(device)
-    kernel = eye_kernel(n, columns, as_dtype(dtype) or default_float[0])
-    result = record_on(engine_for(place), place, kernel, (), (), (contiguous_layout((n, columns)),))
+        count = math.ceil((last - first) / by)
+    result = _range(max(count, 0), first, by, kind, place_of(device))
     if out is not None:
         return out.resize_(result.shape).copy_(result)
     return result.requires_grad_() if requires_grad else result

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import expression as ir
-from ..autograd.grad_mode import mode
+from ..autograd.grad_mode import recording
 from ..autograd.node import Node
 from ..autograd.saved import SavedOperand
 from ..devices import MetaEngine
@@ -15,6 +15,7 @@ from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
 from ..steps import differentiate
 from ..tensor import MetaValue, Size, Tensor, check_supported
+from .complex.dispatch import involves_complex, rule
 from .registry import Operation, register
 
 default_float: list[dtype] = [float32]
@@ -99,6 +100,8 @@ class Elementwise:
                 raise TypeError(
                     f"{self.name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}"
                 )
+            if involves_complex(operands):
+                return rule(self.name)(None, *operands, *extras)
             found = self._resolve(identity, operands, extras)
         engine = values[0].engine
         if engine.__class__ is MetaEngine:
@@ -108,7 +111,7 @@ class Elementwise:
                 check_supported(engine, found.dtype)
             value = engine.record(found.kernel, values, parameters)[0]
         result = Tensor._from_value(value, found.layout, found.dtype, first.device)  # type: ignore[union-attr]
-        if tracked and mode.enabled and found.dtype.category >= 2:
+        if tracked and recording.enabled and found.dtype.category >= 2:
             self._track(result, operands, extras)
         return result
 
@@ -202,7 +205,7 @@ class Elementwise:
 
         result._grad_fn = Node(self.title, edges, run_backward)
 
-    def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> tuple[Elementwise, tuple[int, ...]] | None:
+    def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
         """Return the operation computing one operand's gradient, and which operands it needs."""
         static = tuple(
             None if each.__class__ in (float, int) and each != default else each
@@ -424,7 +427,7 @@ def finish_out(result: Tensor, out: Tensor) -> Tensor:
     Raises:
         RuntimeError: the result's type cannot be cast to that of ``out``, or gradients are being recorded.
     """
-    if mode.enabled and (out.requires_grad or result.requires_grad):
+    if recording.enabled and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )

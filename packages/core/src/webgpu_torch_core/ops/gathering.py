@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
 from ..dtypes import compute_dtype, dtype, int32, int64, uint8
@@ -17,8 +17,12 @@ from ..layouts import (
 )
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
+from .complex.dispatch import with_complex_rule
 from .joining import element_index, place_inside
 from .registry import operation
+
+if TYPE_CHECKING:
+    from ..type_aliases import Number
 
 
 def embed(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int) -> Tensor:
@@ -60,7 +64,7 @@ def gather_kernel(
 
 
 @operation("indexed")
-def gather(input, dim, index, *, sparse_grad=False, out=None):
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``index`` along a dimension; the result has the index's shape."""
     del sparse_grad
     _check_index("gather", index)
@@ -95,7 +99,7 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
 
 
 @operation("composite")
-def take_along_dim(input, indices, dim=None, *, out=None):
+def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one."""
     if dim is None:
         result = gather(input.reshape(-1), 0, indices.reshape(-1))
@@ -112,7 +116,7 @@ def take_along_dim(input, indices, dim=None, *, out=None):
 
 
 @operation("composite")
-def index_select(input, dim, index, *, out=None):
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The positions of a dimension that a 1-d index lists."""
     _check_index("index_select", index)
     if index.ndim > 1:
@@ -142,6 +146,7 @@ def positions_kernel(
     )  # fmt: skip
 
 
+@with_complex_rule("take_positions")
 def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor:
     """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``."""
     kernel = positions_kernel(
@@ -243,7 +248,7 @@ def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind:
 
 
 @operation("scatter")
-def scatter_add(input, dim, index, src):
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``input`` with ``src`` added at ``index`` along a dimension."""
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -270,7 +275,16 @@ def _attach_scatter(
 
 
 @operation("scatter")
-def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Any = None,
+    reduce: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """``input`` with ``src`` (a tensor or number) written at ``index`` along a dimension."""
     source = value if src is None else src
     if not isinstance(source, Tensor):
@@ -282,7 +296,9 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
 
 
 @operation("scatter")
-def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: Any, *, include_self: bool = True
+) -> Tensor:
     """``input`` combined with ``src`` at ``index`` along a dimension by sum, prod, amax, amin or mean."""
     if reduce == "mean":
         total = scatter_reduce(input, dim, index, src, "sum", include_self=include_self)
@@ -343,7 +359,9 @@ def _attach_extremum(result: Tensor, input: Tensor, dim: int, index: Tensor, src
 
 
 @operation("scatter")
-def index_add(input, dim, index, source, *, alpha=1, out=None):
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
     scaled = source if alpha == 1 else source * alpha
     result = _index_write(input, dim, index, scaled, "add", "index_add")
@@ -351,13 +369,13 @@ def index_add(input, dim, index, source, *, alpha=1, out=None):
 
 
 @operation("scatter")
-def index_copy(input, dim, index, source):
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
     return _index_write(input, dim, index, source, "set", "index_copy")
 
 
 @operation("scatter")
-def index_fill(input, dim, index, value):
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """``input`` with one number written at the positions a 1-d index lists."""
     axis = wrap_dimension(dim, input.ndim)
     shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))

@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 from .. import expression as ir
-from ..autograd.grad_mode import mode
+from ..autograd.grad_mode import recording
 from ..autograd.node import Node
-from ..dtypes import dtype
+from ..dtypes import complex64, dtype
 from ..kernels import Operand, Output, Pointwise, Store
-from ..layouts import Layout, broadcast_strides, contiguous_strides, storage_extent
+from ..layouts import Layout, broadcast_strides, contiguous_strides, real_layout, storage_extent
 from ..tensor import MetaValue, Storage, Tensor
 
 
@@ -20,7 +20,9 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(self)
-        tracked = mode.enabled and (self.requires_grad or any(getattr(each, "requires_grad", False) for each in args))
+        tracked = recording.enabled and (
+            self.requires_grad or any(getattr(each, "requires_grad", False) for each in args)
+        )
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
         if result.dtype.category > self.dtype.category:
             raise RuntimeError(
@@ -60,15 +62,16 @@ def type_title(tensor: Tensor) -> str:
         "int64": "Long",
         "int32": "Int",
         "uint8": "Byte",
+        "complex64": "ComplexFloat",
     }
     return names.get(tensor.dtype.name, tensor.dtype.name.capitalize())
 
 
 def check_writable(target: Tensor) -> None:
     """Raise where an in-place operation would break gradients, with PyTorch's messages."""
-    if mode.enabled and target._requires_grad:
+    if recording.enabled and target._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    if mode.enabled and target._base is not None and target._base._requires_grad:
+    if recording.enabled and target._base is not None and target._base._requires_grad:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     layout = target._layout
     if any(stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)):
@@ -83,7 +86,7 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
 
     ``fresh`` says that nobody else holds ``source``: its value may move over instead of being copied.
     """
-    tracked = mode.enabled and (source.requires_grad or target.requires_grad)
+    tracked = recording.enabled and (source.requires_grad or target.requires_grad)
     before = target._gradient_edge() if tracked else None
     write(target, source.detach(), fresh)
     if tracked and target.dtype.category >= 2:
@@ -93,6 +96,8 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
 
 def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
     """Store ``source`` (same shape) into ``target``'s elements, without gradient."""
+    if target.dtype is complex64 or source.dtype is complex64:
+        target, source = _real_write(target, source)
     storage, layout = target._storage, target._layout
     value = storage.value
     if value.__class__ is MetaValue or layout.numel == 0:
@@ -111,6 +116,15 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
         value.engine.overwrite(value, replacement)
         return
     storage.rebind(replacement)
+
+
+def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the real tensors of a write in which complex numbers take part."""
+    from .complex.joining import part_alias, real_alias
+
+    if target.dtype is complex64:
+        return real_alias(target), real_alias(source if source.dtype is complex64 else source.to(complex64))
+    return target, part_alias(source, 0)
 
 
 def _is_dense(layout: Layout) -> bool:
@@ -145,7 +159,7 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
     base = target._base
     own = source.dtype
     if base is None:
-        node = Node("CopyBackwards", (edge,), lambda grad: (grad if grad.dtype is own else grad.to(own),))
+        node = Node("CopyBackwards", (edge,), lambda grad: (converted(grad, own),))
         if edge is not None and source.dtype is target.dtype:
             # The result's own node is the target's node: in-place forms show their operation's name.
             target._grad_fn, target._output_number = edge
@@ -154,16 +168,18 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
         target._requires_grad = False
         return
     base_edge = base._gradient_edge()
-    layout, whole = target._layout, base._layout
+    base_kind = base.dtype
+    layout, whole = _common_units(target, base)
+    mixed = target.dtype is complex64 or base.dtype is complex64
 
     def run_backward(grad: Tensor) -> tuple[Any, Any]:
         part = None
         if edge is not None:
-            region = _laid_out(grad, whole).as_strided(layout.shape, layout.strides, layout.offset)
-            part = region.clone() if region.dtype is own else region.to(own)
-        rest = _laid_out(grad.clone(), whole)
+            region = _laid_out(_floats(grad, mixed), whole).as_strided(layout.shape, layout.strides, layout.offset)
+            part = converted(_numbers(region.clone(), target.dtype), own)
+        rest = _laid_out(_floats(grad.clone(), mixed), whole)
         rest.as_strided(layout.shape, layout.strides, layout.offset).zero_()
-        return rest.as_strided(whole.shape, whole.strides, whole.offset), part
+        return _numbers(rest.as_strided(whole.shape, whole.strides, whole.offset), base_kind), part
 
     base._grad_fn = Node("CopySlices", (base_edge, edge), run_backward)
     base._output_number = 0
@@ -171,6 +187,40 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
     del before
     view_gradient(target, base)
     target._base_state = (base._storage.version, base._grad_fn)
+
+
+def converted(grad: Tensor, kind: dtype) -> Tensor:
+    """Return a gradient in an operand's type; a real operand takes the real part of a complex one."""
+    if grad.dtype is kind:
+        return grad
+    if grad.dtype is complex64 and kind is not complex64:
+        from .complex.views import part
+
+        grad = part(grad, 0)
+    return grad.to(kind)
+
+
+def _common_units(view: Tensor, base: Tensor) -> tuple[Layout, Layout]:
+    """Return both layouts counted alike: in floats where one of the two is complex."""
+    mixed = view.dtype is complex64 or base.dtype is complex64
+    first, second = (real_layout(each._layout) if each.dtype is complex64 else each._layout for each in (view, base))
+    return (first, second) if mixed else (view._layout, base._layout)
+
+
+def _floats(grad: Tensor, mixed: bool) -> Tensor:
+    if not mixed or grad.dtype is not complex64:
+        return grad
+    from .complex.views import view_as_real
+
+    return view_as_real(grad)
+
+
+def _numbers(grad: Tensor, kind: dtype) -> Tensor:
+    if kind is not complex64 or grad.dtype is complex64:
+        return grad
+    from .complex.views import view_as_complex
+
+    return view_as_complex(grad)
 
 
 def _laid_out(grad: Tensor, layout: Layout) -> Tensor:
@@ -186,15 +236,18 @@ def _laid_out(grad: Tensor, layout: Layout) -> Tensor:
 
 def view_gradient(view: Tensor, base: Tensor) -> None:
     """Make a view's gradient flow to its base's current node."""
-    layout, whole = view._layout, base._layout
+    layout, whole = _common_units(view, base)
+    mixed = view.dtype is complex64 or base.dtype is complex64
+    base_kind = base.dtype
     base_edge = base._gradient_edge()
 
     def run_backward(grad: Tensor) -> tuple[Any]:
         from .creation import zeros
 
+        grad = _floats(grad, mixed)
         flat = zeros((storage_extent(whole),), dtype=grad.dtype, device=grad.device)
         flat.as_strided(layout.shape, layout.strides, layout.offset).copy_(grad)
-        return (flat.as_strided(whole.shape, whole.strides, whole.offset),)
+        return (_numbers(flat.as_strided(whole.shape, whole.strides, whole.offset), base_kind),)
 
     view._grad_fn = Node("AsStridedBackward0", (base_edge,), run_backward)
     view._output_number = 0

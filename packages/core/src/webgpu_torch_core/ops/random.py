@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
 from ..devices import canonical_device, device
-from ..dtypes import compute_dtype, dtype, float32, int32, int64, uint32
+from ..dtypes import complex64, compute_dtype, dtype, float32, int32, int64, uint32
 from ..generator import Generator, default_generator
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout, number_of_elements
 from ..scalar import philox
 from ..tensor import Tensor, empty_tensor
 from .common import kernel_cache, record_on, sizes_from
+from .complex.joining import complex_alias
 from .creation import as_dtype, from_bytes, place_of
 from .elementwise_call import default_float
 from .inplace import assign, check_writable
 from .registry import operation
+
+if TYPE_CHECKING:
+    from ..type_aliases import DeviceLike, Number
 
 HOST_DEVICES = ("cpu", "python")
 
@@ -91,36 +95,32 @@ def draw(
     """Return random numbers on a device: the same stream as PyTorch's on the CPU."""
     if place.type == "meta":
         return empty_tensor(shape, result, place)
+    if result is complex64:
+        # The parts of a normal number share its variance.
+        second = second / math.sqrt(2.0) if kind == "normal" else second
+        return complex_alias(draw(kind, (*shape, 2), float32, place, generator, first, second))
     source = _generator(generator, place)
     if place.type not in HOST_DEVICES:
         return _philox(kind, shape, result, place, source, (first, second))
-    from .. import random_distributions as host
+    from ..devices import engine_for
 
     count = number_of_elements(shape)
-    twister = source.host_stream()
-    if kind == "uniform":
-        data = host.fill_uniform(twister, count, result, first, second)
-    elif kind == "normal":
-        data = host.fill_normal(twister, count, result, first, second)
-    elif kind == "bernoulli":
-        data = host.fill_bernoulli(twister, count, first, result)
-    else:
-        data = host.fill_exponential(twister, count, result, first)
+    data = engine_for(place).device.draw(kind, source.host_stream(), count, result, first, second)
     return from_bytes(data, shape, result, place)
 
 
 def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> None:
     def function(
-        *size,
-        generator=None,
-        out=None,
-        dtype=None,
-        layout=None,
-        device=None,
-        requires_grad=False,
-        pin_memory=False,
-        **named,
-    ):
+        *size: Any,
+        generator: Any = None,
+        out: Tensor | None = None,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        **named: Any,
+    ) -> Tensor:
         del layout, pin_memory
         if "size" in named:
             size = (named.pop("size"),)
@@ -136,7 +136,16 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
     function.__doc__ = doc
     operation("random", method=False)(function)
 
-    def like(input, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None):
+    def like(
+        input: Tensor,
+        *,
+        generator: Any = None,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
         del layout, memory_format
         place = input.device if device is None else canonical_device(device)
         result = draw(kind, tuple(input._layout.shape), as_dtype(dtype) or input.dtype, place, generator, *numbers)
@@ -153,18 +162,18 @@ _creation("randn", "normal", (0.0, 1.0), "Standard normal numbers.")
 
 @operation("random", method=False)
 def randint(
-    low=0,
-    high=None,
-    size=None,
+    low: Any = 0,
+    high: Any = None,
+    size: Any = None,
     *,
-    generator=None,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Integers from ``[low, high)``."""
     del layout, pin_memory, requires_grad
     if size is None:
@@ -183,11 +192,11 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
     """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
     source = _generator(generator, place)
     if place.type in HOST_DEVICES:
-        from ..random_distributions import fill_integers
+        from ..devices import engine_for
 
-        return from_bytes(
-            fill_integers(source.host_stream(), number_of_elements(shape), low, high, kind), shape, kind, place
-        )
+        count = number_of_elements(shape)
+        data = engine_for(place).device.draw("integers", source.host_stream(), count, kind, low, high)
+        return from_bytes(data, shape, kind, place)
     if high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31:
         raise RuntimeError(f"randint on {place} takes ranges within 32 bits, got [{low}, {high})")
     return _philox("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))
@@ -195,8 +204,16 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
 
 @operation("random", method=False)
 def randint_like(
-    input, low, high=None, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None
-):
+    input: Tensor,
+    low: Any,
+    high: Any = None,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Integers from ``[low, high)`` in the input's shape and type."""
     del layout, requires_grad, memory_format
     low, high = (0, low) if high is None else (low, high)
@@ -206,8 +223,16 @@ def randint_like(
 
 @operation("random", method=False)
 def randperm(
-    n, *, generator=None, out=None, dtype=int64, layout=None, device=None, requires_grad=False, pin_memory=False
-):
+    n: int,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: dtype | None = int64,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
     del layout, requires_grad, pin_memory
     place = place_of(device)
@@ -224,8 +249,17 @@ def randperm(
 
 @operation("random", method=False)
 def normal(
-    mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False
-):
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal numbers with given means and standard deviations (numbers or tensors)."""
     del layout
     if size is not None:
@@ -250,7 +284,7 @@ def normal(
 
 
 @operation("random")
-def bernoulli(input, p=None, *, generator=None, out=None):
+def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """1 with the probability in each element (or with probability ``p``), else 0."""
     if p is not None:
         result = draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, generator, float(p), 0.0)
@@ -282,7 +316,9 @@ def bernoulli_mask(input: Tensor, keep: float) -> Tensor:
 
 
 @operation("random")
-def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Tensor | None = None
+) -> Tensor:
     """Category positions drawn with the weights in each row.
 
     Raises:
@@ -333,13 +369,13 @@ def _fill(self: Tensor, kind: str, generator: Any, first: Any, second: Any) -> T
 
 
 @operation("random", namespace="method")
-def uniform_(self, from_=0.0, to=1.0, *, generator=None, **named):
+def uniform_(self: Tensor, from_: Any = 0.0, to: Any = 1.0, *, generator: Any = None, **named: Any) -> Tensor:
     """Overwrite with uniform numbers from ``[from, to)``."""
     return _fill(self, "uniform", generator, float(named.get("from", from_)), float(to))
 
 
 @operation("random", namespace="method")
-def normal_(self, mean=0.0, std=1.0, *, generator=None):
+def normal_(self: Tensor, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with normal numbers."""
     if std < 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
@@ -347,7 +383,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 
 
 @operation("random", namespace="method")
-def bernoulli_(self, p=0.5, *, generator=None):
+def bernoulli_(self: Tensor, p: Number = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with ones with probability ``p``, else zeros."""
     if isinstance(p, Tensor):
         check_writable(self)
@@ -356,13 +392,13 @@ def bernoulli_(self, p=0.5, *, generator=None):
 
 
 @operation("random", namespace="method")
-def exponential_(self, lambd=1.0, *, generator=None):
+def exponential_(self: Tensor, lambd: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with exponential numbers of rate ``lambd``."""
     return _fill(self, "exponential", generator, float(lambd), 0.0)
 
 
 @operation("random", namespace="method")
-def random_(self, from_=None, to=None, *, generator=None, **named):
+def random_(self: Tensor, from_: Any = None, to: Any = None, *, generator: Any = None, **named: Any) -> Tensor:
     """Overwrite with integers: from ``[from, to)``, ``[0, to)``, or all the type can count."""
     from_ = named.get("from", from_)
     check_writable(self)

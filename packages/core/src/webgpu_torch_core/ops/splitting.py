@@ -9,7 +9,7 @@ from ..layouts import (
     layout,
     wrap_dimension,
 )
-from ..tensor import Size, Tensor
+from ..tensor import Size, Tensor, storage_size
 from .common import sizes_from
 from .registry import operation
 from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
@@ -18,7 +18,7 @@ from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueez
 
 
 @operation("view")
-def split(tensor, split_size_or_sections, dim=0):
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of a dimension: of one size, or of the given sizes."""
     index = wrap_dimension(dim, tensor.ndim)
     size = tensor._layout.shape[index]
@@ -42,7 +42,7 @@ def split(tensor, split_size_or_sections, dim=0):
 
 
 @operation("view")
-def chunk(input, chunks, dim=0):
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
@@ -52,40 +52,37 @@ def chunk(input, chunks, dim=0):
 
 
 @operation("view")
-def unbind(input, dim=0):
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every position of a dimension, as separate tensors."""
     index = wrap_dimension(dim, input.ndim)
     return tuple(select_dimension(input, index, each) for each in range(input._layout.shape[index]))
 
 
 @operation("view", namespace="method")
-def contiguous(self, memory_format=None):
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor with elements in row-major order: itself where they already are."""
     del memory_format
     return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
 
 
 @operation("view", namespace="method")
-def resize_(self, *sizes, memory_format=None):
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Change shape in place, growing the storage where needed; new elements are undefined."""
     del memory_format
     from .creation import empty
 
     shape = Size(sizes_from(sizes))
     needed = shape.numel()
-    if needed > self._storage.value.numel:
+    have = storage_size(self)
+    if needed > have:
         grown = empty(needed, dtype=self.dtype, device=self.device)
-        if self._storage.value.numel:
-            old = Tensor._from_storage(
-                self._storage, layout((self._storage.value.numel,), (1,)), self.dtype, self.device
-            )
+        if have:
+            old = Tensor._from_storage(self._storage, layout((have,), (1,)), self.dtype, self.device)
             from .inplace import write
 
-            write(slice_view(grown, 0, 0, self._storage.value.numel, 1), old.detach())
+            write(slice_view(grown, 0, 0, have, 1), old.detach())
         self._storage.value = grown._storage.value
-    self._layout = layout(
-        tuple(shape), contiguous_strides(shape), 0 if needed > self._storage.value.numel else self._layout.offset
-    )
+    self._layout = layout(tuple(shape), contiguous_strides(shape), 0 if needed > have else self._layout.offset)
     return self
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..layouts import (
     Layout,
@@ -15,14 +15,18 @@ from ..layouts import (
     view_strides,
     wrap_dimension,
 )
-from ..tensor import Tensor
+from ..tensor import Tensor, storage_size
 from .common import attach, needs_gradient, sizes_from
 from .registry import operation
 
+if TYPE_CHECKING:
+    from ..dtypes import dtype as dtype_class
+    from ..type_aliases import Dimensions, Number
 
-def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tensor], Any]) -> Tensor:
-    """Return a view with a layout, whose gradient goes through ``backward``."""
-    result = Tensor._from_storage(input._storage, shape, input.dtype, input.device)
+
+def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tensor], Any], kind: Any = None) -> Tensor:
+    """Return a view with a layout (and element type), whose gradient goes through ``backward``."""
+    result = Tensor._from_storage(input._storage, shape, kind or input.dtype, input.device)
     if input.requires_grad or input._base is not None:
         result._base = input._base if input._base is not None else input
         base = result._base
@@ -36,7 +40,7 @@ def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tens
 
 
 @operation("view", namespace="method")
-def view(self, *shape, dtype=None):
+def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
     """The same elements in another shape, without moving data.
 
     Raises:
@@ -81,7 +85,7 @@ def _view_dtype(self: Tensor, kind: Any) -> Tensor:
 
 
 @operation("view")
-def reshape(input, *shape, **named):
+def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape; a view where the strides allow it, else a copy."""
     if "shape" in named:
         shape = (named["shape"],)
@@ -97,19 +101,19 @@ def reshape(input, *shape, **named):
 
 
 @operation("view", namespace="method")
-def view_as(self, other):
+def view_as(self: Tensor, other: Tensor) -> Tensor:
     """A view with another tensor's shape."""
     return view(self, other._layout.shape)
 
 
 @operation("view", namespace="method")
-def reshape_as(self, other):
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """The same elements in another tensor's shape."""
     return reshape(self, other._layout.shape)
 
 
 @operation("view")
-def flatten(input, start_dim=0, end_dim=-1):
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions ``start_dim`` to ``end_dim`` merged into one."""
     if input.ndim == 0:
         return reshape(input, (1,))
@@ -121,7 +125,7 @@ def flatten(input, start_dim=0, end_dim=-1):
 
 
 @operation("view")
-def unflatten(input, dim, sizes):
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """One dimension split into several."""
     index = wrap_dimension(dim, input.ndim)
     shape = input._layout.shape
@@ -134,13 +138,13 @@ def unflatten(input, dim, sizes):
 
 
 @operation("view")
-def ravel(input):
+def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
     return reshape(input, (-1,))
 
 
 @operation("view")
-def permute(input, *dims, **named):
+def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Dimensions in another order."""
     order = sizes_from((named["dims"],) if "dims" in named else dims)
     if len(order) != input.ndim:
@@ -158,7 +162,7 @@ def permute(input, *dims, **named):
 
 
 @operation("view", aliases=("swapaxes", "swapdims"))
-def transpose(input, dim0, dim1):
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged."""
     first, second = wrap_dimension(dim0, input.ndim), wrap_dimension(dim1, input.ndim)
     source = input._layout
@@ -171,7 +175,7 @@ def transpose(input, dim0, dim1):
 
 
 @operation("view")
-def t(input):
+def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; 0-d and 1-d tensors as they are."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
@@ -181,7 +185,7 @@ def t(input):
 
 
 @operation("view", aliases=("moveaxis",))
-def movedim(input, source, destination):
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Dimensions moved to other positions."""
     sources = [wrap_dimension(each, input.ndim) for each in (source if isinstance(source, tuple | list) else (source,))]
     targets = [
@@ -215,11 +219,10 @@ def _transposed(name: str, doc: str) -> None:
 
 _transposed("T", "Dimensions reversed.")
 _transposed("mT", "The last two dimensions exchanged.")
-_transposed("H", "The last two dimensions exchanged (real tensors).")
 
 
 @operation("view", namespace="method")
-def expand(self, *sizes, **named):
+def expand(self: Tensor, *sizes: Any, **named: Any) -> Tensor:
     """Size-1 dimensions repeated without copying."""
     target = expand_layout(self._layout, sizes_from((named["size"],) if "size" in named else sizes))
     original = self._layout.shape
@@ -233,19 +236,19 @@ def expand(self, *sizes, **named):
 
 
 @operation("view", namespace="method")
-def expand_as(self, other):
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """Expanded to another tensor's shape."""
     return expand(self, other._layout.shape)
 
 
 @operation("view")
-def broadcast_to(input, size):
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
     """Expanded to a shape."""
     return expand(input, size)
 
 
 @operation("view", method=False)
-def broadcast_tensors(*tensors):
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors expanded to their common shape."""
     from ..layouts import broadcast_shapes
 
@@ -255,13 +258,13 @@ def broadcast_tensors(*tensors):
 
 
 @operation("view")
-def squeeze(input, dim=None):
+def squeeze(input: Tensor, dim: Dimensions = None) -> Tensor:
     """Dimensions of size 1 dropped: all, or the given ones."""
     shape = input._layout.shape
     if dim is None:
         chosen = range(input.ndim)
     else:
-        chosen = [wrap_dimension(each, input.ndim) for each in (dim if isinstance(dim, tuple | list) else (dim,))]
+        chosen = [wrap_dimension(each, input.ndim) for each in ((dim,) if isinstance(dim, int) else dim)]
     dropped = {index for index in chosen if input.ndim and shape[index] == 1}
     kept = [index for index in range(input.ndim) if index not in dropped]
     target = layout(tuple(shape[i] for i in kept), tuple(input._layout.strides[i] for i in kept), input._layout.offset)
@@ -269,7 +272,7 @@ def squeeze(input, dim=None):
 
 
 @operation("view")
-def unsqueeze(input, dim):
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A dimension of size 1 inserted."""
     limit = input.ndim + 1
     if not -limit <= dim < limit:
@@ -286,7 +289,7 @@ def unsqueeze(input, dim):
 
 
 @operation("view")
-def as_strided(input, size, stride, storage_offset=None):
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A view given by its sizes, strides and offset in the storage.
 
     Raises:
@@ -298,11 +301,11 @@ def as_strided(input, size, stride, storage_offset=None):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(target.strides)} and {len(target.shape)}")
     if any(each < 0 for each in target.strides):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
-    if storage_extent(target) > input._storage.value.numel:
+    if storage_extent(target) > storage_size(input):
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
             f"{input.itemsize} requiring a storage size of {storage_extent(target) * input.itemsize} are out of bounds for "
-            f"storage of size {input._storage.value.numel * input.itemsize}"
+            f"storage of size {storage_size(input) * input.itemsize}"
         )
     source = input._layout
 
@@ -325,7 +328,7 @@ def _strided_gradient(grad: Tensor, target: Layout, source: Layout) -> Tensor:
 
 
 @operation("view", name="select")
-def select_dimension(input, dim, index):
+def select_dimension(input: Tensor, dim: int, index: int) -> Tensor:
     """One position of a dimension, which is dropped."""
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
@@ -339,7 +342,7 @@ def select_dimension(input, dim, index):
 
 
 @operation("view")
-def narrow(input, dim, start, length):
+def narrow(input: Tensor, dim: int, start: Tensor | Number, length: int) -> Tensor:
     """``length`` positions of a dimension from ``start`` on."""
     position = wrap_dimension(dim, input.ndim)
     size = input._layout.shape[position]
@@ -369,7 +372,7 @@ def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> T
 
 
 @operation("view")
-def diagonal(input, offset=0, dim1=0, dim2=1):
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two dimensions, as the last dimension."""
     first, second = wrap_dimension(dim1, input.ndim), wrap_dimension(dim2, input.ndim)
     if first == second:
@@ -398,7 +401,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
 
 
 @operation("view", namespace="method")
-def unfold(self, dimension, size, step):
+def unfold(self: Tensor, dimension: int, size: Any, step: int) -> Tensor:
     """Sliding windows of a dimension, as a new last dimension."""
     index = wrap_dimension(dimension, self.ndim)
     source = self._layout

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..dtypes import int32
+from ..dtypes import bool_, int32
 from ..expression import Expression, constant, coordinate, make, rewrite
 from ..kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from ..layouts import Shape, contiguous_strides
@@ -34,6 +34,11 @@ def reindex(expression: Expression, terms: Terms, constants: Sequence[int] | Non
             return make("load", (), (slot, offset, reindex_strides(strides, terms)), node.dtype)
         if node.step == "coordinate":
             return _coordinate(node.payload, terms, constants[node.payload] if constants is not None else 0)
+        if node.step == "equal" and all(each.step == "constant" for each in arguments):
+            # A coordinate that became a constant decides a selection: one part of interleaved numbers.
+            return constant(arguments[0].payload == arguments[1].payload, bool_)
+        if node.step == "select" and arguments[0].step == "constant":
+            return arguments[1] if arguments[0].payload else arguments[2]
         return None
 
     return rewrite(expression, replace)
