@@ -11,6 +11,7 @@ import numpy as np
 from webgpu_torch_core.backend import Copy, Device, Plan
 from webgpu_torch_core.dtypes import ALL_DTYPES, complex64, dtype
 
+from . import random
 from .compiler import compile_kernel, source_of
 from .printer import TYPES
 
@@ -145,6 +146,9 @@ class CpuDevice(Device):
 
     def synchronize(self) -> None:
         """Return at once: every run is finished when it returns."""
+
+    def draw(self, kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
+        return random.draw(kind, stream, count, element, first, second)
 
     def source(self, kernel: Any) -> str:
         return source_of(kernel)

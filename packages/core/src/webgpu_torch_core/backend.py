@@ -93,6 +93,16 @@ class Device(ABC):
     def synchronize(self) -> None:
         """Wait until all submitted work is done; raise what failed."""
 
+    def draw(self, kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
+        """Return ``count`` random numbers as host bytes, bit for bit as PyTorch's CPU draws them from ``stream``.
+
+        Only host devices are asked (others draw in kernels). Arguments and errors are those of
+        :func:`webgpu_torch_core.random_distributions.draw`, which this calls; a device may do it faster.
+        """
+        from .random_distributions import draw
+
+        return draw(kind, stream, count, element, first, second)
+
     def source(self, kernel: Kernel) -> str:
         """Return the generated source of a kernel, for people."""
         return repr(kernel)

@@ -11,6 +11,7 @@ import math
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from webgpu_torch_core._box_muller import fused_multiply_add, normal_float32, normal_float64
 from webgpu_torch_core.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int64, uint8
@@ -26,7 +27,7 @@ TYPECODES = {
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
-def encode(values: Iterable[float], element: dtype) -> array:
+def encode(values: Iterable[float], element: dtype) -> array[Any]:
     """Return numbers as an array of ``element``, rounding as PyTorch's conversion from float64 does."""
     if element is float16 or element is bfloat16:
         single = array("f", values)
@@ -67,7 +68,7 @@ def _require_floating(name: str, element: dtype) -> None:
 
 def fill_uniform(
     generator: MersenneTwister, count: int, element: dtype = float32, low: float = 0.0, high: float = 1.0
-) -> array:
+) -> array[Any]:
     """Return draws from ``[low, high)``, as :func:`torch.rand` and :meth:`torch.Tensor.uniform_`.
 
     Raises ValueError when ``low > high``, TypeError for integral types.
@@ -105,7 +106,7 @@ def _scale_doubles(words: array[int], low: float, high: float) -> list[float]:
 
 def fill_normal(
     generator: MersenneTwister, count: int, element: dtype = float32, mean: float = 0.0, std: float = 1.0
-) -> array:
+) -> array[Any]:
     """Return normal draws, as :func:`torch.randn` and :meth:`torch.Tensor.normal_` on a contiguous tensor.
 
     From 16 elements on PyTorch transforms blocks of 16; below it draws pairs in double precision and keeps the
@@ -155,7 +156,7 @@ def _normal_doubles(generator: MersenneTwister, count: int, mean: float, std: fl
 
 def fill_log_normal(
     generator: MersenneTwister, count: int, element: dtype = float32, mean: float = 1.0, std: float = 2.0
-) -> array:
+) -> array[Any]:
     """Return ``exp`` of normal draws, as :meth:`torch.Tensor.log_normal_`; raises ValueError unless ``std > 0``."""
     _require_floating("log_normal_", element)
     if not std > 0.0:
@@ -170,7 +171,9 @@ def _exp(value: float) -> float:
         return math.inf
 
 
-def fill_exponential(generator: MersenneTwister, count: int, element: dtype = float32, lambd: float = 1.0) -> array:
+def fill_exponential(
+    generator: MersenneTwister, count: int, element: dtype = float32, lambd: float = 1.0
+) -> array[Any]:
     """Return ``-log(1 - u) / lambd``, as :meth:`torch.Tensor.exponential_`; raises ValueError unless ``lambd > 0``."""
     _require_floating("exponential_", element)
     if not lambd > 0.0:
@@ -181,7 +184,7 @@ def fill_exponential(generator: MersenneTwister, count: int, element: dtype = fl
 
 def fill_cauchy(
     generator: MersenneTwister, count: int, element: dtype = float32, median: float = 0.0, sigma: float = 1.0
-) -> array:
+) -> array[Any]:
     """Return ``median + sigma * tan(pi * (u - 1/2))``, as :meth:`torch.Tensor.cauchy_`; ValueError unless ``sigma > 0``."""
     _require_floating("cauchy_", element)
     if not sigma > 0.0:
@@ -190,7 +193,7 @@ def fill_cauchy(
     return encode([fused_multiply_add(sigma, tangent, median) for tangent in tangents], element)
 
 
-def fill_geometric(generator: MersenneTwister, count: int, element: dtype, p: float) -> array:
+def fill_geometric(generator: MersenneTwister, count: int, element: dtype, p: float) -> array[Any]:
     """Return ``ceil(log(u) / log(1 - p))``, as :meth:`torch.Tensor.geometric_`; raises ValueError unless ``0 < p < 1``."""
     if not 0.0 < p < 1.0:
         raise ValueError(f"geometric_ expects p to be in (0, 1), but got p={p}")
@@ -199,7 +202,9 @@ def fill_geometric(generator: MersenneTwister, count: int, element: dtype, p: fl
     return encode([math.ceil(math.log(u) / divisor) if u else math.inf for u in draws], element)
 
 
-def fill_integers(generator: MersenneTwister, count: int, low: int, high: int | None, element: dtype = int64) -> array:
+def fill_integers(
+    generator: MersenneTwister, count: int, low: int, high: int | None, element: dtype = int64
+) -> array[Any]:
     """Return integers from ``[low, high)``, as :func:`torch.randint` and ``Tensor.random_(low, high)``.
 
     ``high=None`` means up to the largest integer of ``element``. Raises ValueError when the interval is empty or
@@ -219,12 +224,12 @@ def fill_integers(generator: MersenneTwister, count: int, low: int, high: int | 
     return encode_integers([word % span + low for word in integer_words(generator, count, span)], element)
 
 
-def encode_integers(values: list[int], element: dtype) -> array:
+def encode_integers(values: list[int], element: dtype) -> array[Any]:
     """Return integers that ``element`` can hold as an array of it."""
     return encode(values, element) if element.is_floating_point else array(TYPECODES[element.name], values)
 
 
-def fill_random(generator: MersenneTwister, count: int, element: dtype = int64) -> array:
+def fill_random(generator: MersenneTwister, count: int, element: dtype = int64) -> array[Any]:
     """Return ``Tensor.random_()``: integers from 0 to the largest that ``element`` counts to without gaps."""
     if element is bool_:
         return array("B", [word & 1 for word in generator.words(count)])
@@ -253,7 +258,7 @@ def fill_permutation(generator: MersenneTwister, count: int) -> array[int]:
 def fill_bernoulli(
     generator: MersenneTwister, count: int, p: float | Sequence[float], element: dtype = float32,
     p_dtype: dtype = float32,
-) -> array:  # fmt: skip
+) -> array[Any]:  # fmt: skip
     """Return ones with probability ``p`` and zeros otherwise, as :meth:`torch.Tensor.bernoulli_`.
 
     A number ``p`` is compared with double precision draws; a sequence of ``count`` probabilities (a tensor ``p``)
@@ -278,7 +283,7 @@ def fill_bernoulli(
     return array(TYPECODES[element.name], draws)
 
 
-def fill_dropout_mask(generator: MersenneTwister, count: int, p: float, element: dtype = uint8) -> array:
+def fill_dropout_mask(generator: MersenneTwister, count: int, p: float, element: dtype = uint8) -> array[Any]:
     """Return 1 where ``torch.nn.functional.dropout(input, p)`` keeps an element and 0 where it zeroes it.
 
     As in PyTorch nothing is drawn when ``p`` is 0 or 1. Raises ValueError unless ``0 <= p <= 1``.
@@ -327,7 +332,7 @@ def fill_multinomial(
     return result
 
 
-def decode(values: array, element: dtype) -> list[float]:
+def decode(values: array[Any], element: dtype) -> list[float]:
     """Return the numbers in an array of ``element`` as Python numbers."""
     if element is float16:
         return list(struct.unpack(f"<{len(values)}e", values.tobytes()))
@@ -363,3 +368,20 @@ def _sample_with_replacement(
     sums = array(typecode, [value / total for value in sums])
     sums[-1] = 1.0
     return [bisect_left(sums, u) for u in _uniform_doubles(generator, num_samples)]
+
+
+def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, first: Any, second: Any) -> array[Any]:
+    """Return ``count`` draws of a distribution by name: what :meth:`~webgpu_torch_core.backend.Device.draw` returns.
+
+    ``first`` and ``second`` are the bounds of ``uniform`` and ``integers``, mean and standard deviation of ``normal``,
+    the probability of ``bernoulli`` and the rate of ``exponential``. Errors as the ``fill_*`` functions.
+    """
+    if kind == "uniform":
+        return fill_uniform(generator, count, element, first, second)
+    if kind == "normal":
+        return fill_normal(generator, count, element, first, second)
+    if kind == "bernoulli":
+        return fill_bernoulli(generator, count, first, element)
+    if kind == "integers":
+        return fill_integers(generator, count, first, second, element)
+    return fill_exponential(generator, count, element, first)
