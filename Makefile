@@ -39,6 +39,8 @@ check: setup
 	@echo "Checking style, types, layers, sizes and documentation"
 	@$(BIN)/ruff check packages tests examples benchmarks scripts
 	@$(BIN)/ruff format --check --quiet packages tests examples benchmarks scripts
+	@$(BIN)/pyright
+	@$(BIN)/pyright -p packages/core
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_sizes.py
 	@$(BIN)/python scripts/check_operations.py

@@ -6,21 +6,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: generator script -> the file it writes
+#: generator script -> the files it writes
 GENERATORS = {
-    "scripts/generate_facade.py": "packages/webgpu-torch/src/webgpu_torch/__init__.py",
-    "scripts/generate_compatibility.py": "docs/compatibility.md",
+    "scripts/generate_facade.py": ("packages/webgpu-torch/src/webgpu_torch/__init__.py",),
+    "scripts/generate_types.py": tuple(map(str, Path("packages/core/src/webgpu_torch_core/typed").glob("*.py"))),
+    "scripts/generate_compatibility.py": ("docs/compatibility.md",),
 }
 
 
 def main() -> int:
     """Return 1 and name the files that are stale."""
     stale = []
-    for script, target in GENERATORS.items():
-        before = Path(target).read_text() if Path(target).exists() else ""
+    for script, targets in GENERATORS.items():
+        before = {target: Path(target).read_text() for target in targets if Path(target).exists()}
         subprocess.run([sys.executable, script], check=True)
-        if Path(target).read_text() != before:
-            stale.append(f"{target} was stale: run {script} and commit the result")
+        stale += [
+            f"{target} was stale: run {script} and commit the result"
+            for target in targets
+            if Path(target).read_text() != before.get(target)
+        ]
     print("\n".join(stale), end="\n" if stale else "")
     return 1 if stale else 0
 

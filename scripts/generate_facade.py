@@ -26,7 +26,7 @@ __version__ = "0.1.0"
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "attach_all", "backend", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
+    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
     "interpreter", "kernels", "layouts", "ops", "plugins", "python_device", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg",
     "serialization",
@@ -39,7 +39,7 @@ def public_names() -> list[str]:
     for name in dir(core):
         if name.startswith("_") or (name in PRIVATE and isinstance(getattr(core, name), types.ModuleType)):
             continue
-        if name in ("annotations", "attach_all") or name.endswith("_"):
+        if name in ("annotations", "attach_all", "Any", "TYPE_CHECKING") or name.endswith("_"):
             continue
         names.append(name)
     return sorted(names)

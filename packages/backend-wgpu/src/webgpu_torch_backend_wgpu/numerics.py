@@ -65,7 +65,8 @@ def evaluate(
     compute.dispatch_workgroups((count + 63) // 64)
     compute.end()
     device.queue.submit([encoder.finish()])
-    return bytes(device.queue.read_buffer(result))
+    data: Any = device.queue.read_buffer(result)
+    return bytes(data)
 
 
 class Row:

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
-from . import autograd, functional, linalg, plugins, webgpu
-from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
-from .capture import compile
-from .devices import device, get_default_device, set_default_device
-from .dtypes import (
-    bfloat16,
-    complex64,
-    dtype,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    promote_types,
-    uint8,
-)
-from .dtypes import bool_ as bool
-from .generator import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from .limits import finfo, iinfo
-from .ops import attach_all
-from .ops.elementwise_call import result_type
-from .printing import set_printoptions
-from .tensor import Size, Tensor
+import builtins
+from typing import TYPE_CHECKING, Any
 
+from . import autograd as autograd
+from . import functional as functional
+from . import linalg as linalg
+from . import plugins as plugins
+from . import webgpu as webgpu
+from .autograd import enable_grad as enable_grad
+from .autograd import inference_mode as inference_mode
+from .autograd import is_grad_enabled as is_grad_enabled
+from .autograd import is_inference_mode_enabled as is_inference_mode_enabled
+from .autograd import no_grad as no_grad
+from .autograd import set_grad_enabled as set_grad_enabled
+from .capture import compile as compile
+from .devices import device as device
+from .devices import get_default_device as get_default_device
+from .devices import set_default_device as set_default_device
+from .dtypes import bfloat16 as bfloat16
+from .dtypes import bool_ as bool_
+from .dtypes import complex64 as complex64
+from .dtypes import dtype as dtype
+from .dtypes import float16 as float16
+from .dtypes import float32 as float32
+from .dtypes import float64 as float64
+from .dtypes import int8 as int8
+from .dtypes import int16 as int16
+from .dtypes import int32 as int32
+from .dtypes import int64 as int64
+from .dtypes import promote_types as promote_types
+from .dtypes import uint8 as uint8
+from .generator import Generator as Generator
+from .generator import get_rng_state as get_rng_state
+from .generator import initial_seed as initial_seed
+from .generator import manual_seed as manual_seed
+from .generator import seed as seed
+from .generator import set_rng_state as set_rng_state
+from .limits import finfo as finfo
+from .limits import iinfo as iinfo
+from .ops import attach_all as attach_all
+from .ops.elementwise_call import result_type as result_type
+from .printing import set_printoptions as set_printoptions
+from .tensor import Size as Size
+from .tensor import Tensor as Tensor
+
+if TYPE_CHECKING:
+    from .typed.torch import *  # noqa: F403
+
+bool = bool_
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 cfloat = complex64
@@ -36,21 +59,21 @@ strided = "torch.strided"
 attach_all(globals())
 
 
-def save(obj, f, **options):
+def save(obj: Any, f: Any, **options: Any) -> None:
     """Write an object of tensors and plain containers to a file, as :func:`torch.save`."""
     from .tensor_files import save as write
 
     write(obj, f, **options)
 
 
-def load(f, map_location=None, weights_only=True, **options):
+def load(f: Any, map_location: Any = None, weights_only: builtins.bool | None = True, **options: Any) -> Any:
     """Read a file that :func:`torch.save` wrote, as :func:`torch.load` with ``weights_only=True``."""
     from .tensor_files import load as read
 
-    return read(f, map_location, weights_only, **options)
+    return read(f, map_location, weights_only is not False, **options)
 
 
-def set_default_dtype(d):
+def set_default_dtype(d: dtype) -> None:
     """Set the type that Python floats and new tensors take."""
     from .ops.elementwise_call import default_float
 
@@ -59,29 +82,29 @@ def set_default_dtype(d):
     default_float[0] = d
 
 
-def get_default_dtype():
+def get_default_dtype() -> dtype:
     """Return the type that Python floats and new tensors take."""
     from .ops.elementwise_call import default_float
 
     return default_float[0]
 
 
-def is_tensor(obj):
+def is_tensor(obj: Any) -> builtins.bool:
     """Return whether an object is a tensor."""
     return isinstance(obj, Tensor)
 
 
-def is_floating_point(input):
+def is_floating_point(input: Tensor) -> builtins.bool:
     """Return whether a tensor's elements are real floating-point numbers."""
     return input.is_floating_point()
 
 
-def is_complex(input):
+def is_complex(input: Tensor) -> builtins.bool:
     """Return whether a tensor's elements are complex numbers."""
     return input.is_complex()
 
 
-def numel(input):
+def numel(input: Tensor) -> builtins.int:
     """Return the number of elements of a tensor."""
     return input.numel()
 

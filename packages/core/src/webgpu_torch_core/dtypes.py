@@ -79,8 +79,9 @@ complex64 = dtype(10, "complex64", 8, 3, "F")
 uint32 = dtype(11, "uint32", 4, 1, "I")  # random words and bit patterns inside kernels; not a tensor type of ours
 
 ALL_DTYPES = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64)
-BY_NAME = {each.name: each for each in ALL_DTYPES}
-BY_NAME |= {"half": float16, "float": float32, "double": float64, "int": int32, "long": int64, "short": int16}
+BY_NAME = {each.name: each for each in ALL_DTYPES} | {
+    "half": float16, "float": float32, "double": float64, "int": int32, "long": int64, "short": int16,
+}  # fmt: skip
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:

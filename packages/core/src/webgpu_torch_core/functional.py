@@ -1,12 +1,19 @@
 """The operations PyTorch keeps in ``torch.nn.functional``, by the names they have there."""
 
+# The names are found in the registry when this is imported.
+# pyright: reportUnsupportedDunderAll=false
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from . import ops
 from .ops.registry import OPERATIONS, functions
 
+if TYPE_CHECKING:
+    from .typed.functional import *  # noqa: F403
+
 _SHARED = (
-    "relu", "softmax", "log_softmax", "conv1d", "conv2d", "conv3d", "sigmoid", "tanh",
+    "relu", "softmax", "log_softmax", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid", "tanh",
 )  # fmt: skip
 
 

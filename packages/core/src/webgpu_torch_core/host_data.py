@@ -91,4 +91,4 @@ def unpack(data: Any, kind: dtype) -> list[Any]:
     if kind is complex64:
         parts = view.cast("f").tolist()
         return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
-    return view.cast(kind.format).tolist()
+    return list(memoryview(view).cast(kind.format))  # type: ignore[call-overload]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from webgpu_torch_core.dtypes import bool_, dtype, int64
 
@@ -81,7 +82,7 @@ class printoptions:
 class _Formatter:
     """Chooses one notation and width for all numbers of a tensor."""
 
-    def __init__(self, values: Sequence, is_floating_point: bool, options: PrintOptions) -> None:
+    def __init__(self, values: Sequence[Any], is_floating_point: bool, options: PrintOptions) -> None:
         self._is_floating_point = is_floating_point
         self._precision = options.precision
         self._integral = True
@@ -118,7 +119,7 @@ class _Formatter:
 class _Printer:
     """Lays out the elements of one tensor: brackets, line breaks, and what a summary leaves out."""
 
-    def __init__(self, values: Sequence, shape: tuple[int, ...], dtype: dtype, options: PrintOptions) -> None:
+    def __init__(self, values: Sequence[Any], shape: tuple[int, ...], dtype: dtype, options: PrintOptions) -> None:
         self._values = values
         self._shape = shape
         self._options = options
@@ -203,7 +204,7 @@ def _suffixes(
 
 
 def format_tensor(
-    values: Sequence | None, dtype: dtype, shape: Sequence[int], *, requires_grad: bool = False,
+    values: Sequence[Any] | None, dtype: dtype, shape: Sequence[int], *, requires_grad: bool = False,
     grad_fn_name: str | None = None, device: str | None = None, is_default_dtype: bool | None = None,
     options: PrintOptions | None = None, prefix: str = "tensor(",
 ) -> str:  # fmt: skip

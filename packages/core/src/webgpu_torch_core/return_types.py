@@ -13,6 +13,6 @@ def make(name: str, **fields: Any) -> Any:
     key = (name, tuple(fields))
     kind = _types.get(key)
     if kind is None:
-        kind = _types[key] = namedtuple(name, tuple(fields))
+        kind = _types[key] = namedtuple(name, tuple(fields))  # pyright: ignore[reportUntypedNamedTuple]
         kind.__module__ = "torch.return_types"
     return kind(**fields)

@@ -339,7 +339,8 @@ def philox_word(*values: int) -> int:
     """Return word ``values[6]`` of Philox4x32-10 for counter ``values[:4]`` and key ``values[4:6]``."""
     from .philox import philox4x32
 
-    return philox4x32(values[:4], values[4:6])[values[6]]
+    c0, c1, c2, c3, k0, k1, word = values
+    return philox4x32((c0, c1, c2, c3), (k0, k1))[word]
 
 
 def round_to_float16(value: float) -> float:

@@ -3,6 +3,8 @@
 A backend prints each step from a table of its own with the same keys; a step missing there is reported by name.
 """
 
+# The gradients' operands are expressions or numbers.
+# pyright: basic
 from __future__ import annotations
 
 import math

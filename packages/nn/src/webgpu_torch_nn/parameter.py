@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
@@ -37,11 +39,12 @@ class Parameter(Tensor, metaclass=_ParameterType):
             data = torch.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
-        result = data.detach().requires_grad_(requires_grad)
-        if type(result) is not type(data):
+        result: Any = data.detach().requires_grad_(requires_grad)
+        kind: type = type(result)
+        if kind is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns "
-                f"an instance of the same type, but return type {type(result).__name__} was found instead."
+                f"an instance of the same type, but return type {kind.__name__} was found instead."
             )
         result._is_param = True
         return result
@@ -68,7 +71,7 @@ class Buffer(Tensor, metaclass=_BufferType):
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         if data is None:
             data = torch.empty(0)
-        result = data.detach().requires_grad_(data.requires_grad)
+        result: Any = data.detach().requires_grad_(data.requires_grad)
         result.persistent = persistent
         result._is_buffer = True
         return result

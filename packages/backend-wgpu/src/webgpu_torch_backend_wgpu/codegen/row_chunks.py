@@ -102,7 +102,7 @@ def _groups(team: Team, capabilities: Capabilities) -> tuple[int, int, int]:
     return spread_workgroups(-(-team.row_count // team.rows) * team.chunks, capabilities.workgroups_per_dimension)
 
 
-class _MergeTeam:
+class _MergeTeam(Team):
     """A team of one workgroup per row, over chunks instead of elements."""
 
     def __init__(self, team: Team, capabilities: Capabilities) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .grad_mode import mode
+from .grad_mode import recording
 from .node import Node
 
 
@@ -68,8 +68,8 @@ class Function:
 
         context = FunctionContext()
         context.needs_input_grad = tuple(isinstance(each, Tensor) and each.requires_grad for each in args)
-        records = mode.enabled and any(context.needs_input_grad)
-        saved, mode.enabled = mode.enabled, False
+        records = recording.enabled and any(context.needs_input_grad)
+        saved, recording.enabled = recording.enabled, False
         try:
             if "setup_context" in dir(cls):
                 result = cls.forward(*args, **kwargs)
@@ -77,7 +77,7 @@ class Function:
             else:
                 result = cls.forward(context, *args, **kwargs)
         finally:
-            mode.enabled = saved
+            recording.enabled = saved
         outputs = result if isinstance(result, tuple) else (result,)
         if records:
             outputs = cls._attach(context, args, outputs)
@@ -124,10 +124,10 @@ def once_differentiable(function: Any) -> Any:
     """Mark a ``backward`` whose result cannot be differentiated again."""
 
     def wrapped(ctx: Any, *gradients: Any) -> Any:
-        saved, mode.enabled = mode.enabled, False
+        saved, recording.enabled = recording.enabled, False
         try:
             return function(ctx, *gradients)
         finally:
-            mode.enabled = saved
+            recording.enabled = saved
 
     return wrapped

@@ -1,5 +1,7 @@
 """Switches for recording gradients; each works as a context manager and as a decorator."""
 
+# PyTorch's switches take a function, a flag or nothing, so their constructors cannot agree.
+# pyright: reportInconsistentConstructor=false
 from __future__ import annotations
 
 import functools
@@ -15,17 +17,17 @@ class _Mode(threading.local):
     inference = False
 
 
-mode = _Mode()
+recording = _Mode()
 
 
 def is_grad_enabled() -> bool:
     """Return whether operations record gradients now."""
-    return mode.enabled
+    return recording.enabled
 
 
 def is_inference_mode_enabled() -> bool:
     """Return whether inference mode is on."""
-    return mode.inference
+    return recording.inference
 
 
 class _Switch:
@@ -38,14 +40,14 @@ class _Switch:
         self._saved: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> Any:
-        self._saved.append((mode.enabled, mode.inference))
-        mode.enabled = self.enabled
+        self._saved.append((recording.enabled, recording.inference))
+        recording.enabled = self.enabled
         if self.inference is not None:
-            mode.inference = self.inference
+            recording.inference = self.inference
         return self
 
     def __exit__(self, *_: object) -> None:
-        mode.enabled, mode.inference = self._saved.pop()
+        recording.enabled, recording.inference = self._saved.pop()
 
     def __call__(self, function: Decorated) -> Decorated:
         @functools.wraps(function)
@@ -94,14 +96,14 @@ class set_grad_enabled(_Switch):
     def __init__(self, mode: bool) -> None:
         super().__init__()
         self.enabled = bool(mode)
-        self._before = globals()["mode"].enabled
-        globals()["mode"].enabled = self.enabled
+        self._before = recording.enabled
+        recording.enabled = self.enabled
 
     def __enter__(self) -> Any:
-        self._saved.append((self._before, globals()["mode"].inference))
-        globals()["mode"].enabled = self.enabled
+        self._saved.append((self._before, recording.inference))
+        recording.enabled = self.enabled
         return self
 
     def __call__(self, function: Decorated) -> Decorated:
-        mode.enabled = self._before
+        recording.enabled = self._before
         return super().__call__(function)

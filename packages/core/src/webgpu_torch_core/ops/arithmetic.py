@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..tensor import Tensor
 from . import elementwise as e
@@ -12,13 +12,18 @@ from .elementwise_call import finish_out, result_type
 from .inplace import make_in_place
 from .registry import operation
 
+if TYPE_CHECKING:
+    from ..type_aliases import Number
+
 
 def _out(result: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else finish_out(result, out)
 
 
 @operation("elementwise", aliases=("divide",))
-def div(input, other, *, rounding_mode=None, out=None):
+def div(
+    input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Tensor | None = None
+) -> Tensor:
     """``input / other``; ``rounding_mode`` 'floor' or 'trunc' rounds the quotient."""
     if rounding_mode is None:
         return _out(e.true_divide_(input, other), out)
@@ -30,13 +35,13 @@ def div(input, other, *, rounding_mode=None, out=None):
 
 
 @operation("elementwise")
-def true_divide(input, other, *, out=None):
+def true_divide(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input / other``."""
     return _out(e.true_divide_(input, other), out)
 
 
 @operation("elementwise")
-def positive(input):
+def positive(input: Tensor) -> Tensor:
     """``+input``: the tensor itself.
 
     Raises:
@@ -48,7 +53,7 @@ def positive(input):
 
 
 @operation("elementwise")
-def rsub(input, other, *, alpha=1):
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """``other - alpha * input``."""
     return e.sub(other, input, alpha=alpha)
 
@@ -60,7 +65,7 @@ _SIMPLE_POWERS = {
 
 
 @operation("elementwise")
-def pow(input, exponent, *, out=None):
+def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``.
 
     Raises:
@@ -84,13 +89,13 @@ def pow(input, exponent, *, out=None):
 
 
 @operation("elementwise")
-def ldexp(input, other, *, out=None):
+def ldexp(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input * 2**other``."""
     return _out(e.mul(input, pow(2.0, other)), out)
 
 
 @operation("elementwise")
-def float_power(input, exponent, *, out=None):
+def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent`` in float64."""
     from ..dtypes import float64
 
@@ -100,7 +105,9 @@ def float_power(input, exponent, *, out=None):
 
 
 @operation("elementwise", aliases=("clip",))
-def clamp(input, min=None, max=None, *, out=None):
+def clamp(
+    input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The elements limited to ``[min, max]``; NaN stays."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
@@ -114,19 +121,19 @@ def clamp(input, min=None, max=None, *, out=None):
 
 
 @operation("elementwise")
-def clamp_min(input, min, *, out=None):
+def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``max(input, min)``."""
     return _out(e.clamp_low(input, min), out)
 
 
 @operation("elementwise")
-def clamp_max(input, max, *, out=None):
+def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``min(input, max)``."""
     return _out(e.clamp_high(input, max), out)
 
 
 @operation("elementwise")
-def round(input, *, decimals=0, out=None):
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0 or input.dtype.category < 2:
         return _out(e.round_(input), out)
@@ -134,19 +141,25 @@ def round(input, *, decimals=0, out=None):
 
 
 @operation("elementwise")
-def lerp(input, end, weight, *, out=None):
+def lerp(input: Tensor, end: Tensor | Number, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input + weight * (end - input)``."""
     return _out(e.lerp_tensor_(input, end, weight), out)
 
 
 @operation("elementwise", aliases=("special_logit",))
-def logit(input, eps=None, *, out=None):
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """``log(input / (1 - input))``, the input limited to ``[eps, 1 - eps]`` where given."""
     return _out(e.logit_(input if eps is None else clamp(input, eps, 1.0 - eps)), out)
 
 
 @operation("elementwise", method=False)
-def where(condition, input=None, other=None, *, out=None):
+def where(
+    condition: Tensor,
+    input: Tensor | Number | None = None,
+    other: Tensor | Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """``input`` where the condition holds, else ``other``; without them, positions as ``nonzero(as_tuple=True)``."""
     if input is None:
         return condition.nonzero(as_tuple=True)
@@ -176,7 +189,7 @@ Tensor.where = _method_where  # type: ignore[attr-defined]
 
 
 @operation("elementwise")
-def masked_fill(input, mask, value):
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, else ``input``."""
     if mask.dtype.category:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype!r}")
@@ -189,7 +202,9 @@ def masked_fill(input, mask, value):
 
 
 @operation("elementwise")
-def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+def isclose(
+    input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08, equal_nan: bool = False
+) -> Tensor:
     """``|input - other| <= atol + rtol * |other|``."""
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype!r} did not match {other.dtype!r}")
@@ -207,19 +222,26 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 @operation("composite")
-def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+def allclose(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close, as a Python bool."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
 
 
 @operation("composite")
-def equal(input, other):
+def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements are the same, as a Python bool."""
     return input._layout.shape == other._layout.shape and bool((input == other).all().item())
 
 
 @operation("elementwise")
-def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
+def nan_to_num(
+    input: Tensor,
+    nan: Number | None = 0.0,
+    posinf: Number | None = None,
+    neginf: Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """NaN and infinities replaced by numbers."""
     if input.dtype.category < 2:
         return _out(input.clone(), out)

@@ -13,7 +13,7 @@ from ..layouts import Layout, contiguous_layout, real_layout
 from ..tensor import MetaValue, Tensor, storage_size
 from .common import attach, kernel_cache, record_on
 from .creation import as_dtype, from_bytes
-from .inplace import assign, check_writable
+from .inplace import assign, check_writable, converted
 from .registry import operation
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from .registry import operation
 
 
 @operation("composite", namespace="linalg", method=False)
-def qr(A, mode="reduced", *, out=None):
+def qr(A: Tensor, mode: str = "reduced", *, out: Tensor | None = None) -> Any:
     """``A = Q R`` with orthonormal columns of Q and upper triangular R, by Householder reflections (Householder, 1958).
 
     A [m, n] without gradient; ``reduced`` gives Q [m, k] and R [k, n] with k = min(m, n), ``complete`` Q [m, m], ``r`` only R.
@@ -33,7 +33,7 @@ def qr(A, mode="reduced", *, out=None):
     reflections = [_reflect(triangle, step) for step in range(min(steps, rows - 1))]
     width = rows if mode == "complete" else steps
     upper = triangle[:width].triu()
-    from .creation import eye
+    from .ranges import eye
 
     basis = eye(rows, width, dtype=A.dtype, device=A.device)
     for step, direction in reversed(list(enumerate(reflections))) if mode != "r" else ():

@@ -191,7 +191,7 @@ def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tens
 
 
 @operation("scatter", namespace="method")
-def index_put_(self, indices, values, accumulate=False):
+def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
     """Write (or add) values at the positions index tensors list."""
     view, found = _apply_basic(self, _expand_subscript(self, tuple(indices)))
     if all(each is None for each in found):
@@ -204,7 +204,7 @@ def index_put_(self, indices, values, accumulate=False):
 
 
 @operation("scatter")
-def index_put(input, indices, values, accumulate=False):
+def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
     """A copy with values written (or added) at the positions index tensors list."""
     return index_put_(input.clone(), indices, values, accumulate)
 
@@ -217,7 +217,7 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 
 
 @operation("indexed")
-def nonzero(input, *, out=None, as_tuple=False):
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
     positions = _nonzero_flat(input)
     coordinates = []
@@ -257,7 +257,7 @@ def _nonzero_flat(input: Tensor) -> Tensor:
 
 
 @operation("composite")
-def masked_select(input, mask, *, out=None):
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where the mask holds, as a 1-d tensor."""
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
@@ -267,7 +267,7 @@ def masked_select(input, mask, *, out=None):
 
 
 @operation("composite")
-def masked_scatter(input, mask, source):
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with source's elements, in order, where the mask holds."""
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
     positions = mask.expand(shape).reshape(-1).to(int64).cumsum(0) - 1
@@ -281,7 +281,7 @@ def masked_scatter(input, mask, source):
 
 
 @operation("composite")
-def take(input, index):
+def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at flat positions."""
     return take_positions(input.reshape(-1), 0, index, "TakeBackward0")
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
-from ..dtypes import bool_, compute_dtype, dtype, float32, float64, int32, int64
+from ..dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from ..kernels import Operand, Output, Reduction, RowProgram, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
 from ..tensor import Tensor
 from .common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape
 from .elementwise_call import default_float
 from .registry import operation
+
+if TYPE_CHECKING:
+    from ..type_aliases import Dimensions, Number
 
 _min, _max, _all, _any, _sum = min, max, all, any, sum
 
@@ -69,7 +72,14 @@ def _sum_type(input: Tensor, dtype: dtype | None) -> dtype:
 
 
 @operation("reduction")
-def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+def sum(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The sum over dimensions (all by default); integers sum in int64."""
     dims = as_dimensions(dim, input.ndim)
     result_type = _sum_type(input, dtype)
@@ -99,7 +109,14 @@ def count_of(input: Tensor, dims: tuple[int, ...]) -> int:
 
 
 @operation("composite")
-def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+def mean(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The arithmetic mean over dimensions (all by default).
 
     Raises:
@@ -124,7 +141,7 @@ def _dtype_title(kind: dtype) -> str:
 
 
 @operation("reduction")
-def prod(input, dim=None, keepdim=False, *, dtype=None):
+def prod(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
     """The product over one dimension (all by default); integers multiply in int64."""
     input = input if dtype is None else input.to(dtype)
     dims = as_dimensions(dim, input.ndim)
@@ -168,7 +185,7 @@ def _truth(input: Tensor) -> Tensor:
 
 
 @operation("reduction")
-def all(input, dim=None, keepdim=False, *, out=None):
+def all(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether every element is non-zero."""
     if dim == ():
         return _into(_truth(input), out)
@@ -180,7 +197,7 @@ def all(input, dim=None, keepdim=False, *, out=None):
 
 
 @operation("reduction")
-def any(input, dim=None, keepdim=False, *, out=None):
+def any(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether some element is non-zero."""
     if dim == ():
         return _into(_truth(input), out)
@@ -192,7 +209,7 @@ def any(input, dim=None, keepdim=False, *, out=None):
 
 
 @operation("composite")
-def count_nonzero(input, dim=None):
+def count_nonzero(input: Tensor, dim: Dimensions = None) -> Tensor:
     """How many elements are not zero, as int64."""
     return sum(input != 0, dim)
 
@@ -225,13 +242,13 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
 
 
 @operation("reduction")
-def amax(input, dim=(), keepdim=False, *, out=None):
+def amax(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The maximum over dimensions; NaN wins; equal maxima share the gradient."""
     return _into(_extremum(input, "maximum", dim if dim != () else None, keepdim, "amax"), out)
 
 
 @operation("reduction")
-def amin(input, dim=(), keepdim=False, *, out=None):
+def amin(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The minimum over dimensions; NaN wins; equal minima share the gradient."""
     return _into(_extremum(input, "minimum", dim if dim != () else None, keepdim, "amin"), out)
 
@@ -249,13 +266,13 @@ def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
 
 
 @operation("reduction")
-def argmax(input, dim=None, keepdim=False):
+def argmax(input: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
     """The position of the first maximum: in the flattened tensor, or along a dimension."""
     return _position(input, "argmaximum", dim, keepdim, "argmax")
 
 
 @operation("reduction")
-def argmin(input, dim=None, keepdim=False):
+def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
     """The position of the first minimum: in the flattened tensor, or along a dimension."""
     return _position(input, "argminimum", dim, keepdim, "argmin")
 
@@ -272,13 +289,27 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
 
 
 @operation("reduction")
-def max(input, dim=None, keepdim=False, *, other=None, out=None):
+def max(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The maximum of all elements; with ``dim``, values and positions; with a tensor, the element-wise maximum."""
     return _min_or_max(input, dim if other is None else other, keepdim, "maximum", "max", out)
 
 
 @operation("reduction")
-def min(input, dim=None, keepdim=False, *, other=None, out=None):
+def min(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The minimum of all elements; with ``dim``, values and positions; with a tensor, the element-wise minimum."""
     return _min_or_max(input, dim if other is None else other, keepdim, "minimum", "min", out)
 
@@ -294,7 +325,7 @@ def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, o
 
 
 @operation("composite")
-def aminmax(input, *, dim=None, keepdim=False):
+def aminmax(input: Tensor, *, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
     """Minimum and maximum over a dimension (all by default)."""
     from ..return_types import make
 
@@ -305,72 +336,8 @@ def aminmax(input, *, dim=None, keepdim=False):
     )
 
 
-def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """Return variance and mean in at least float32."""
-    dims = as_dimensions(dim, input.ndim)
-    count = count_of(input, dims)
-    if input.dtype.category < 2:
-        raise RuntimeError("std and var only support floating point and complex dtypes")
-    wide = input if input.dtype in (float32, float64) else input.to(float32)
-    center = mean(wide, dims, True)
-    deviation = wide - center
-    divisor = float(count - correction)
-    total = sum(deviation * deviation, dims, keepdim)
-    if divisor > 0:
-        variance = total / divisor
-    else:
-        variance = total / total.new_zeros(()) if count else total + math.nan
-    center = center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
-    return variance, center
-
-
-def _deviation(variance: Tensor) -> Tensor:
-    from .elementwise import deviation_
-
-    return deviation_(variance)
-
-
-def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
-    # torch.var(x, False) passes `unbiased` where `dim` stands.
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if correction is None:
-        correction = 1 if unbiased is None or unbiased else 0
-    return dim, correction
-
-
-@operation("composite")
-def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
-    """The variance over dimensions, with Bessel's correction by default."""
-    dim, correction = _correction(dim, unbiased, correction)
-    return _into(_moments(input, dim, correction, keepdim)[0].to(input.dtype), out)
-
-
-@operation("composite")
-def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
-    """The standard deviation over dimensions, with Bessel's correction by default."""
-    dim, correction = _correction(dim, unbiased, correction)
-    return _into(_deviation(_moments(input, dim, correction, keepdim)[0]).to(input.dtype), out)
-
-
-@operation("composite")
-def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    """Variance and mean over dimensions."""
-    dim, correction = _correction(dim, unbiased, correction)
-    variance, center = _moments(input, dim, correction, keepdim)
-    return variance.to(input.dtype), center.to(input.dtype)
-
-
-@operation("composite")
-def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    """Standard deviation and mean over dimensions."""
-    dim, correction = _correction(dim, unbiased, correction)
-    variance, center = _moments(input, dim, correction, keepdim)
-    return _deviation(variance).to(input.dtype), center.to(input.dtype)
-
-
 @operation("composite", aliases=("special_logsumexp",))
-def logsumexp(input, dim, keepdim=False, *, out=None):
+def logsumexp(input: Tensor, dim: Dimensions, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions without overflow."""
     dims = as_dimensions(dim, input.ndim)
     kind = input.dtype if input.dtype.category >= 2 else default_float[0]
@@ -382,58 +349,3 @@ def logsumexp(input, dim, keepdim=False, *, out=None):
     total = (wide - shift).exp().sum(dims, True).log() + shift
     total = total if keepdim else total.reshape(reduced_shape(wide._layout.shape, dims, False))
     return _into(total.to(kind), out)
-
-
-@operation("composite")
-def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
-    """The vector norm over dimensions: 2-norm by default, ``p`` any real number or infinity."""
-    order = 2.0 if p in ("fro", None) else p
-    if isinstance(order, str):
-        raise RuntimeError(f"norm(): unsupported order '{p}'; use 'fro' or a number")
-    return _into(vector_norm(input, float(order), dim, keepdim, dtype=dtype), out)
-
-
-@operation("composite", namespace="linalg", method=False)
-def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
-    """The vector norm ``sum(|x|**ord)**(1/ord)`` over dimensions."""
-    input = x.to(dtype) if dtype is not None else x
-    if input.dtype.category < 2:
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_dtype_title(input.dtype)}"
-        )
-    dims = as_dimensions(dim, input.ndim)
-    if ord == math.inf:
-        result = amax(input.abs(), dims, keepdim)
-    elif ord == -math.inf:
-        result = amin(input.abs(), dims, keepdim)
-    elif ord == 0:
-        # Counting has the gradient zero; PyTorch returns zeros rather than none.
-        result = sum(input * 0.0 + (input != 0).to(input.dtype), dims, keepdim)
-    elif ord == 1:
-        result = sum(input.abs(), dims, keepdim)
-    elif ord == 2:
-        result = _two_norm(input, dims, keepdim)
-    else:
-        result = sum(input.abs() ** ord, dims, keepdim) ** (1.0 / ord)
-    return _into(result, out)
-
-
-def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
-    """The Euclidean norm, whose gradient at zero is zero."""
-    wide = input.detach()
-    wide = wide if wide.dtype in (float32, float64) else wide.to(float32)
-    result = sum(wide * wide, dims, keepdim).sqrt().to(input.dtype)
-    if needs_gradient(input):
-        shape = input._layout.shape
-
-        def run_backward(grad: Tensor) -> Any:
-            full = restore(
-                sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else result.detach(),
-                shape,
-                dims,
-                keepdim,
-            )
-            return (input * (restore(grad, shape, dims, keepdim) / full)).masked_fill(full == 0, 0.0)
-
-        attach(result, "LinalgVectorNormBackward0", (input,), run_backward)
-    return result

@@ -46,7 +46,7 @@ def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = Fal
 
 
 @operation("scan")
-def cumsum(input, dim, *, dtype=None, out=None):
+def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running sum along a dimension; integers sum in int64."""
     wrap_dimension(dim, input.ndim)
     kind = dtype or (int64 if input.dtype.category < 2 else input.dtype)
@@ -63,7 +63,7 @@ def reverse_cumsum(input: Tensor, dim: int) -> Tensor:
 
 
 @operation("scan")
-def cumprod(input, dim, *, dtype=None, out=None):
+def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running product along a dimension; integers multiply in int64."""
     kind = dtype or (int64 if input.dtype.category < 2 else input.dtype)
     result = _scan(input.detach(), dim, "product", kind)
@@ -86,7 +86,7 @@ def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
         return grad
     rows = input.movedim(axis, -1)
     length = rows.shape[-1]
-    from .creation import eye
+    from .ranges import eye
 
     # One row per left-out input: the input with a one in its place.
     identity = eye(length, dtype=bool_, device=input.device)
@@ -108,13 +108,13 @@ def _running_extremum(input: Tensor, dim: int, scan: str, title: str) -> Any:
 
 
 @operation("scan")
-def cummax(input, dim):
+def cummax(input: Tensor, dim: int) -> Any:
     """The running maximum along a dimension, and its position."""
     return _running_extremum(input, dim, "maximum", "cummax")
 
 
 @operation("scan")
-def cummin(input, dim):
+def cummin(input: Tensor, dim: int) -> Any:
     """The running minimum along a dimension, and its position."""
     return _running_extremum(input, dim, "minimum", "cummin")
 
@@ -151,21 +151,25 @@ def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title:
 
 
 @operation("sort")
-def sort(input, dim=-1, descending=False, stable=False, *, out=None):
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None
+) -> Any:
     """Values in order along a dimension, and where they came from; always stable, NaN last."""
     del stable, out
     return _sorted(input, dim, descending, None, "sort")
 
 
 @operation("sort")
-def argsort(input, dim=-1, descending=False, stable=False):
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The positions that would sort a dimension."""
     del stable
     return _sorted(input.detach(), dim, descending, None, "sort").indices
 
 
 @operation("sort")
-def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Tensor | None = None
+) -> Any:
     """The ``k`` largest (or smallest) values along a dimension, in order, and their positions."""
     del sorted, out
     size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
@@ -175,7 +179,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
 
 
 @operation("sort")
-def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
     """The ``k``-th smallest value along a dimension, and its position."""
     del out
     size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
@@ -193,7 +197,9 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
 
 
 @operation("composite")
-def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Elements repeated: each ``repeats`` times, or by counts per element."""
     del output_size
     from .creation import arange

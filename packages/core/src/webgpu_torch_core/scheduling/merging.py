@@ -151,7 +151,12 @@ def _append(
 ) -> tuple[Any, tuple[int, ...]]:
     base = len(producer_outputs)
     stores = tuple(
-        Store(each.output + base, each.offset, each.strides, rewrite(each.value, lambda node, _: values.get(node)))
+        Store(
+            each.output + base,
+            each.offset,
+            each.strides,
+            rewrite(each.value, lambda node, _, values=values: values.get(node)),
+        )
         for each in consumer.stores
     )
     merged = producer.replace(
@@ -203,7 +208,12 @@ def merge_into_rows(
         return _append_reductions(consumer, outputs, rows, row_outputs, values)
     base = len(row_outputs)
     stores = tuple(
-        Store(each.output + base, each.offset, each.strides, rewrite(each.value, lambda node, _: values.get(node)))
+        Store(
+            each.output + base,
+            each.offset,
+            each.strides,
+            rewrite(each.value, lambda node, _, values=values: values.get(node)),
+        )
         for each in consumer.stores
     )
     field = "row_stores" if per_row else "stores"

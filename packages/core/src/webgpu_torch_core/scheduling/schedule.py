@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend import Plan
-from ..dtypes import dtype
 from ..expression import Expression, make, rewrite
 from ..kernels import Contraction, Kernel, Pointwise, RowProgram
 from ..layouts import contiguous_strides
@@ -32,7 +31,8 @@ class Slot:
 
     __slots__ = ("dtype", "is_leaf", "numel")
 
-    def __init__(self, dtype: dtype, numel: int, is_leaf: bool) -> None:
+    def __init__(self, dtype: Any, numel: int, is_leaf: bool) -> None:
+        # A leaf's type is known once a kernel reads it.
         self.dtype = dtype
         self.numel = numel
         self.is_leaf = is_leaf

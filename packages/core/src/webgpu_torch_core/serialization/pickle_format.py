@@ -12,6 +12,7 @@ import os
 from array import array
 from collections.abc import Callable
 from pickle import UnpicklingError
+from typing import Any
 
 from webgpu_torch_core.dtypes import BY_NAME, dtype, uint8
 from webgpu_torch_core.serialization.host import MAXIMUM_DIMENSIONS, HostStorage, HostTensor, brief, map_file
@@ -272,7 +273,7 @@ class _Loader:
         base.attributes = _attributes(state)
         return self.finish(base)
 
-    def call(self, function: Global, arguments: tuple) -> object:
+    def call(self, function: Global, arguments: tuple[Any, ...]) -> object:
         """Return ``function(*arguments)`` for the few functions there are."""
         builder = _BUILDERS.get(function.path)
         if builder is None:
@@ -323,7 +324,7 @@ def _ordered_dict(loader: _Loader, items: object = ()) -> object:
     return OrderedDict((check_key(key), value) for key, value in items)
 
 
-def _set(loader: _Loader, items: object = ()) -> set:
+def _set(loader: _Loader, items: object = ()) -> set[Any]:
     from webgpu_torch_core.serialization.pickle_machine import check_key
 
     if not isinstance(items, (list, tuple)):
@@ -348,7 +349,7 @@ def _complex(loader: _Loader, real: object, imaginary: object) -> complex:
     return complex(real, imaginary)
 
 
-_BUILDERS: dict[str, Callable] = {
+_BUILDERS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor_v2": _Loader.rebuild_tensor,
     "torch._utils._rebuild_tensor_v3": _Loader.rebuild_tensor_v3,
     "torch._utils._rebuild_parameter": _Loader.rebuild_parameter,

@@ -10,7 +10,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from pickle import UnpicklingError
-from typing import Protocol
+from typing import Any, Protocol
 
 from webgpu_torch_core.dtypes import ALL_DTYPES
 from webgpu_torch_core.serialization.host import brief
@@ -50,7 +50,7 @@ class Builder(Protocol):
     def persistent(self, reference: object) -> object:
         """Return the value of a persistent reference."""
 
-    def call(self, function: Global, arguments: tuple) -> object:
+    def call(self, function: Global, arguments: tuple[Any, ...]) -> object:
         """Return the value of a call."""
 
 
@@ -73,7 +73,7 @@ class PickleMachine:
         self._data = memoryview(data)  # type: ignore[arg-type]
         self._builder = builder
         self._position = 0
-        self._stack: list = []
+        self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, object] = {}
         # Calls copy their arguments; a pickle that has one long list copied again and again is an attack on memory.
@@ -125,7 +125,7 @@ class PickleMachine:
             raise UnpicklingError(f"malformed pickle: cannot {action} a {type(value).__name__}")
         return value
 
-    def _pop_mark(self) -> list:
+    def _pop_mark(self) -> list[Any]:
         if not self._marks:
             raise UnpicklingError(f"malformed pickle: no mark before byte {self._position}")
         start = self._marks.pop()
@@ -197,7 +197,7 @@ class PickleMachine:
     def _put(self, index: int) -> None:
         self._memo[index] = self._top(object, "remember")
 
-    def _append(self, items: list) -> None:
+    def _append(self, items: list[Any]) -> None:
         target = self._top(list, "append to")
         target.extend(items)  # type: ignore[attr-defined]
 
@@ -205,7 +205,7 @@ class PickleMachine:
         item = self._pop()
         self._append([item])
 
-    def _set_items(self, items: list) -> None:
+    def _set_items(self, items: list[Any]) -> None:
         target = self._top(dict, "set items of")
         if len(items) % 2:
             raise UnpicklingError("malformed pickle: a dictionary has a key without a value")

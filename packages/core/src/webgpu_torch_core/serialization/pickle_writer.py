@@ -6,6 +6,7 @@ import os
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 from webgpu_torch_core.dtypes import dtype
 from webgpu_torch_core.serialization.host import AtomicFile, HostStorage, HostTensor
@@ -127,7 +128,7 @@ class _Pickler:
         self._global("__builtin__", "complex")
         self._out += b"G" + struct.pack(">d", value.real) + b"G" + struct.pack(">d", value.imag) + b"\x86R"
 
-    def _list(self, value: list) -> None:
+    def _list(self, value: list[Any]) -> None:
         self._out += b"]"
         self._remember(value)
         self._out += b"("
@@ -135,7 +136,7 @@ class _Pickler:
             self._save(item)
         self._out += b"e"
 
-    def _tuple(self, value: tuple) -> None:
+    def _tuple(self, value: tuple[Any, ...]) -> None:
         if not value:
             self._out += b")"
             return
@@ -150,7 +151,7 @@ class _Pickler:
         self._out += b"t"
         self._remember(value)
 
-    def _items(self, value: dict) -> None:
+    def _items(self, value: dict[Any, Any]) -> None:
         self._remember(value)
         self._out += b"("
         for key, item in value.items():
@@ -158,11 +159,11 @@ class _Pickler:
             self._save(item)
         self._out += b"u"
 
-    def _dict(self, value: dict) -> None:
+    def _dict(self, value: dict[Any, Any]) -> None:
         self._out += b"}"
         self._items(value)
 
-    def _ordered_dict(self, value: OrderedDict) -> None:
+    def _ordered_dict(self, value: OrderedDict[Any, Any]) -> None:
         self._global("collections", "OrderedDict")
         self._out += b")R"
         self._items(value)
@@ -170,7 +171,7 @@ class _Pickler:
             self._save(value.__dict__)
             self._out += b"b"
 
-    def _set(self, value: set) -> None:
+    def _set(self, value: set[Any]) -> None:
         self._global("__builtin__", "set")
         self._out += b"]("
         for item in value:
@@ -244,7 +245,7 @@ class _Pickler:
         self._out += b"tQ"
 
 
-_WRITERS: dict[type, Callable] = {
+_WRITERS: dict[type, Callable[..., Any]] = {
     type(None): _Pickler._none,
     bool: _Pickler._bool,
     int: _Pickler._int,

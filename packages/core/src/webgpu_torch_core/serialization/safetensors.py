@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from webgpu_torch_core.dtypes import BY_NAME, dtype
 from webgpu_torch_core.serialization.host import (
@@ -70,7 +71,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return result
 
 
-def _parse_json(text: object, label: str) -> dict:
+def _parse_json(text: object, label: str) -> dict[str, Any]:
     """Return a JSON object; duplicate keys, depth and huge numbers are errors like any other."""
     import json
 
@@ -85,7 +86,7 @@ def _parse_json(text: object, label: str) -> dict:
     return value
 
 
-def _read_header(data: memoryview, label: str) -> tuple[dict, int]:
+def _read_header(data: memoryview, label: str) -> tuple[dict[str, Any], int]:
     if len(data) < 8:
         raise SafetensorError(f"{label}: {len(data)} bytes are too few for the 8 bytes of the header's length")
     length = int.from_bytes(data[:8], "little")
@@ -145,7 +146,7 @@ def _check_entry(name: str, entry: object, size: int, label: str) -> tuple[str, 
     return name, element, tuple(shape), offsets[0], offsets[1]
 
 
-def _check_coverage(entries: list, size: int, label: str) -> None:
+def _check_coverage(entries: list[Any], size: int, label: str) -> None:
     """Raise unless the byte ranges follow each other without overlap or gap up to the end of the file."""
     position, before = 0, "the start of the data"
     for name, _, _, first, last in sorted(entries, key=lambda entry: (entry[3], entry[4])):

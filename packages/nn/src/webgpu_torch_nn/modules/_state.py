@@ -142,7 +142,7 @@ class StateMixin(ModuleAttributes):
     ) -> None:
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        local_state = {name: value for name, value in self._parameters.items() if value is not None}
+        local_state: dict[str, Any] = {name: value for name, value in self._parameters.items() if value is not None}
         for name, value in self._buffers.items():
             if value is not None and name not in self._non_persistent_buffers_set:
                 local_state[name] = value

@@ -233,7 +233,7 @@ class ModuleDict(Module):
                 "ModuleDict.update should be called with an iterable of key/value pairs, but got "
                 + type(modules).__name__
             )
-        for key, module in modules.items() if hasattr(modules, "items") else modules:
+        for key, module in getattr(modules, "items", modules.__iter__)():
             self[key] = module
 
 
@@ -388,7 +388,7 @@ class ParameterDict(Module):
                 "ParametersDict.update should be called with an iterable of key/value pairs, but got "
                 + type(parameters).__name__
             )
-        for key, value in parameters.items() if hasattr(parameters, "items") else parameters:
+        for key, value in getattr(parameters, "items", parameters.__iter__)():
             self[key] = value
 
     def extra_repr(self) -> str:

@@ -206,7 +206,7 @@ class Module(ConversionMixin, HookMixin, StateMixin):
                 f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
             )
         if isinstance(value, Buffer):
-            persistent = value.persistent
+            persistent = value.__dict__["persistent"]
         else:
             persistent = name not in self._non_persistent_buffers_set
         self.register_buffer(name, value, persistent)
@@ -269,7 +269,7 @@ class Module(ConversionMixin, HookMixin, StateMixin):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return parameter
 
-    def get_buffer(self, target: str) -> Tensor:
+    def get_buffer(self, target: str) -> Tensor | None:
         """Return the buffer of the given dotted name."""
         parent_name, _, name = target.rpartition(".")
         module = self.get_submodule(parent_name)

@@ -1,5 +1,7 @@
 """Rounding, signs and special functions. Each operation is one definition; gradients derive from it unless a better one is declared."""
 
+# Definitions are traced on expressions and run on numbers: their operands have no one type.
+# pyright: basic
 from __future__ import annotations
 
 import math

@@ -114,6 +114,6 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Any = 
         lengths = counts
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = torch.randperm(sum(lengths), generator=generator).tolist()
+    order = torch.randperm(len(dataset), generator=generator).tolist()
     ends = itertools.accumulate(lengths)
     return [Subset(dataset, order[end - length : end]) for end, length in zip(ends, lengths, strict=True)]

@@ -1,0 +1,1 @@
+"""Signatures of the operations; GENERATED, imported by type checkers only."""
