@@ -16,6 +16,7 @@ from . import (
     gathering,
     indexing,
     joining,
+    losses,
     moments,
     neural,
     random,
@@ -29,7 +30,7 @@ from .complex import views as complex_views
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, complex_views, composite, contraction, conversion, convolution, creation, decompositions, elementwise, gathering, indexing, joining, moments, neural, random, ranges, reduction,
+    arithmetic, complex_views, composite, contraction, conversion, convolution, creation, decompositions, elementwise, gathering, indexing, joining, losses, moments, neural, random, ranges, reduction,
     sorting, splitting, views,
 )  # fmt: skip
 

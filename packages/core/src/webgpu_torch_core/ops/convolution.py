@@ -239,22 +239,69 @@ def _same_padding(taps: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[tup
     return tuple(pairs)
 
 
+def _check_operands(
+    input: Tensor, weight: Tensor, bias: Any, numbers: tuple[tuple[int, ...], ...], groups: int, spatial: int
+) -> None:
+    """Raise PyTorch's errors for numbers and shapes of a convolution of [n, c, sizes…] that do not fit."""
+    stride, padding, dilation = numbers
+    if weight.ndim < 3:
+        raise RuntimeError("weight should have at least three dimensions")
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if min(stride) <= 0:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(padding) < 0:
+        raise RuntimeError("negative padding is not supported")
+    if min(dilation) <= 0:
+        raise RuntimeError("dilation should be greater than zero")
+    if input.ndim != weight.ndim:
+        raise RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {list(weight.shape)}, but got "
+            f"{input.ndim}-dimensional input of size {list(input.shape)} instead"
+        )
+    given = f"Given groups={groups}, "
+    if weight.shape[0] < groups:
+        raise RuntimeError(
+            f"{given}expected weight to be at least {groups} at dimension 0, but got weight of size {list(weight.shape)} instead"
+        )
+    if weight.shape[0] % groups:
+        raise RuntimeError(
+            f"{given}expected weight to be divisible by {groups} at dimension 0, but got weight of size "
+            f"{list(weight.shape)} instead"
+        )
+    if input.shape[1] != weight.shape[1] * groups:
+        raise RuntimeError(
+            f"{given}weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
+            f"{weight.shape[1] * groups} channels, but got {input.shape[1]} channels instead"
+        )
+    if bias is not None and tuple(bias.shape) != (weight.shape[0],):
+        raise RuntimeError(
+            f"{given}weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {weight.shape[0]} elements, "
+            f"but got bias of size {list(bias.shape)} instead"
+        )
+    for each in (weight, bias):
+        if each is not None and each.dtype is not input.dtype:
+            name = "weight type" if each is weight else "bias type"
+            raise RuntimeError(f"Input type ({input.dtype!r}) and {name} ({each.dtype!r}) should be the same")
+
+
 def _convolution(
     input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int, spatial: int
 ) -> Tensor:
     name = f"conv{spatial}d"
     if input.ndim == spatial + 1:
         return _convolution(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups, spatial).squeeze(0)
-    if input.ndim != spatial + 2 or weight.ndim != spatial + 2:
+    if input.ndim != spatial + 2:
         raise RuntimeError(
             f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
         )
-    if input.shape[1] != weight.shape[1] * groups:
-        raise RuntimeError(
-            f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
-            f"{weight.shape[1] * groups} channels, but got {input.shape[1]} channels instead"
-        )
     steps, spreads = _spread(stride, spatial, "stride"), _spread(dilation, spatial, "dilation")
+    plain = (0,) * spatial if isinstance(padding, str) else _spread(padding, spatial, "padding")
+    _check_operands(input, weight, bias, (steps, plain, spreads), groups, spatial)
+    if padding == "same" and max(steps) != 1:
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    if isinstance(padding, str) and padding not in ("same", "valid"):
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
     taps = tuple(weight._layout.shape[2:])
     if padding == "same":
         from .joining import place_inside

@@ -10,10 +10,10 @@ from ..dtypes import bool_, dtype, float32, float64, int64
 from ..layouts import wrap_dimension
 from ..tensor import Tensor
 from . import elementwise as e
-from .arithmetic import clamp, masked_fill, where
+from .arithmetic import masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
 from .contraction import matmul
-from .gathering import gather, index_add, take_positions
+from .gathering import index_add, take_positions
 from .reduction import mean, sum
 from .registry import operation
 from .row_kernels import softmax_values, standardize
@@ -182,8 +182,28 @@ def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
 
 @operation("composite", namespace="functional", method=False)
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions."""
-    dims = tuple(range(input.ndim - len(tuple(normalized_shape)), input.ndim))
+    """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions.
+
+    Raises:
+        RuntimeError: the input does not end in ``normalized_shape``, or the weight has another shape.
+    """
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            f"normalized_shape={list(shape)}"
+        )
+    if weight is not None and tuple(weight._layout.shape) != shape:
+        raise RuntimeError(
+            f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and "
+            f"normalized_shape={list(shape)}"
+        )
+    if tuple(input._layout.shape[max(input.ndim - len(shape), 0) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
+            f"of size{list(input.shape)}"
+        )
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
     machine = 2.220446049250313e-16 if input.dtype is float64 else 1.1920928955078125e-07
     wide = _wide(input)
     result = wide * (mean(wide * wide, dims, True) + (machine if eps is None else eps)).rsqrt()
@@ -201,6 +221,8 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:
     """Rows of ``weight`` [entries, features] at integer positions; the row ``padding_idx`` gets no gradient."""
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
     if input.dtype.category != 1:
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
@@ -289,163 +311,6 @@ def dropout_mask(input: Tensor, keep: float) -> Tensor:
 
 
 Tensor.dropout = dropout  # type: ignore[attr-defined]
-
-
-# Losses
-
-
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
-    if reduction == "mean":
-        return mean(loss)
-    if reduction == "sum":
-        return sum(loss)
-    if reduction == "none":
-        return loss
-    raise ValueError(f"{reduction} is not a valid value for reduction")
-
-
-@operation("composite", namespace="functional", method=False)
-def mse_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
-    """``(input - target)**2``, reduced."""
-    del size_average, reduce
-    difference = input - target
-    loss = difference * difference
-    return _reduced(loss if weight is None else loss * weight, reduction)
-
-
-@operation("composite", namespace="functional", method=False)
-def l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
-    """``|input - target|``, reduced."""
-    del size_average, reduce
-    loss = (input - target).abs()
-    return _reduced(loss if weight is None else loss * weight, reduction)
-
-
-@operation("composite", namespace="functional", method=False)
-def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: Any = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """``-weight[target] * input[target]`` over classes in dimension 1, reduced; ``ignore_index`` counts nothing."""
-    del size_average, reduce
-    if input.ndim == 0:
-        raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
-    classes = 0 if input.ndim == 1 else 1
-    expected = tuple(size for index, size in enumerate(input._layout.shape) if index != classes)
-    if tuple(target._layout.shape) != expected:
-        raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1})."
-        )
-    if target.dtype.category != 1:
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype.name}")
-    ignored = target == ignore_index
-    safe = masked_fill(target.to(int64), ignored, 0)
-    picked = gather(input, classes, safe.unsqueeze(classes)).squeeze(classes)
-    factor = (~ignored).to(input.dtype)
-    if weight is not None:
-        factor = factor * take_positions(weight, 0, safe, "IndexBackward0")
-    loss = -masked_fill(picked * factor, ignored, 0.0)
-    if reduction == "mean":
-        return sum(loss) / sum(factor)
-    return _reduced(loss, reduction)
-
-
-@operation("composite", namespace="functional", method=False)
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: Any = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    """``-log_softmax(input)`` at the target class (or against target probabilities), reduced."""
-    classes = 0 if input.ndim == 1 else 1
-    scores = log_softmax(input, classes)
-    if target.dtype.category == 2:
-        return _soft_cross_entropy(scores, target, weight, reduction, label_smoothing, classes)
-    loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
-    if not label_smoothing:
-        return loss
-    spread = scores if weight is None else scores * weight.reshape((-1,) + (1,) * (input.ndim - 1 - classes))
-    smooth = masked_fill(-sum(spread, classes), target == ignore_index, 0.0)
-    if reduction == "mean":
-        counted = (target != ignore_index).to(input.dtype)
-        if weight is not None:
-            counted = counted * take_positions(weight, 0, clamp(target, min=0), "IndexBackward0")
-        smooth = sum(smooth) / sum(counted)
-    else:
-        smooth = _reduced(smooth, reduction)
-    return (1.0 - label_smoothing) * loss + label_smoothing / input.shape[classes] * smooth
-
-
-def _soft_cross_entropy(
-    scores: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float, classes: int
-) -> Tensor:
-    if smoothing:
-        target = target * (1.0 - smoothing) + smoothing / scores.shape[classes]
-    if weight is not None:
-        scores = scores * weight.reshape((-1,) + (1,) * (scores.ndim - 1 - classes))
-    loss = -sum(scores * target, classes)
-    if reduction == "mean":
-        return sum(loss) / float(max(loss.numel(), 1))
-    return _reduced(loss, reduction)
-
-
-@operation("composite", namespace="functional", method=False)
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: Any = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
-    """Binary cross entropy of logits, reduced, without overflow."""
-    if target._layout.shape != input._layout.shape:
-        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    del size_average, reduce
-    if target._layout.shape != input._layout.shape:
-        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    positive = target if pos_weight is None else target * pos_weight
-    # -(t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x
-    loss = (1.0 - target) * input - (positive + 1.0 - target) * e.logsigmoid(input)
-    return _reduced(loss if weight is None else loss * weight, reduction)
-
-
-@operation("composite", namespace="functional", method=False)
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """1 at each element's class, 0 elsewhere, in a new last dimension."""
-    if tensor.dtype is not int64:
-        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    from .creation import arange
-
-    count = num_classes
-    if count == -1:
-        count = int(tensor.max().item()) + 1
-    return (tensor.unsqueeze(-1) == arange(count, device=tensor.device)).to(int64)
 
 
 # Attention

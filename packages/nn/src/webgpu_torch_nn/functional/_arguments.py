@@ -36,9 +36,11 @@ def batched(input: Tensor, spatial: int, function: str) -> tuple[Tensor, bool]:
     if input.ndim == spatial + 1:
         return input.unsqueeze(0), True
     if input.ndim != spatial + 2:
-        raise RuntimeError(
-            f"{function}: Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor for input, but got: {list(input.shape)}"
-        )
+        ranks = f"{spatial + 1}D or {spatial + 2}D (batch mode) tensor"
+        if function == "avg_pool3d":
+            raise RuntimeError(f"{function}: non-empty {ranks} expected for input, but got: {list(input.shape)}")
+        optional = " with optional 0 dim batch size" if function in ("max_pool1d", "max_pool2d") else ""
+        raise RuntimeError(f"{function}: Expected {ranks}{optional} for input, but got: {list(input.shape)}")
     return input, False
 
 

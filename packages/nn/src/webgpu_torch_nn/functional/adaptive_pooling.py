@@ -28,12 +28,22 @@ def averaging_table(size: int, count: int) -> Table:
     return Table(size, [[(position, 1.0 / len(each)) for position in each] for each in _regions(size, count)])
 
 
+def _check_rank(input: Tensor, output_size: OutputSize, spatial: int) -> None:
+    if spatial > 1 and not isinstance(output_size, int) and input.ndim <= len(tuple(output_size)):
+        raise ValueError(f"Input dimension should be at least {len(tuple(output_size)) + 1}, got {input.ndim}")
+
+
 def _output(input: Tensor, output_size: OutputSize, spatial: int, function: str) -> tuple[int, ...]:
     sizes = (output_size,) * spatial if isinstance(output_size, int) else tuple(output_size)
     sizes = sizes * spatial if len(sizes) == 1 else sizes
     if len(sizes) != spatial:
-        raise RuntimeError(f"{function}: output_size must be {spatial}")
+        if spatial == 1:
+            raise RuntimeError(f"{function}() argument 'output_size' should contain one int (got {len(sizes)})")
+        wanted = "internal error: output_size.size()" if "max" in function else "output_size"
+        raise RuntimeError(f"{function}(): {wanted} must be {spatial}")
     found = tuple(size if wanted is None else int(wanted) for wanted, size in zip(sizes, input.shape[2:], strict=True))
+    if min(found) < 0 and "max" in function:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(found)}: {list(found)}")
     if min(found) < 0:
         raise RuntimeError(f"{function}: elements of output_size must be greater than or equal to 0, but got {found}")
     if 0 in input.shape[1:]:
@@ -53,6 +63,7 @@ def _even_window(sizes: Sequence[int], output: Sequence[int]) -> Window | None:
 
 def _adaptive_average(input: Tensor, output_size: OutputSize, spatial: int) -> Tensor:
     function = f"adaptive_avg_pool{spatial}d"
+    _check_rank(input, output_size, spatial)
     source, alone = batched(input, spatial, function)
     output = _output(source, output_size, spatial, function)
     sizes = tuple(source.shape[2:])
@@ -116,6 +127,7 @@ def _adaptive_maximum(
     input: Tensor, output_size: OutputSize, return_indices: bool, spatial: int
 ) -> Tensor | tuple[Tensor, Tensor]:
     function = f"adaptive_max_pool{spatial}d"
+    _check_rank(input, output_size, spatial)
     source, alone = batched(input, spatial, function)
     output = _output(source, output_size, spatial, function)
     sizes = tuple(source.shape[2:])

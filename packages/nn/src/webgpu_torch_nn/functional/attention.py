@@ -109,6 +109,22 @@ def _attended(
     return weights @ values, weights
 
 
+def _check_width(width: int, expected: int, heads: int) -> None:
+    if width != expected:
+        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
+    if width % heads:
+        raise AssertionError(f"embed_dim {width} not divisible by num_heads {heads}")
+
+
+def _check_biases(keys: Tensor | None, values: Tensor | None, static_k: Tensor | None, static_v: Tensor | None) -> None:
+    if (keys is None) != (values is None):
+        raise AssertionError(
+            "bias_k is set but bias_v is None" if values is None else "bias_v is set but bias_k is None"
+        )
+    if keys is not None and (static_k is not None or static_v is not None):
+        raise AssertionError(f"bias cannot be added to static {'key' if static_k is not None else 'value'}.")
+
+
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
     in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
@@ -131,10 +147,7 @@ def multi_head_attention_forward(
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     target, count, width = query.shape
-    if width != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
-    if width % num_heads:
-        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+    _check_width(width, embed_dim_to_check, num_heads)
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     padding = _as_additive(key_padding_mask, "key_padding_mask", query.dtype)
@@ -147,13 +160,8 @@ def multi_head_attention_forward(
     queries, keys, values = _projections(query, key, value, weights, in_proj_bias)
     rows, size = count * num_heads, width // num_heads
     mask = _checked_mask(attn_mask, target, key.shape[0], rows)
-    if (bias_k is None) != (bias_v is None):
-        raise AssertionError(
-            "bias_k is set but bias_v is None" if bias_v is None else "bias_v is set but bias_k is None"
-        )
+    _check_biases(bias_k, bias_v, static_k, static_v)
     if bias_k is not None and bias_v is not None:
-        if static_k is not None or static_v is not None:
-            raise AssertionError(f"bias cannot be added to static {'key' if static_k is not None else 'value'}.")
         more = bias_k.repeat(1, count, 1), bias_v.repeat(1, count, 1)
         keys, values, mask, padding = _extended(keys, values, more, 0, (mask, padding))
     queries, keys, values = (

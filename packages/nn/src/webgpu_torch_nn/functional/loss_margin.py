@@ -7,9 +7,15 @@ from collections.abc import Callable
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import logsigmoid
+from webgpu_torch_core.ops.inplace import type_title
 
 from ._arguments import legacy_reduction, reduced
 from .distance import pairwise_distance
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
 def margin_ranking_loss(
@@ -43,7 +49,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """``log(1 + exp(-y x))``, reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return reduced(torch.log1p((-target * input).exp()), reduction)
+    return reduced(torch.log1p((input * -target).exp()), reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -88,6 +94,7 @@ def multi_margin_loss(
 ) -> Tensor:  # fmt: skip
     """``mean over classes j != y of max(0, margin - x_y + x_j) ** p``, weighted by class ``y``, reduced; [n, c] or [c]."""
     reduction = legacy_reduction(size_average, reduce, reduction)
+    _check_reduction(reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if input.ndim > 2 or (input.numel() == 0 and (input.ndim == 0 or input.shape[-1] == 0)):
@@ -97,9 +104,16 @@ def multi_margin_loss(
     alone = input.ndim < 2
     rows = input.reshape(1, -1) if alone else input
     if target.ndim > 1 or target.numel() != rows.shape[0]:
-        raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
-    if weight is not None and (weight.ndim > 1 or weight.numel() != rows.shape[1]):
+        raise RuntimeError(
+            "target tensor should be 1-D with size equal to the batch size. Expected target size "
+            f"[{rows.shape[0]}], but got {list(target.shape)}"
+        )
+    if weight is not None and weight.ndim != 1:
+        raise ValueError("weight must be one-dimensional")
+    if weight is not None and weight.numel() != rows.shape[1]:
         raise RuntimeError(f"inconsistent weight size, expected {rows.shape[1]} but got {list(weight.shape)}")
+    if target.dtype is not torch.int64:
+        raise RuntimeError(f"expected scalar type Long but found {type_title(target)}")
     chosen = target.reshape(-1, 1)
     excess = (margin - rows.gather(1, chosen) + rows).clamp(min=0)
     excess = excess if p == 1 else excess * excess
@@ -118,6 +132,11 @@ def multilabel_margin_loss(
     ``target`` lists the labels of each row and ends at its first -1.
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
+    _check_reduction(reduction)
+    if input.ndim and input.shape[-1] == 0:
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
     if input.ndim > 2 or target.shape != input.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     rows, labels = (
@@ -163,7 +182,7 @@ def triplet_margin_with_distance_loss(
 ) -> Tensor:  # fmt: skip
     """:func:`triplet_margin_loss` with any distance (the Euclidean one by default)."""
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"Invalid reduction: {reduction} is not supported.")
+        raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:

@@ -22,6 +22,23 @@ def output_size(size: int, taps: int, stride: int, padding: int, dilation: int, 
     return count
 
 
+_EMPTY = {
+    "avg": "{function}(): Expected input to have non-zero size for non-batch dimensions, but got {shape}",
+    "max_pool1d": "{function}: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got: {shape}",
+    "max_pool2d": "{function}: Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got: {shape}",
+    "max_pool3d": "{function}: Expected input's non-batch dimensions to have positive length, but got: {shape}",
+}
+
+
+def _check_line(taps: tuple[int, ...], stride: Sizes | None, dilation: Sizes) -> None:
+    """Raise the errors of max_pool1d, which PyTorch words differently."""
+    named = (("kernel_size", taps), ("stride", taps if stride is None else stride), ("dilation", dilation))
+    for name, given in named:
+        value = given if isinstance(given, int) else next(iter(given), 1)
+        if value <= 0:
+            raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")
+
+
 def pooling_window(
     input: Tensor, spatial: int, function: str, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes,
     ceil_mode: bool,
@@ -32,6 +49,8 @@ def pooling_window(
         RuntimeError: sizes that no window fits, or padding of more than half of a window.
     """
     taps = spread(kernel_size, spatial, function, "kernel_size")
+    if function == "max_pool1d":
+        _check_line(taps, stride, dilation)
     given = stride if stride is not None and stride != () and stride != [] else taps
     steps = spread(given, spatial, function, "stride")
     pads = spread(padding, spatial, function, "padding")
@@ -51,14 +70,14 @@ def pooling_window(
             )
     sizes = tuple(input.shape[2:])
     if 0 in sizes or input.shape[1] == 0:
-        raise RuntimeError(
-            f"{function}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
-        )
+        raise RuntimeError(_EMPTY.get(function, _EMPTY["avg"]).format(function=function, shape=list(input.shape)))
     output = tuple(
         output_size(size, taps[axis], steps[axis], pads[axis], spreads[axis], ceil_mode)
         for axis, size in enumerate(sizes)
     )
     if min(output) < 1:
+        if function == "max_pool1d":
+            raise RuntimeError(f"Invalid computed output size: {output[0]}")
         raise RuntimeError(
             f"Given input size: ({'x'.join(map(str, input.shape[1:]))}). Calculated output size: "
             f"({'x'.join(map(str, (input.shape[1], *output)))}). Output size is too small"

@@ -1,0 +1,124 @@
+"""Losses of scores against classes, as ``torch.nn.functional`` has them; the others are composed in the nn package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import int64
+from ..tensor import Tensor
+from . import elementwise as e
+from .arithmetic import clamp, masked_fill
+from .gathering import gather, take_positions
+from .neural import log_softmax
+from .reduction import mean, sum
+from .registry import operation
+
+
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "mean":
+        return mean(loss)
+    if reduction == "sum":
+        return sum(loss)
+    if reduction == "none":
+        return loss
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+@operation("composite", namespace="functional", method=False)
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-weight[target] * input[target]`` over classes in dimension 1, reduced; ``ignore_index`` counts nothing."""
+    del size_average, reduce
+    if input.ndim == 0:
+        raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
+    classes = 0 if input.ndim == 1 else 1
+    expected = tuple(size for index, size in enumerate(input._layout.shape) if index != classes)
+    if tuple(target._layout.shape) != expected:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1})."
+        )
+    if target.dtype.category != 1:
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype.name}")
+    ignored = target == ignore_index
+    safe = masked_fill(target.to(int64), ignored, 0)
+    picked = gather(input, classes, safe.unsqueeze(classes)).squeeze(classes)
+    factor = (~ignored).to(input.dtype)
+    if weight is not None:
+        factor = factor * take_positions(weight, 0, safe, "IndexBackward0")
+    loss = -masked_fill(picked * factor, ignored, 0.0)
+    if reduction == "mean":
+        return sum(loss) / sum(factor)
+    return _reduced(loss, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """``-log_softmax(input)`` at the target class (or against target probabilities), reduced."""
+    classes = 0 if input.ndim == 1 else 1
+    scores = log_softmax(input, classes)
+    if target.dtype.category == 2:
+        return _soft_cross_entropy(scores, target, weight, reduction, label_smoothing, classes)
+    loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
+    if not label_smoothing:
+        return loss
+    spread = scores if weight is None else scores * weight.reshape((-1,) + (1,) * (input.ndim - 1 - classes))
+    smooth = masked_fill(-sum(spread, classes), target == ignore_index, 0.0)
+    if reduction == "mean":
+        counted = (target != ignore_index).to(input.dtype)
+        if weight is not None:
+            counted = counted * take_positions(weight, 0, clamp(target, min=0), "IndexBackward0")
+        smooth = sum(smooth) / sum(counted)
+    else:
+        smooth = _reduced(smooth, reduction)
+    return (1.0 - label_smoothing) * loss + label_smoothing / input.shape[classes] * smooth
+
+
+def _soft_cross_entropy(
+    scores: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float, classes: int
+) -> Tensor:
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / scores.shape[classes]
+    if weight is not None:
+        scores = scores * weight.reshape((-1,) + (1,) * (scores.ndim - 1 - classes))
+    loss = -sum(scores * target, classes)
+    if reduction == "mean":
+        return sum(loss) / float(max(loss.numel(), 1))
+    return _reduced(loss, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Binary cross entropy of logits, reduced, without overflow."""
+    if target._layout.shape != input._layout.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    del size_average, reduce
+    if target._layout.shape != input._layout.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    positive = target if pos_weight is None else target * pos_weight
+    # -(t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x
+    loss = (1.0 - target) * input - (positive + 1.0 - target) * e.logsigmoid(input)
+    return _reduced(loss if weight is None else loss * weight, reduction)
