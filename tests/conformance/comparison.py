@@ -1,0 +1,75 @@
+"""Comparing results with PyTorch's tolerances for an operation and an element type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from database import torch
+
+DEFAULTS = {
+    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5), torch.float64: (1e-7, 1e-7),
+    torch.complex64: (1.3e-6, 1e-5), torch.complex128: (1e-7, 1e-7),
+}  # fmt: skip
+
+
+def tolerances(entry: Any, dtype: Any) -> tuple[float, float]:
+    """Return (relative, absolute): the type's defaults, or what the database allows the operation where that is more."""
+    relative, absolute = DEFAULTS.get(dtype, (0.0, 0.0))
+    for decoration in entry.decorators:
+        if getattr(decoration, "cls_name", None) not in (None, "TestCommon"):
+            continue
+        for each in getattr(decoration, "decorators", [decoration]):
+            allowed = getattr(each, "d", {})
+            if isinstance(allowed, dict) and dtype in allowed:
+                relative, absolute = max(relative, allowed[dtype].rtol), max(absolute, allowed[dtype].atol)
+    return relative, absolute
+
+
+def same(actual: Any, expected: Any, relative: float, absolute: float, where: str = "") -> str | None:
+    """Return what differs, None where nothing does."""
+    if isinstance(expected, torch.Tensor):
+        return _same_tensor(actual, expected, relative, absolute, where)
+    if isinstance(expected, list | tuple):
+        if not isinstance(actual, list | tuple) or len(actual) != len(expected):
+            return f"{where}: {type(actual).__name__} of {_count(actual)} instead of {len(expected)}"
+        for number, (one, other) in enumerate(zip(actual, expected, strict=True)):
+            found = same(one, other, relative, absolute, f"{where}[{number}]")
+            if found:
+                return found
+        return None
+    if isinstance(expected, dict):
+        return same(list(actual.values()), list(expected.values()), relative, absolute, where)
+    if isinstance(expected, float | int | complex) and isinstance(actual, float | int | complex):
+        close = torch.isclose(
+            torch.tensor(actual, dtype=torch.complex128),
+            torch.tensor(expected, dtype=torch.complex128),
+            1e-5,
+            1e-5,
+            True,
+        )
+        return None if close else f"{where}: {actual} instead of {expected}"
+    return None if actual == expected else f"{where}: {actual!r} instead of {expected!r}"
+
+
+def _count(value: Any) -> Any:
+    return len(value) if hasattr(value, "__len__") else "?"
+
+
+def _same_tensor(actual: Any, expected: Any, relative: float, absolute: float, where: str) -> str | None:
+    if not isinstance(actual, torch.Tensor):
+        return f"{where}: {type(actual).__name__} instead of a tensor"
+    if tuple(actual.shape) != tuple(expected.shape):
+        return f"{where}: shape {tuple(actual.shape)} instead of {tuple(expected.shape)}"
+    if actual.dtype is not expected.dtype:
+        return f"{where}: {actual.dtype} instead of {expected.dtype}"
+    expected = expected.detach().resolve_conj().resolve_neg()
+    if expected.layout is not torch.strided:
+        return f"{where}: layout {expected.layout}"
+    if expected.dtype not in DEFAULTS:
+        relative = absolute = 0.0
+    try:
+        torch.testing.assert_close(actual, expected, rtol=relative, atol=absolute, equal_nan=True)
+    except AssertionError as error:
+        lines = [each.strip() for each in str(error).splitlines() if "ifference" in each or "Mismatched" in each]
+        return f"{where}: " + "; ".join(lines)[:240]
+    return None
