@@ -284,7 +284,7 @@ def power__rule(function: Any, input: Any, exponent: Any) -> Tensor:
         simple = _simple_power(input, exponent)
         if simple is not None:
             return simple
-    from .powers import power
+    from .functions import power
 
     return power(input, exponent)
 

@@ -1,0 +1,188 @@
+"""Rules of reductions and scans over complex tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...dtypes import complex64, dtype
+from ...layouts import wrap_dimension
+from ...return_types import make
+from ...tensor import Tensor
+from .. import elementwise as e
+from ..common import as_dimensions, reduced_shape
+from .views import as_complex, part, view_as_complex, view_as_real
+
+
+def _into(result: Tensor, out: Tensor | None) -> Tensor:
+    if out is None:
+        return result
+    from ..elementwise_call import finish_out
+
+    return finish_out(result, out)
+
+
+def _typed(result: Tensor, kind: dtype | None) -> Tensor:
+    return result if kind is None or kind is complex64 else result.to(kind)
+
+
+def sum_rule(
+    function: Any,
+    input: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    **named: Any,
+) -> Tensor:
+    dim, keepdim = named.get("axis", dim), named.get("keepdims", keepdim)
+    if dtype is not None and dtype is not complex64:
+        return function(input.to(dtype), dim, keepdim, out=out)
+    source = as_complex(input)
+    dims = as_dimensions(dim, source.ndim)
+    floats = view_as_real(source)
+    result = function(floats, dims, keepdim) if dims else floats.clone()
+    return _into(view_as_complex(result), out)
+
+
+def all_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return function(input != 0, *args, **kwargs)
+
+
+def any_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return function(input != 0, *args, **kwargs)
+
+
+def cumsum_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    if dtype is not None and dtype is not complex64:
+        return function(input.to(dtype), dim, out=out)
+    source = as_complex(input)
+    if source.ndim == 0:
+        wrap_dimension(dim, 0)
+        return _into(source.clone(), out)
+    return _into(view_as_complex(function(view_as_real(source), wrap_dimension(dim, source.ndim)).contiguous()), out)
+
+
+def _line(input: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return the tensor with the reduced dimensions merged into a last one."""
+    kept = tuple(index for index in range(input.ndim) if index not in dims)
+    shape = tuple(input._layout.shape[index] for index in kept)
+    count = math.prod(input._layout.shape[index] for index in dims)
+    return input.permute(kept + dims).reshape((*shape, count))
+
+
+def prod_rule(
+    function: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """Multiply halves of the row pairwise until one element is left: log2(n) products of whole rows."""
+    source = as_complex(input if dtype is None else input.to(dtype))
+    dims = as_dimensions(dim, source.ndim)
+    line = _line(source, dims) if dims else source.unsqueeze(-1)
+    count = line.shape[-1]
+    if count == 0:
+        line = line.new_ones((*line.shape[:-1], 1))
+    while line.shape[-1] > 1:
+        half = line.shape[-1] // 2
+        product = line.narrow(-1, 0, half) * line.narrow(-1, half, half)
+        rest = line.narrow(-1, 2 * half, line.shape[-1] - 2 * half)
+        line = _cat(product, rest) if rest.shape[-1] else product
+    result = line.reshape(reduced_shape(source._layout.shape, dims, keepdim))
+    return _into(result, out)
+
+
+def _cat(*pieces: Tensor) -> Tensor:
+    from ..joining import cat
+
+    return cat(pieces, -1)
+
+
+def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    """Running products by doubling (Hillis and Steele, 1986): log2(n) products of whole rows."""
+    source = as_complex(input if dtype is None else input.to(dtype))
+    axis = wrap_dimension(dim, source.ndim)
+    if source.ndim == 0:
+        return _into(source.clone(), out)
+    line = source.movedim(axis, -1)
+    step, count = 1, line.shape[-1]
+    while step < count:
+        moved = line.narrow(-1, step, count - step) * line.narrow(-1, 0, count - step)
+        line = _cat(line.narrow(-1, 0, step), moved)
+        step *= 2
+    return _into(line.movedim(-1, axis).clone() if line._base is not None else line.movedim(-1, axis), out)
+
+
+def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+    dims = as_dimensions(dim, input.ndim)
+    center = input.mean(dims, True)
+    offset = view_as_real(input - center)
+    count = math.prod(input._layout.shape[index] for index in dims)
+    total = offset.square().sum(-1).sum(dims, keepdim) if dims else offset.square().sum(-1)
+    divisor = float(count - correction)
+    variance = total / divisor if divisor > 0 else total / total.new_zeros(())
+    return variance, center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
+
+
+def _variance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    from ..reduction import _correction
+
+    def read(
+        input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    ) -> Any:
+        dim, correction = _correction(dim, unbiased, correction)
+        return _moments(input, dim, correction, keepdim)
+
+    return read(*args, **kwargs)
+
+
+def var_rule(function: Any, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
+    return _into(_variance(args, kwargs)[0], out)
+
+
+def std_rule(function: Any, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
+    return _into(e.deviation_(_variance(args, kwargs)[0]), out)
+
+
+def var_mean_rule(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return make("var_mean", **dict(zip(("var", "mean"), _variance(args, kwargs), strict=True)))
+
+
+def std_mean_rule(function: Any, *args: Any, **kwargs: Any) -> Any:
+    variance, center = _variance(args, kwargs)
+    return make("std_mean", std=e.deviation_(variance), mean=center)
+
+
+def vector_norm_rule(
+    function: Any,
+    x: Tensor,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+) -> Tensor:
+    if dtype is not None and dtype is not complex64:
+        raise RuntimeError(f"linalg.vector_norm: the dtype of the input {x.dtype!r} should be convertible to {dtype!r}")
+    return function(e.abs(as_complex(x)), ord, dim, keepdim, out=out)
+
+
+def logsumexp_rule(function: Any, input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None) -> Tensor:
+    dims = as_dimensions(dim, input.ndim)
+    if not input.numel():
+        return _into(e.log(e.exp(input).sum(dims, keepdim)), out)
+    floats = part(input, 0).detach()
+    highest = floats.amax(dims, True) if dims else floats
+    shift = highest.masked_fill(highest.isinf(), 0.0)
+    grown = e.exp(input - shift)
+    total = e.log(grown.sum(dims, True) if dims else grown) + shift
+    total = total if keepdim else total.reshape(reduced_shape(input._layout.shape, dims, False))
+    return _into(total, out)
+
+
+def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None) -> Tensor:
+    if input.ndim == 0 or not input.numel():
+        return _into(input.clone(), out)
+    highest = part(input, 0).detach().amax(dim, True)
+    shift = highest.masked_fill(highest.isinf(), 0.0)
+    return _into(e.log(e.exp(input - shift).cumsum(dim)) + shift, out)
