@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -117,8 +119,8 @@ def test_fused_equals_eager(device: str, engine: Any, program: Any, shape: Any, 
     engine.eager = False
     expected = _run(ORACLE, program, source, differentiate)
     for fused, plain in zip(*outcomes, strict=True):
-        torch.testing.assert_close(fused, plain, equal_nan=True, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(outcomes[0][0], expected[0].detach(), equal_nan=True, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(fused, plain, equal_nan=True)
+    torch.testing.assert_close(outcomes[0][0], expected[0].detach(), equal_nan=True)
 
 
 def _training(device: str) -> Any:
@@ -151,13 +153,19 @@ def test_a_loop_schedules_nothing_new(device: str, engine: Any) -> None:
     assert losses[-1] < losses[0] * 0.7
 
 
+def _resident_bytes() -> int:
+    """Return the memory of this process, 0 where the system does not say."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
+
+
 def test_memory_stays_flat(device: str, engine: Any) -> None:
     step = _training(device)
-    for _ in range(5):
+    for _ in range(100):
         step(0.01)
     gc.collect()
     engine.device.synchronize()
-    before = engine.device.live_buffers()
+    before, resident = engine.device.live_buffers(), _resident_bytes()
     gc.disable()
     try:
         for _ in range(1000):
@@ -166,6 +174,9 @@ def test_memory_stays_flat(device: str, engine: Any) -> None:
     finally:
         gc.enable()
     assert after <= before, f"{before} buffers became {after} in 1,000 steps, without the cycle collector's help"
+    grown = _resident_bytes() - resident
+    # Room for the allocator; a buffer or a graph leaked in every step takes more.
+    assert grown < 1 << 22, f"the process grew by {grown} bytes in 1,000 steps"
 
 
 def test_pointwise_chain_is_one_kernel(device: str, engine: Any) -> None:
