@@ -108,3 +108,18 @@ def test_transposed_convolution(
 
 def test_convolution_whose_stride_skips_what_its_padding_adds(device: str) -> None:
     check(device, "conv1d", tensor(2, 3, 6), tensor(4, 3, 1), stride=2, padding=2, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "weight", "options"),
+    [
+        ((2, 4, 7, 6), (6, 2, 3, 3), {"stride": 2, "padding": 1, "groups": 2}),
+        ((1, 3, 8, 9), (2, 3, 1, 1), {"stride": (2, 3)}),
+        ((1, 2, 9, 9), (2, 2, 2, 5), {"stride": (3, 2), "padding": (0, 2)}),
+        ((1, 2, 6, 6), (3, 2, 3, 2), {"padding": "same"}),
+    ],
+)
+def test_gradients_of_strided_convolution(
+    device: str, shape: tuple[int, ...], weight: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    check(device, "conv2d", tensor(*shape), tensor(*weight), tensor(weight[0]), atol=1e-4, **options)

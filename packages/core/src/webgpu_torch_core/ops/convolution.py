@@ -169,6 +169,9 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
     """Return the transposed convolution: the gradient spread by the stride, convolved with the flipped weight."""
     from .joining import flip, place_inside
 
+    if max(window.stride) > 1 and max(window.dilation) == 1:
+        return _interleaved_gradient(grad, weight, window, shape)
+
     spatial = len(shape) - 2
     taps = weight._layout.shape[2:]
     reach = [window.dilation[axis] * (taps[axis] - 1) for axis in range(spatial)]
@@ -194,6 +197,45 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
     turned = grouped.reshape((groups * in_channels, out_channels // groups, *taps))
     plain = Window((1,) * spatial, (0,) * spatial, window.dilation, groups, shape[2:])
     return convolve(spread, turned, plain)
+
+
+def _interleaved_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...]) -> Tensor:
+    """Return the transposed convolution without multiplying by the zeros between strides.
+
+    Output positions of one remainder by the stride see every stride-th tap: one plain convolution computes all remainders
+    as channels, which are then interleaved (the sub-pixel convolution of Shi et al., 2016).
+    """
+    from .joining import flip, place_inside
+
+    spatial, groups, stride = len(shape) - 2, window.groups, window.stride
+    out_channels, in_channels = weight._layout.shape[:2]
+    taps = tuple(weight._layout.shape[2:])
+    steps = tuple(-(-size // step) for size, step in zip(taps, stride, strict=True))
+    # One step holds no more remainders than there are taps.
+    parts = tuple(
+        min(size, step) if count == 1 else step for size, step, count in zip(taps, stride, steps, strict=True)
+    )
+    whole = tuple(count * part for count, part in zip(steps, parts, strict=True))
+    if whole != taps:
+        weight = place_inside(weight, (0,) * (2 + spatial), (out_channels, in_channels, *whole))
+    split = [number for pair in zip(steps, parts, strict=True) for number in pair]
+    pieces = weight.reshape((groups, out_channels // groups, in_channels, *split))
+    order = (0, 2, *range(4, 4 + 2 * spatial, 2), 1, *range(3, 3 + 2 * spatial, 2))
+    turned = pieces.permute(order).reshape((groups * in_channels * math.prod(parts), out_channels // groups, *steps))
+    if max(steps) > 1:
+        turned = flip(turned, list(range(2, 2 + spatial)))
+    counts = tuple(size + count - 1 for size, count in zip(grad._layout.shape[2:], steps, strict=True))
+    plain = Window((1,) * spatial, tuple(count - 1 for count in steps), (1,) * spatial, groups, counts)
+    product = convolve(grad, turned, plain).reshape((shape[0], groups * in_channels, *parts, *counts))
+    order = (0, 1, *(axis for index in range(spatial) for axis in (2 + spatial + index, 2 + index)))
+    cells = product.permute(order)
+    if parts != stride:
+        lead = cells._layout.shape[:2]
+        cells = place_inside(
+            cells, (0,) * cells.ndim, (*lead, *(n for pair in zip(counts, stride, strict=True) for n in pair))
+        )
+    full = cells.reshape((*shape[:2], *(count * step for count, step in zip(counts, stride, strict=True))))
+    return place_inside(full, (0, 0, *(-each for each in window.padding)), shape)
 
 
 def _weight_gradient(source: Tensor, grad: Tensor, shape: tuple[int, ...], window: Window) -> Tensor:

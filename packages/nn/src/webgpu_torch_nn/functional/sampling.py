@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.sampling import sampled
+from webgpu_torch_core.ops.sampling import gathered_sum
+
+from ._arguments import wide
 
 _CORNERS_NOTE = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
@@ -44,66 +46,59 @@ def _unnormalized(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
     return (coordinate + 1) / 2 * (size - 1) if align_corners else ((coordinate + 1) * size - 1) / 2
 
 
-def _fetch(input: Tensor, places: Sequence[Tensor]) -> Tensor:
-    """Return the elements of [n, c, sizes…] at integral positions [n, outputs…] per dimension; zero outside."""
+def _offsets(count: int, base: int, axis: int, like: Tensor) -> Tensor:
+    """Return [1, base ** count, 1]: digit ``axis`` of each number in a base, one for each combination of neighbours."""
+    numbers = torch.arange(base**count, device=like.device)
+    digits = numbers.div(base**axis, rounding_mode="floor") % base
+    return digits.to(like.dtype).reshape(1, -1, 1)
+
+
+def _linear_weight(position: Tensor, low: Tensor, offset: Tensor) -> Tensor:
+    return torch.where(offset == 0, low + 1 - position, position - low)
+
+
+def _cubic_weight(position: Tensor, low: Tensor, offset: Tensor) -> Tensor:
+    """Return the weights of neighbours -1, 0, 1, 2 by cubic convolution with a = -0.75 (Keys, 1981)."""
+    a = -0.75
+    share = position - low
+    x = torch.where(offset <= 0, share - offset, offset - share)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return torch.where((offset == 0) | (offset == 1), near, far)
+
+
+def _interpolated(
+    input: Tensor, positions: Sequence[Tensor], mode: str, padding_mode: str, align_corners: bool
+) -> Tensor:
+    """Return [n, c, outputs…]: weighted neighbours of positions [n, outputs…] per dimension; zero outside."""
+    outputs = tuple(positions[0].shape)
     sizes = input.shape[2:]
     index: Tensor | None = None
     inside: Tensor | None = None
-    for place, size in zip(places, sizes, strict=True):
+    factor: Tensor | None = None
+    for axis, (each, size) in enumerate(zip(positions, sizes, strict=True)):
+        position = wide(each).reshape(outputs[0], 1, -1)
+        if mode == "nearest":
+            place = position.detach().round()
+            weight = torch.ones_like(place)
+        else:
+            low = position.detach().floor()
+            base = 4 if mode == "bicubic" else 2
+            offset = _offsets(len(sizes), base, axis, low) - (1 if base == 4 else 0)
+            weight = (_cubic_weight if base == 4 else _linear_weight)(position, low, offset)
+            place = low + offset
+        if mode == "bicubic":
+            place = _padded(place, size, padding_mode, align_corners)
         test = (place >= 0) & (place <= size - 1)
-        inside = test if inside is None else inside & test
         part = torch.where(test, place, torch.zeros_like(place)).to(torch.int32)
+        inside = test if inside is None else inside & test
         index = part if index is None else index * size + part
-    if index is None or inside is None:
+        factor = weight if factor is None else factor * weight
+    if index is None or inside is None or factor is None:
         raise RuntimeError("expected at least one spatial dimension")
-    values = sampled(input.flatten(2), index.reshape(index.shape[0], -1))
-    mask = inside.reshape(index.shape[0], 1, -1)
-    found = torch.where(mask, values, torch.zeros((), dtype=values.dtype, device=values.device))
-    return found.reshape(*input.shape[:2], *index.shape[1:])
-
-
-def _linear(input: Tensor, positions: Sequence[Tensor]) -> Tensor:
-    lows = [each.detach().floor() for each in positions]
-    total: Tensor | None = None
-    for corner in range(2 ** len(positions)):
-        places, factor = [], None
-        for axis, (position, low) in enumerate(zip(positions, lows, strict=True)):
-            upper = corner >> axis & 1
-            places.append(low + 1 if upper else low)
-            share = position - low if upper else low + 1 - position
-            factor = share if factor is None else factor * share
-        if factor is not None:
-            part = _fetch(input, places) * factor.unsqueeze(1)
-            total = part if total is None else total + part
-    if total is None:
-        raise RuntimeError("expected at least one spatial dimension")
-    return total
-
-
-def _cubic_shares(share: Tensor) -> list[Tensor]:
-    a = -0.75
-    near = [((a + 2) * x - (a + 3)) * x * x + 1 for x in (share, 1 - share)]
-    far = [(((x - 5) * x + 8) * x - 4) * a for x in (share + 1, 2 - share)]
-    return [far[0], near[0], near[1], far[1]]
-
-
-def _cubic(input: Tensor, positions: Sequence[Tensor], padding_mode: str, align_corners: bool) -> Tensor:
-    lows = [each.detach().floor() for each in positions]
-    shares = [_cubic_shares(position - low) for position, low in zip(positions, lows, strict=True)]
-    total: Tensor | None = None
-    for row in range(4):
-        down = _padded(lows[0] + (row - 1), input.shape[2], padding_mode, align_corners)
-        line: Tensor | None = None
-        for column in range(4):
-            right = _padded(lows[1] + (column - 1), input.shape[3], padding_mode, align_corners)
-            part = _fetch(input, (down, right)) * shares[1][column].unsqueeze(1)
-            line = part if line is None else line + part
-        if line is not None:
-            line = line * shares[0][row].unsqueeze(1)
-            total = line if total is None else total + line
-    if total is None:
-        raise RuntimeError("expected two spatial dimensions")
-    return total
+    places = torch.where(inside, index, torch.full_like(index, -1))
+    found = gathered_sum(input.flatten(2), places, factor)
+    return found.reshape(*input.shape[:2], *outputs[1:])
 
 
 def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
@@ -162,15 +157,12 @@ def grid_sample(
     positions = [
         _unnormalized(grid.select(-1, spatial - 1 - axis), size, align) for axis, size in enumerate(input.shape[2:])
     ]
-    if mode == "bicubic":
-        return _cubic(input, positions, padding_mode, align).to(input.dtype)
-    sizes = input.shape[2:]
-    positions = [_padded(each, size, padding_mode, align) for each, size in zip(positions, sizes, strict=True)]
-    if mode == "nearest":
-        result = _fetch(input, [each.detach().round() for each in positions])
-        # The position has a gradient, of zero.
-        return result + grid.sum() * 0 if grid.requires_grad else result
-    return _linear(input, positions).to(input.dtype)
+    if mode != "bicubic":
+        sizes = input.shape[2:]
+        positions = [_padded(each, size, padding_mode, align) for each, size in zip(positions, sizes, strict=True)]
+    result = _interpolated(input, positions, mode, padding_mode, align)
+    # The position of a nearest neighbour has a gradient, of zero.
+    return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
