@@ -20,6 +20,7 @@ from . import autograd as autograd
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
+from . import special as special
 from . import utils as utils
 
 __version__ = "0.1.0"
@@ -28,9 +29,18 @@ __version__ = "0.1.0"
 PRIVATE = {
     "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
     "interpreter", "kernels", "layouts", "ops", "plugins", "python_device", "random_distributions", "random_streams",
-    "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg",
+    "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "special",
     "serialization",
 }  # fmt: skip
+
+
+#: functions of networks that PyTorch offers under ``torch`` too
+FROM_NETWORKS = (
+    "adaptive_avg_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "channel_shuffle", "cosine_similarity",
+    "dropout", "feature_alpha_dropout", "group_norm", "hardshrink", "layer_norm", "max_pool1d", "max_pool2d", "max_pool3d",
+    "native_channel_shuffle", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rrelu",
+    "selu", "threshold",
+)  # fmt: skip
 
 
 def public_names() -> list[str]:
@@ -48,6 +58,7 @@ def public_names() -> list[str]:
 def main() -> None:
     """Write the file."""
     lines = "".join(f"from webgpu_torch_core import {name} as {name}\n" for name in public_names())
+    lines += "".join(f"from webgpu_torch_nn.functional import {name} as {name}\n" for name in FROM_NETWORKS)
     TARGET.write_text(HEADER + lines + FOOTER)
 
 

@@ -107,6 +107,7 @@ from webgpu_torch_core import exp as exp
 from webgpu_torch_core import exp2 as exp2
 from webgpu_torch_core import expm1 as expm1
 from webgpu_torch_core import eye as eye
+from webgpu_torch_core import fft as fft
 from webgpu_torch_core import finfo as finfo
 from webgpu_torch_core import fix as fix
 from webgpu_torch_core import flatten as flatten
@@ -122,11 +123,13 @@ from webgpu_torch_core import fmax as fmax
 from webgpu_torch_core import fmin as fmin
 from webgpu_torch_core import fmod as fmod
 from webgpu_torch_core import frac as frac
+from webgpu_torch_core import frexp as frexp
 from webgpu_torch_core import from_numpy as from_numpy
 from webgpu_torch_core import frombuffer as frombuffer
 from webgpu_torch_core import full as full
 from webgpu_torch_core import full_like as full_like
 from webgpu_torch_core import gather as gather
+from webgpu_torch_core import gcd as gcd
 from webgpu_torch_core import ge as ge
 from webgpu_torch_core import get_default_device as get_default_device
 from webgpu_torch_core import get_default_dtype as get_default_dtype
@@ -135,8 +138,12 @@ from webgpu_torch_core import greater as greater
 from webgpu_torch_core import greater_equal as greater_equal
 from webgpu_torch_core import gt as gt
 from webgpu_torch_core import half as half
+from webgpu_torch_core import heaviside as heaviside
 from webgpu_torch_core import hstack as hstack
 from webgpu_torch_core import hypot as hypot
+from webgpu_torch_core import i0 as i0
+from webgpu_torch_core import igamma as igamma
+from webgpu_torch_core import igammac as igammac
 from webgpu_torch_core import iinfo as iinfo
 from webgpu_torch_core import imag as imag
 from webgpu_torch_core import index_add as index_add
@@ -162,8 +169,11 @@ from webgpu_torch_core import isclose as isclose
 from webgpu_torch_core import isfinite as isfinite
 from webgpu_torch_core import isinf as isinf
 from webgpu_torch_core import isnan as isnan
+from webgpu_torch_core import isneginf as isneginf
+from webgpu_torch_core import isposinf as isposinf
 from webgpu_torch_core import isreal as isreal
 from webgpu_torch_core import kthvalue as kthvalue
+from webgpu_torch_core import lcm as lcm
 from webgpu_torch_core import ldexp as ldexp
 from webgpu_torch_core import le as le
 from webgpu_torch_core import lerp as lerp
@@ -205,6 +215,7 @@ from webgpu_torch_core import mul as mul
 from webgpu_torch_core import multinomial as multinomial
 from webgpu_torch_core import multiply as multiply
 from webgpu_torch_core import mv as mv
+from webgpu_torch_core import mvlgamma as mvlgamma
 from webgpu_torch_core import nan_to_num as nan_to_num
 from webgpu_torch_core import narrow as narrow
 from webgpu_torch_core import ne as ne
@@ -222,6 +233,7 @@ from webgpu_torch_core import ones_like as ones_like
 from webgpu_torch_core import outer as outer
 from webgpu_torch_core import permute as permute
 from webgpu_torch_core import polar as polar
+from webgpu_torch_core import polygamma as polygamma
 from webgpu_torch_core import positive as positive
 from webgpu_torch_core import pow as pow
 from webgpu_torch_core import prod as prod
@@ -315,11 +327,37 @@ from webgpu_torch_core import where as where
 from webgpu_torch_core import xlogy as xlogy
 from webgpu_torch_core import zeros as zeros
 from webgpu_torch_core import zeros_like as zeros_like
+from webgpu_torch_nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
+from webgpu_torch_nn.functional import alpha_dropout as alpha_dropout
+from webgpu_torch_nn.functional import avg_pool1d as avg_pool1d
+from webgpu_torch_nn.functional import bilinear as bilinear
+from webgpu_torch_nn.functional import celu as celu
+from webgpu_torch_nn.functional import channel_shuffle as channel_shuffle
+from webgpu_torch_nn.functional import cosine_similarity as cosine_similarity
+from webgpu_torch_nn.functional import dropout as dropout
+from webgpu_torch_nn.functional import feature_alpha_dropout as feature_alpha_dropout
+from webgpu_torch_nn.functional import group_norm as group_norm
+from webgpu_torch_nn.functional import hardshrink as hardshrink
+from webgpu_torch_nn.functional import layer_norm as layer_norm
+from webgpu_torch_nn.functional import max_pool1d as max_pool1d
+from webgpu_torch_nn.functional import max_pool2d as max_pool2d
+from webgpu_torch_nn.functional import max_pool3d as max_pool3d
+from webgpu_torch_nn.functional import native_channel_shuffle as native_channel_shuffle
+from webgpu_torch_nn.functional import pairwise_distance as pairwise_distance
+from webgpu_torch_nn.functional import pdist as pdist
+from webgpu_torch_nn.functional import pixel_shuffle as pixel_shuffle
+from webgpu_torch_nn.functional import pixel_unshuffle as pixel_unshuffle
+from webgpu_torch_nn.functional import prelu as prelu
+from webgpu_torch_nn.functional import rms_norm as rms_norm
+from webgpu_torch_nn.functional import rrelu as rrelu
+from webgpu_torch_nn.functional import selu as selu
+from webgpu_torch_nn.functional import threshold as threshold
 
 from . import autograd as autograd
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
+from . import special as special
 from . import utils as utils
 
 __version__ = "0.1.0"

@@ -13,6 +13,7 @@ from . import (
     creation,
     decompositions,
     elementwise,
+    fourier,
     gathering,
     indexing,
     joining,
@@ -23,15 +24,17 @@ from . import (
     ranges,
     reduction,
     sorting,
+    special,
     splitting,
+    transposed_convolution,
     views,
 )
 from .complex import views as complex_views
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, complex_views, composite, contraction, conversion, convolution, creation, decompositions, elementwise, gathering, indexing, joining, losses, moments, neural, random, ranges, reduction,
-    sorting, splitting, views,
+    arithmetic, complex_views, composite, contraction, conversion, convolution, creation, decompositions, elementwise, fourier, gathering, indexing, joining, losses, moments, neural, random, ranges, reduction,
+    sorting, special, splitting, transposed_convolution, views,
 )  # fmt: skip
 
 

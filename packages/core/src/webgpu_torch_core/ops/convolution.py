@@ -263,7 +263,8 @@ def _weight_gradient(source: Tensor, grad: Tensor, shape: tuple[int, ...], windo
     return result
 
 
-def _spread(value: Any, count: int, name: str) -> tuple[int, ...]:
+def per_dimension(value: Any, count: int, name: str) -> tuple[int, ...]:
+    """Return one number per spatial dimension, given one for all or one for each."""
     sizes = (value,) * count if isinstance(value, int) else tuple(int(each) for each in value)
     sizes = sizes * count if len(sizes) == 1 else sizes
     if len(sizes) != count:
@@ -337,8 +338,8 @@ def _convolution(
         raise RuntimeError(
             f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
         )
-    steps, spreads = _spread(stride, spatial, "stride"), _spread(dilation, spatial, "dilation")
-    plain = (0,) * spatial if isinstance(padding, str) else _spread(padding, spatial, "padding")
+    steps, spreads = per_dimension(stride, spatial, "stride"), per_dimension(dilation, spatial, "dilation")
+    plain = (0,) * spatial if isinstance(padding, str) else per_dimension(padding, spatial, "padding")
     _check_operands(input, weight, bias, (steps, plain, spreads), groups, spatial)
     if padding == "same" and max(steps) != 1:
         raise RuntimeError("padding='same' is not supported for strided convolutions")
@@ -356,7 +357,7 @@ def _convolution(
             (*input.shape[:2], *(size + low + high for size, (low, high) in zip(input.shape[2:], pairs, strict=True))),
         )
         padding = 0
-    pads = _spread(0 if padding == "valid" else padding, spatial, "padding")
+    pads = per_dimension(0 if padding == "valid" else padding, spatial, "padding")
     output = tuple(
         (input.shape[2 + axis] + 2 * pads[axis] - spreads[axis] * (taps[axis] - 1) - 1) // steps[axis] + 1
         for axis in range(spatial)
@@ -413,101 +414,3 @@ def conv3d(
 ) -> Tensor:
     """3-d convolution of [n, c, depth, height, width] with [o, c / groups, taps, taps, taps]."""
     return _convolution(input, weight, bias, stride, padding, dilation, groups, 3)
-
-
-# Transposed convolution
-
-
-def _transposed_window(
-    input: Tensor, weight: Tensor, numbers: tuple[Any, Any, Any, Any], groups: int, spatial: int
-) -> tuple[Window, tuple[int, ...]]:
-    """Return the window of the convolution whose input gradient this is, and that input's sizes."""
-    stride, padding, output_padding, dilation = numbers
-    steps, pads = _spread(stride, spatial, "stride"), _spread(padding, spatial, "padding")
-    extra, spreads = _spread(output_padding, spatial, "output_padding"), _spread(dilation, spatial, "dilation")
-    for axis in range(spatial):
-        if extra[axis] >= max(steps[axis], spreads[axis]):
-            raise RuntimeError(
-                f"output padding must be smaller than either stride or dilation, but got output_padding={list(extra)}, "
-                f"stride={list(steps)}, dilation={list(spreads)}"
-            )
-    taps = tuple(weight._layout.shape[2:])
-    sizes = tuple(
-        (input.shape[2 + axis] - 1) * steps[axis] - 2 * pads[axis] + spreads[axis] * (taps[axis] - 1) + extra[axis] + 1
-        for axis in range(spatial)
-    )
-    if any(size <= 0 for size in sizes):
-        raise RuntimeError(
-            f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel: {list(sizes)}. "
-            "Output size is too small"
-        )
-    return Window(steps, pads, spreads, groups, tuple(input._layout.shape[2:])), sizes
-
-
-def _transposed(
-    input: Tensor, weight: Tensor, bias: Any, numbers: tuple[Any, Any, Any, Any], groups: int, spatial: int
-) -> Tensor:
-    name = f"conv_transpose{spatial}d"
-    if input.ndim == spatial + 1:
-        return _transposed(input.unsqueeze(0), weight, bias, numbers, groups, spatial).squeeze(0)
-    if input.ndim != spatial + 2 or weight.ndim != spatial + 2:
-        raise RuntimeError(
-            f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got input of size: "
-            f"{list(input.shape)}"
-        )
-    if input.shape[1] != weight.shape[0]:
-        raise RuntimeError(
-            f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
-            f"{weight.shape[0]} channels, but got {input.shape[1]} channels instead"
-        )
-    window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
-    shape = (input.shape[0], weight.shape[1] * groups, *sizes)
-    if not input.shape[0]:
-        return input.new_zeros(shape)
-    result = input_gradient(input, weight, window, shape)
-    return result if bias is None else result + bias.reshape((-1,) + (1,) * spatial)
-
-
-@operation("contraction", method=False)
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Tensor:
-    """The transpose of :func:`conv1d`: [n, c, length] with weight [c, o / groups, taps]."""
-    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 1)
-
-
-@operation("contraction", method=False)
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Tensor:
-    """The transpose of :func:`conv2d`: [n, c, height, width] with weight [c, o / groups, taps, taps]."""
-    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 2)
-
-
-@operation("contraction", method=False)
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Tensor:
-    """The transpose of :func:`conv3d`: [n, c, depth, height, width] with weight [c, o / groups, taps, taps, taps]."""
-    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 3)
