@@ -30,7 +30,7 @@ STEPS = {
     "is_nan": "n.isnan({0})", "is_infinite": "n.isinf({0})", "nextafter": "n.nextafter({0}, {1})", "equal": "n.equal({0}, {1})",
     "not_equal": "n.not_equal({0}, {1})", "less": "n.less({0}, {1})", "less_equal": "n.less_equal({0}, {1})",
     "bitwise_and": "n.bitwise_and({0}, {1})", "bitwise_or": "n.bitwise_or({0}, {1})", "bitwise_xor": "n.bitwise_xor({0}, {1})",
-    "bitwise_not": "n.invert({0})", "shift_left": "r.shift_left({0}, {1})", "shift_right": "r.shift_right({0}, {1})",
+    "bitwise_not": "n.invert({0})", "greatest_common_divisor": "n.gcd({0}, {1})", "shift_left": "r.shift_left({0}, {1})", "shift_right": "r.shift_right({0}, {1})",
     "select": "n.where({0}, {1}, {2})", "philox": "r.philox({0}, {1}, {2}, {3}, {4}, {5}, {6})",
 }  # fmt: skip
 

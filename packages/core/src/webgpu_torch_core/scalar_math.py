@@ -325,6 +325,11 @@ def bitwise_not(a: Any) -> Any:
     return not a if isinstance(a, bool) else ~a
 
 
+def greatest_common_divisor(a: int, b: int) -> int:
+    """Return the greatest common divisor, 0 for two zeros."""
+    return math.gcd(int(a), int(b))
+
+
 def shift_left(a: int, b: int) -> int:
     """Return ``a << b``; counts outside 0..63 give 0."""
     return a << b if 0 <= b < 64 else 0

@@ -30,6 +30,7 @@ INTEGER_STEPS = {
     "less": "{0} < {1}", "less_equal": "{0} <= {1}", "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}",
     "bitwise_xor": "{0} ^ {1}", "bitwise_not": "~{0}", "shift_left": "wt_shift_left_{T}({0}, {1})",
     "shift_right": "wt_shift_right_{T}({0}, {1})", "select": "select({2}, {1}, {0})",
+    "greatest_common_divisor": "wt_gcd_{T}({0}, {1})",
 }  # fmt: skip
 
 UNSIGNED_STEPS = INTEGER_STEPS | {
@@ -48,7 +49,7 @@ EMULATED_STEPS = {
     "equal": "wt_i64_eq({0}, {1})", "not_equal": "!wt_i64_eq({0}, {1})", "less": "wt_i64_lt({0}, {1})",
     "less_equal": "wt_i64_le({0}, {1})", "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}",
     "bitwise_not": "~{0}", "shift_left": "wt_i64_shl({0}, ({1}).x)", "shift_right": "wt_i64_shr({0}, ({1}).x)",
-    "select": "select({2}, {1}, {0})",
+    "select": "select({2}, {1}, {0})", "greatest_common_divisor": "wt_i64_gcd({0}, {1})",
 }  # fmt: skip
 
 # Without short circuits: both sides are at hand, and drivers have lost results of nested ones.

@@ -102,6 +102,19 @@ fn wt_i64_divide(a: vec2<u32>, b: vec2<u32>) -> vec4<u32> {
 define("fn wt_i64_div(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return wt_i64_divide(a, b).xy; }")
 define("fn wt_i64_rem(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return wt_i64_divide(a, b).zw; }")
 define("""
+// Euclid's algorithm on magnitudes.
+fn wt_i64_gcd(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
+  var a = wt_i64_abs(x);
+  var b = wt_i64_abs(y);
+  while ((b.x | b.y) != 0u) {
+    let rest = wt_i64_divide_unsigned(a, b).zw;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+""")
+define("""
 // Whether a non-zero remainder must move to the divisor's sign.
 fn wt_i64_crosses(rest: vec2<u32>, b: vec2<u32>) -> bool {
   return ((rest.x | rest.y) != 0u) & ((b.x | b.y) != 0u) & (((rest.y ^ b.y) >> 31u) != 0u);
