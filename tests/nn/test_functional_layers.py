@@ -120,3 +120,12 @@ def test_multi_head_attention(device: str, batched: bool, need_weights: bool) ->
 
 def test_bilinear(device: str) -> None:
     check(device, "bilinear", tensor(3, 4), tensor(3, 5), tensor(2, 4, 5), tensor(2))
+
+
+@pytest.mark.parametrize("boolean", [False, True])
+def test_rows_that_attend_to_nothing_are_zero(device: str, boolean: bool) -> None:
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+    if not boolean:
+        mask = torch.zeros(2, 3).masked_fill(~mask, float("-inf"))
+    query, key, value = tensor(1, 2, 2, 4), tensor(1, 2, 3, 4, seed=1), tensor(1, 2, 3, 4, seed=2)
+    check(device, "scaled_dot_product_attention", query, key, value, mask, twice=False)

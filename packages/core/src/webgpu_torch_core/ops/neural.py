@@ -14,7 +14,7 @@ from .arithmetic import masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
 from .contraction import matmul
 from .gathering import index_add, take_positions
-from .reduction import mean, sum
+from .reduction import amax, mean, sum
 from .registry import operation
 from .row_kernels import softmax_values, standardize
 
@@ -351,10 +351,12 @@ def scaled_dot_product_attention(
             scores = masked_fill(scores, ~attn_mask, -math.inf)
         else:
             scores = scores + attn_mask
-    weights = softmax(scores, -1)
-    if attn_mask is not None and attn_mask.dtype is bool_:
-        # A row that attends to nothing gives zeros, not NaN.
-        weights = masked_fill(weights, e.isnan(weights), 0.0) if not needs_gradient(weights) else weights
+    if attn_mask is None:
+        weights = softmax(scores, -1)
+    else:
+        # A row that attends to nothing gives zeros, with gradient zero, not NaN.
+        nothing = amax(scores.detach(), -1, True) == -math.inf
+        weights = masked_fill(softmax(masked_fill(scores, nothing, 0.0), -1), nothing, 0.0)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
     return matmul(weights, value)
