@@ -17,9 +17,11 @@ from __future__ import annotations
 '''
 FOOTER = """
 from . import autograd as autograd
+from . import fft as fft
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
+from . import signal as signal
 from . import special as special
 from . import utils as utils
 
@@ -29,7 +31,7 @@ __version__ = "0.1.0"
 PRIVATE = {
     "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
     "interpreter", "kernels", "layouts", "ops", "plugins", "python_device", "random_distributions", "random_streams",
-    "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "special",
+    "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "fft", "signal", "special",
     "serialization",
 }  # fmt: skip
 

@@ -6,9 +6,12 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from . import autograd as autograd
+from . import fft as fft
 from . import functional as functional
 from . import linalg as linalg
 from . import plugins as plugins
+from . import special as special
+from . import signal as signal
 from . import webgpu as webgpu
 from .autograd import enable_grad as enable_grad
 from .autograd import inference_mode as inference_mode

@@ -22,19 +22,25 @@ from . import (
     neural,
     random,
     ranges,
+    rearranging,
     reduction,
+    scattering,
+    searching,
+    signal_windows,
     sorting,
     special,
+    spectrograms,
     splitting,
+    statistics,
     transposed_convolution,
+    view_copies,
     views,
 )
 from .complex import views as complex_views
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, complex_views, composite, contraction, conversion, convolution, creation, decompositions, elementwise, fourier, gathering, indexing, joining, losses, moments, neural, random, ranges, reduction,
-    sorting, special, splitting, transposed_convolution, views,
+    arithmetic, complex_views, composite, contraction, conversion, convolution, creation, decompositions, elementwise, fourier, gathering, indexing, joining, losses, moments, neural, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, transposed_convolution, view_copies, views,
 )  # fmt: skip
 
 

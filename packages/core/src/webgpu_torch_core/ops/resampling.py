@@ -18,6 +18,7 @@ from ..kernels import Operand
 from ..layouts import Layout
 from ..tensor import Tensor
 from .common import attach, kernel_cache, record
+from .complex.dispatch import with_complex_rule
 from .creation import from_bytes
 from .joining import element_index
 from .windows import nothing, summing_kernel
@@ -128,6 +129,7 @@ def _resampling_kernel(
     return summing_kernel("resample", tuple(operands), kind, tuple(outer), tuple(inner), term)
 
 
+@with_complex_rule("resampled")
 def resampled(input: Tensor, tables: Sequence[Table | None]) -> Tensor:
     """Return the input with its last dimensions mapped by one table each (None keeps a dimension).
 

@@ -112,8 +112,8 @@ def neg_rule(function: Any, input: Tensor) -> Tensor:
 
 # Products and quotients
 
-_product_real = kernel("complex_product_real", lambda a, b, c, d: a * c - b * d)
-_product_imag = kernel("complex_product_imag", lambda a, b, c, d: a * d + b * c)
+product_real = kernel("complexproduct_real", lambda a, b, c, d: a * c - b * d)
+product_imag = kernel("complexproduct_imag", lambda a, b, c, d: a * d + b * c)
 
 
 def mul_rule(function: Any, input: Any, other: Any) -> Tensor:
@@ -127,7 +127,7 @@ def mul_rule(function: Any, input: Any, other: Any) -> Tensor:
         # A real tensor and a complex number.
         x, (y, z) = (a, (c, d)) if b is ZERO else (c, (a, b))
         return join(e.mul(x, y), e.mul(x, z))
-    return join(_product_real(a, b, c, d), _product_imag(a, b, c, d))
+    return join(product_real(a, b, c, d), product_imag(a, b, c, d))
 
 
 def _scaled(input: Tensor, factor: Any) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dtypes import float32
 from ...layouts import wrap_dimension
 from ...tensor import Tensor
 from ..common import sizes_from
@@ -108,3 +109,39 @@ def index_copy_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 
 def index_fill_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     return by_parts(function, args, kwargs, (3, "value"))
+
+
+def eye_rule(
+    function: Any, *args: Any, dtype: Any = None, out: Any = None, requires_grad: bool = False, **named: Any
+) -> Tensor:
+    result = as_complex(function(*args, dtype=float32, **named))
+    if out is not None:
+        return out.resize_(result.shape).copy_(result)
+    return result.requires_grad_() if requires_grad else result
+
+
+def linspace_rule(
+    function: Any,
+    start: Any,
+    end: Any,
+    *args: Any,
+    dtype: Any = None,
+    out: Any = None,
+    requires_grad: bool = False,
+    **named: Any,
+) -> Tensor:
+    bounds = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
+    real, imag = (
+        function(
+            *(complex(each).real if part == 0 else complex(each).imag for each in bounds), *args, dtype=float32, **named
+        )
+        for part in (0, 1)
+    )
+    result = join(real, imag)
+    if out is not None:
+        return out.resize_(result.shape).copy_(result)
+    return result.requires_grad_() if requires_grad else result
+
+
+def resampled_rule(function: Any, input: Tensor, tables: Any) -> Tensor:
+    return view_as_complex(function(view_as_real(input), [*tables, None]))

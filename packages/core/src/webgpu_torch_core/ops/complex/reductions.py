@@ -81,7 +81,7 @@ def prod_rule(
     line = _line(source, dims) if dims else source.unsqueeze(-1)
     count = line.shape[-1]
     if count == 0:
-        line = line.new_ones((*line.shape[:-1], 1))
+        line = line.sum(-1, keepdim=True) + 1.0
     while line.shape[-1] > 1:
         half = line.shape[-1] // 2
         product = line.narrow(-1, 0, half) * line.narrow(-1, half, half)
@@ -124,12 +124,14 @@ def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[T
 
 
 def _variance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    from ..reduction import _correction
-
     def read(
         input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
     ) -> Any:
-        dim, correction = _correction(dim, unbiased, correction)
+        if isinstance(dim, bool):
+            # torch.var(x, False) passes `unbiased` where `dim` stands.
+            dim, unbiased = None, dim
+        if correction is None:
+            correction = 1 if unbiased is None or unbiased else 0
         return _moments(input, dim, correction, keepdim)
 
     return read(*args, **kwargs)
