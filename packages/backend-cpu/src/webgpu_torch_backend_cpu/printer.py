@@ -19,7 +19,7 @@ STEPS = {
     "floor_divide": "r.floor_divide({0}, {1})", "truncate_divide": "r.truncate_divide({0}, {1})",
     "remainder": "r.remainder({0}, {1})", "fmod": "r.fmod({0}, {1})", "negate": "-{0}", "absolute": "n.abs({0})",
     "sign": "r.sign({0})", "minimum": "n.minimum({0}, {1})", "maximum": "n.maximum({0}, {1})",
-    "fused_multiply_add": "{0} * {1} + {2}", "floor": "n.floor({0})", "ceil": "n.ceil({0})", "truncate": "n.trunc({0})",
+    "fused_multiply_add": "r.fused_multiply_add({0}, {1}, {2})", "floor": "n.floor({0})", "ceil": "n.ceil({0})", "truncate": "n.trunc({0})",
     "round": "n.rint({0})", "exp": "n.exp({0})", "exp2": "n.exp2({0})", "expm1": "n.expm1({0})", "log": "n.log({0})",
     "log2": "n.log2({0})", "log10": "n.log10({0})", "log1p": "n.log1p({0})", "sqrt": "n.sqrt({0})",
     "reciprocal_sqrt": "1 / n.sqrt({0})", "power": "r.power({0}, {1})", "sin": "n.sin({0})", "cos": "n.cos({0})",

@@ -88,6 +88,13 @@ def fmod(a: Array, b: Array) -> Array:
     return np.fmod(a, require_divisor(b) if is_integer(a) else b)
 
 
+def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """Return ``a * b + c``; float32 is rounded once, since its products are exact in double precision."""
+    if np.result_type(a, b, c) != np.float32:
+        return a * b + c
+    return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+
+
 def sign(a: Array) -> Array:
     """Return -1, 0 or 1; NaN gives 0."""
     a = np.asarray(a)

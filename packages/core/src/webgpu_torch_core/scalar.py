@@ -61,6 +61,13 @@ bitwise_not = _unary("bitwise_not")
 minimum, maximum = _binary("minimum"), _binary("maximum")
 power, atan2, hypot, copysign = _binary("power"), _binary("atan2"), _binary("hypot"), _binary("copysign")
 next_after = _binary("nextafter")
+
+
+def fused_multiply_add(x: Operand, y: Operand, z: Operand) -> Any:
+    """Return ``x * y + z``, rounded once where the device can."""
+    return _dispatch("fused_multiply_add", x, y, z)
+
+
 greatest_common_divisor = _binary("greatest_common_divisor")
 floor_divide, truncate_divide = _binary("floor_divide"), _binary("truncate_divide")
 remainder, fmod = _binary("remainder"), _binary("fmod")

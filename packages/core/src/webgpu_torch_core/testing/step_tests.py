@@ -52,7 +52,7 @@ UNARY_WHOLE = ["negate", "absolute", "sign", "bitwise_not"]
 BINARY_WHOLE = [
     "add", "subtract", "multiply", "floor_divide", "truncate_divide", "remainder", "fmod", "minimum", "maximum",
     "power", "equal", "not_equal", "less", "less_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left",
-    "shift_right",
+    "shift_right", "greatest_common_divisor",
 ]  # fmt: skip
 DIVISIONS = ("floor_divide", "truncate_divide", "remainder", "fmod")
 UNSIGNED = [

@@ -14,6 +14,7 @@ from ...scalar import acosh as _acosh
 from ...scalar import cos as _cos
 from ...scalar import cosh as _cosh
 from ...scalar import equal, less, less_equal, truncate, where
+from ...scalar import fused_multiply_add as _fused
 from ...scalar import remainder as _remainder
 from ...scalar import sin as _sin
 from ...scalar import sinh as _sinh
@@ -22,6 +23,9 @@ from ..elementwise_call import elementwise
 #: degrees up to which a tensor of degrees follows the recurrence
 LARGEST_DEGREE = 40
 _CHEBYSHEV_DEGREE = 30
+
+
+# Sums are fused with the product before them, as compilers fuse PyTorch's: near a root that decides the first digits.
 
 
 def _recurrence(n, first, second, following, largest):
@@ -63,7 +67,7 @@ def hermite_h_(input, n, *, degree=None):
     if _hermite_limit(input, degree):
         return input * math.nan
     twice = input + input
-    return _polynomial(input, n, degree, twice, lambda k, p, before: twice * p - (2.0 * k - 2.0) * before)
+    return _polynomial(input, n, degree, twice, lambda k, p, before: _fused(twice, p, before * (2.0 - 2.0 * k)))
 
 
 @elementwise(promotion="float", namespace="internal", method=False)
@@ -71,7 +75,7 @@ def hermite_he_(input, n, *, degree=None):
     """The probabilists' Hermite polynomial of degree n."""
     if _hermite_limit(input, degree):
         return input * math.nan
-    return _polynomial(input, n, degree, input, lambda k, p, before: input * p - (k - 1.0) * before)
+    return _polynomial(input, n, degree, input, lambda k, p, before: _fused(input, p, before * (1.0 - k)))
 
 
 @elementwise(promotion="float", namespace="internal", method=False)
@@ -80,7 +84,7 @@ def laguerre_l_(input, n, *, degree=None):
     rest = 1.0 - input
 
     def following(k, p, before):
-        return ((2.0 * k - 2.0 + rest) * p - (k - 1.0) * before) / float(k)
+        return _fused(2.0 * k - 2.0 + rest, p, before * (1.0 - k)) / float(k)
 
     return _polynomial(input, n, degree, rest, following)
 
@@ -90,7 +94,7 @@ def legendre_p_(input, n, *, degree=None):
     """The Legendre polynomial of degree n."""
 
     def following(k, p, before):
-        return ((2.0 * k - 1.0) * input * p - (k - 1.0) * before) / float(k)
+        return _fused((2.0 * k - 1.0) * input, p, before * (1.0 - k)) / float(k)
 
     return _polynomial(input, n, degree, input, following)
 
@@ -103,7 +107,7 @@ def _chebyshev(x, n, kind):
     n = truncate(n)
     twice = x + x
     second = {"t": x, "u": twice, "v": twice - 1.0, "w": twice + 1.0}[kind]
-    direct = _recurrence(n, 1.0 + x * 0.0, second, lambda k, p, before: twice * p - before, _CHEBYSHEV_DEGREE)
+    direct = _recurrence(n, 1.0 + x * 0.0, second, lambda k, p, before: _fused(twice, p, -before), _CHEBYSHEV_DEGREE)
     sign = where(equal(_remainder(n, 2.0), 0.0), 1.0, -1.0)
     positive = less(0.0, x)
     distance = _acosh(_absolute(x))

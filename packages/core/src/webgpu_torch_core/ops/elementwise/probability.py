@@ -52,18 +52,22 @@ def _(grad, input):
     return grad * _exp(input * input * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
 
 
+def _log_ndtr(x):
+    t = x * _ROOT_HALF
+    # Beyond -1 the scaled function keeps what the distribution function would lose to underflow.
+    tail = _log(_erfcx(maximum(-t, 0.0)) * 0.5) - t * t
+    return where(less(x, -1.0), tail, _log1p(_erfc(t) * -0.5))
+
+
 @elementwise(promotion="float", namespace="special")
 def log_ndtr(input):
     """The logarithm of the standard normal distribution function."""
-    t = input * _ROOT_HALF
-    # Beyond -1 the scaled function keeps what the distribution function would lose to underflow.
-    tail = _log(_erfcx(maximum(-t, 0.0)) * 0.5) - t * t
-    return where(less(input, -1.0), tail, _log1p(_erfc(t) * -0.5))
+    return _log_ndtr(input)
 
 
 @log_ndtr.backward
 def _(grad, input):
-    return grad / _erfcx(input * -_ROOT_HALF) * math.sqrt(2.0 / math.pi)
+    return grad * _exp(-(_log_ndtr(input) + input * input * 0.5)) * (1.0 / math.sqrt(2.0 * math.pi))
 
 
 def _ndtri(p):
