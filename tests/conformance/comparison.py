@@ -21,7 +21,11 @@ def tolerances(entry: Any, dtype: Any) -> tuple[float, float]:
         for each in getattr(decoration, "decorators", [decoration]):
             allowed = getattr(each, "d", {})
             if isinstance(allowed, dict) and dtype in allowed:
-                relative, absolute = max(relative, allowed[dtype].rtol), max(absolute, allowed[dtype].atol)
+                limit = allowed[dtype]
+                if isinstance(limit, float):  # a precisionOverride: absolute only
+                    absolute = max(absolute, limit)
+                else:
+                    relative, absolute = max(relative, limit.rtol), max(absolute, limit.atol)
     return relative, absolute
 
 

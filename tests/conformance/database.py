@@ -80,8 +80,6 @@ def our_function(entry: Any) -> Callable[..., Any]:
     """
     operation = entry.op
     if isinstance(operation, types.FunctionType) and operation.__module__.startswith("torch.testing"):
-        if not (_resolve(entry.name) or hasattr(ours.Tensor, entry.name)) and entry.name not in ("to", "where"):
-            raise Missing(f"no {entry.name}")
         return rebound(operation)
     if entry.name.startswith("__") or type(operation).__name__ == "method_descriptor":
         found = getattr(ours.Tensor, entry.name, None)

@@ -163,9 +163,11 @@ def _reason(error: BaseException, verbose: bool) -> str:
 def samples_of(entry: Any, dtype: Any, requires_grad: bool) -> Iterator[Any]:
     """Yield PyTorch's samples, and each one with non-contiguous tensors."""
     torch.manual_seed(SEED)
+    # PyTorch itself does not expect the same results of some operations whose inputs lie elsewhere in memory.
+    anywhere = all(getattr(each, "test_name", None) != "test_noncontiguous_samples" for each in entry.decorators)
     for each in entry.sample_inputs("cpu", dtype, requires_grad=requires_grad):
         yield each
-        if requires_grad is False or entry.name not in ("as_strided",):
+        if anywhere:
             with contextlib.suppress(Exception):
                 yield each.noncontiguous()
 

@@ -10,8 +10,8 @@ from . import fft as fft
 from . import functional as functional
 from . import linalg as linalg
 from . import plugins as plugins
-from . import special as special
 from . import signal as signal
+from . import special as special
 from . import webgpu as webgpu
 from .autograd import enable_grad as enable_grad
 from .autograd import inference_mode as inference_mode

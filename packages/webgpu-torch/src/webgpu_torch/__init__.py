@@ -12,10 +12,12 @@ from webgpu_torch_core import absolute as absolute
 from webgpu_torch_core import acos as acos
 from webgpu_torch_core import acosh as acosh
 from webgpu_torch_core import add as add
+from webgpu_torch_core import addbmm as addbmm
 from webgpu_torch_core import addcdiv as addcdiv
 from webgpu_torch_core import addcmul as addcmul
 from webgpu_torch_core import addmm as addmm
 from webgpu_torch_core import addmv as addmv
+from webgpu_torch_core import addr as addr
 from webgpu_torch_core import adjoint as adjoint
 from webgpu_torch_core import alias_copy as alias_copy
 from webgpu_torch_core import all as all
@@ -69,8 +71,10 @@ from webgpu_torch_core import broadcast_to as broadcast_to
 from webgpu_torch_core import bucketize as bucketize
 from webgpu_torch_core import cartesian_prod as cartesian_prod
 from webgpu_torch_core import cat as cat
+from webgpu_torch_core import cdist as cdist
 from webgpu_torch_core import ceil as ceil
 from webgpu_torch_core import cfloat as cfloat
+from webgpu_torch_core import chain_matmul as chain_matmul
 from webgpu_torch_core import chunk as chunk
 from webgpu_torch_core import clamp as clamp
 from webgpu_torch_core import clamp_max as clamp_max
@@ -98,6 +102,7 @@ from webgpu_torch_core import cos as cos
 from webgpu_torch_core import cosh as cosh
 from webgpu_torch_core import count_nonzero as count_nonzero
 from webgpu_torch_core import cov as cov
+from webgpu_torch_core import cross as cross
 from webgpu_torch_core import cummax as cummax
 from webgpu_torch_core import cummin as cummin
 from webgpu_torch_core import cumprod as cumprod
@@ -107,6 +112,8 @@ from webgpu_torch_core import deg2rad as deg2rad
 from webgpu_torch_core import detach_copy as detach_copy
 from webgpu_torch_core import device as device
 from webgpu_torch_core import diag as diag
+from webgpu_torch_core import diag_embed as diag_embed
+from webgpu_torch_core import diagflat as diagflat
 from webgpu_torch_core import diagonal as diagonal
 from webgpu_torch_core import diagonal_copy as diagonal_copy
 from webgpu_torch_core import diagonal_scatter as diagonal_scatter
@@ -120,6 +127,7 @@ from webgpu_torch_core import double as double
 from webgpu_torch_core import dsplit as dsplit
 from webgpu_torch_core import dstack as dstack
 from webgpu_torch_core import dtype as dtype
+from webgpu_torch_core import einsum as einsum
 from webgpu_torch_core import empty as empty
 from webgpu_torch_core import empty_like as empty_like
 from webgpu_torch_core import enable_grad as enable_grad
@@ -188,6 +196,7 @@ from webgpu_torch_core import index_reduce as index_reduce
 from webgpu_torch_core import index_select as index_select
 from webgpu_torch_core import inference_mode as inference_mode
 from webgpu_torch_core import initial_seed as initial_seed
+from webgpu_torch_core import inner as inner
 from webgpu_torch_core import int as int
 from webgpu_torch_core import int16 as int16
 from webgpu_torch_core import int32 as int32
@@ -210,6 +219,7 @@ from webgpu_torch_core import isposinf as isposinf
 from webgpu_torch_core import isreal as isreal
 from webgpu_torch_core import istft as istft
 from webgpu_torch_core import kaiser_window as kaiser_window
+from webgpu_torch_core import kron as kron
 from webgpu_torch_core import kthvalue as kthvalue
 from webgpu_torch_core import lcm as lcm
 from webgpu_torch_core import ldexp as ldexp
@@ -369,8 +379,10 @@ from webgpu_torch_core import tan as tan
 from webgpu_torch_core import tanh as tanh
 from webgpu_torch_core import tensor as tensor
 from webgpu_torch_core import tensor_split as tensor_split
+from webgpu_torch_core import tensordot as tensordot
 from webgpu_torch_core import tile as tile
 from webgpu_torch_core import topk as topk
+from webgpu_torch_core import trace as trace
 from webgpu_torch_core import transpose as transpose
 from webgpu_torch_core import transpose_copy as transpose_copy
 from webgpu_torch_core import trapezoid as trapezoid
@@ -393,8 +405,10 @@ from webgpu_torch_core import unsafe_chunk as unsafe_chunk
 from webgpu_torch_core import unsafe_split as unsafe_split
 from webgpu_torch_core import unsqueeze as unsqueeze
 from webgpu_torch_core import unsqueeze_copy as unsqueeze_copy
+from webgpu_torch_core import vander as vander
 from webgpu_torch_core import var as var
 from webgpu_torch_core import var_mean as var_mean
+from webgpu_torch_core import vdot as vdot
 from webgpu_torch_core import view_as_complex as view_as_complex
 from webgpu_torch_core import view_as_complex_copy as view_as_complex_copy
 from webgpu_torch_core import view_as_real as view_as_real

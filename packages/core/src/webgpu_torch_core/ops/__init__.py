@@ -12,6 +12,7 @@ from . import (
     convolution,
     creation,
     decompositions,
+    einsum,
     elementwise,
     fourier,
     gathering,
@@ -20,6 +21,7 @@ from . import (
     losses,
     moments,
     neural,
+    products,
     random,
     ranges,
     rearranging,
@@ -40,7 +42,7 @@ from .complex import views as complex_views
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, complex_views, composite, contraction, conversion, convolution, creation, decompositions, elementwise, fourier, gathering, indexing, joining, losses, moments, neural, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, transposed_convolution, view_copies, views,
+    arithmetic, composite, contraction, conversion, convolution, creation, decompositions, einsum, elementwise, fourier, gathering, indexing, joining, losses, moments, neural, products, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, transposed_convolution, view_copies, views,
 )  # fmt: skip
 
 

@@ -138,7 +138,11 @@ def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
         raise _shape_error(left, right)
     if right.ndim == 2 and left.ndim > 2:
         # A shared right operand: fold the batch into the rows.
-        folded = left.reshape((-1, left.shape[-1])) if left._layout.is_contiguous else None
+        folded = (
+            left.reshape((number_of_elements(left._layout.shape[:-1]), left.shape[-1]))
+            if left._layout.is_contiguous
+            else None
+        )
         result = (
             _product(folded, right, "MmBackward0", wide).reshape((*left.shape[:-1], right.shape[-1]))
             if folded is not None

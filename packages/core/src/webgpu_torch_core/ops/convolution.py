@@ -165,12 +165,15 @@ def convolve(input: Tensor, weight: Tensor, window: Window, wide: bool = False) 
     return result
 
 
-def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...]) -> Tensor:
-    """Return the transposed convolution: the gradient spread by the stride, convolved with the flipped weight."""
+def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...], wide: bool = False) -> Tensor:
+    """Return the transposed convolution: the gradient spread by the stride, convolved with the flipped weight.
+
+    ``wide`` keeps what was accumulated in at least float32.
+    """
     from .joining import flip, place_inside
 
     if max(window.stride) > 1 and max(window.dilation) == 1:
-        return _interleaved_gradient(grad, weight, window, shape)
+        return _interleaved_gradient(grad, weight, window, shape, wide)
 
     spatial = len(shape) - 2
     taps = weight._layout.shape[2:]
@@ -196,10 +199,10 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
     grouped = flipped.reshape((groups, out_channels // groups, in_channels, *taps)).transpose(1, 2)
     turned = grouped.reshape((groups * in_channels, out_channels // groups, *taps))
     plain = Window((1,) * spatial, (0,) * spatial, window.dilation, groups, shape[2:])
-    return convolve(spread, turned, plain)
+    return convolve(spread, turned, plain, wide)
 
 
-def _interleaved_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...]) -> Tensor:
+def _interleaved_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...], wide: bool) -> Tensor:
     """Return the transposed convolution without multiplying by the zeros between strides.
 
     Output positions of one remainder by the stride see every stride-th tap: one plain convolution computes all remainders
@@ -226,7 +229,7 @@ def _interleaved_gradient(grad: Tensor, weight: Tensor, window: Window, shape: t
         turned = flip(turned, list(range(2, 2 + spatial)))
     counts = tuple(size + count - 1 for size, count in zip(grad._layout.shape[2:], steps, strict=True))
     plain = Window((1,) * spatial, tuple(count - 1 for count in steps), (1,) * spatial, groups, counts)
-    product = convolve(grad, turned, plain).reshape((shape[0], groups * in_channels, *parts, *counts))
+    product = convolve(grad, turned, plain, wide).reshape((shape[0], groups * in_channels, *parts, *counts))
     order = (0, 1, *(axis for index in range(spatial) for axis in (2 + spatial + index, 2 + index)))
     cells = product.permute(order)
     if parts != stride:

@@ -229,7 +229,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if as_tuple:
         return tuple(coordinates) if input.ndim else (positions,)
     if not coordinates:
-        return input.new_zeros((positions.numel(), 0), dtype=int64)
+        return input.new_zeros((int(positions.numel()), 0), dtype=int64)
     from .joining import stack
 
     result = stack(coordinates, 1)

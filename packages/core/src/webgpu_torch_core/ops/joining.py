@@ -74,7 +74,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     index = wrap_dimension(dim, useful[0].ndim)
     _check_joinable(useful, index)
     pieces = [each if each.dtype is kind else each.to(kind) for each in useful]
-    result = _join([each for each in pieces if each.numel()] or pieces[:1], index)
+    filled = [each for each in pieces if each.numel()]
+    result = _join(filled, index) if filled else _join_nothing(pieces, index)
     if out is not None:
         return out.resize_(result.shape).copy_(result)
     return result
@@ -93,6 +94,15 @@ def _check_joinable(tensors: list[Tensor], dim: int) -> None:
                     f"Sizes of tensors must match except in dimension {dim}. Expected size {size} but got size {have} for "
                     f"tensor number {position} in the list."
                 )
+
+
+def _join_nothing(pieces: list[Tensor], dim: int) -> Tensor:
+    """Join tensors without elements: only the sizes add up."""
+    sizes = [each._layout.shape[dim] for each in pieces]
+    shape = list(pieces[0]._layout.shape)
+    shape[dim] = sum(sizes)
+    result = pieces[0].detach().new_zeros(shape)
+    return attach(result, "CatBackward0", pieces, lambda grad: grad.split(sizes, dim))
 
 
 @with_complex_rule("join_pieces")

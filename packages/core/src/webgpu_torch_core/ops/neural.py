@@ -12,7 +12,7 @@ from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
-from .contraction import matmul
+from .contraction import _matmul, matmul
 from .gathering import index_add, take_positions
 from .reduction import amax, mean, sum
 from .registry import operation
@@ -339,7 +339,8 @@ def scaled_dot_product_attention(
         repeats = query.shape[-3] // key.shape[-3]
         key = key.repeat_interleave(repeats, -3)
         value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
-    scores = matmul(query, key.transpose(-2, -1)) * factor
+    # Scores of 16-bit operands stay as they were accumulated: an exponential magnifies what rounding takes.
+    scores = _matmul(query, key.transpose(-2, -1), wide=True) * factor
     if is_causal:
         if attn_mask is not None:
             raise RuntimeError(
@@ -359,7 +360,7 @@ def scaled_dot_product_attention(
         weights = masked_fill(softmax(masked_fill(scores, nothing, 0.0), -1), nothing, 0.0)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
-    return matmul(weights, value)
+    return matmul(weights.to(value.dtype), value)
 
 
 def _causal(scores: Tensor) -> Tensor:

@@ -397,6 +397,62 @@ def exponential_(self: Tensor, lambd: Number = 1.0, *, generator: Any = None) ->
     return _fill(self, "exponential", generator, float(lambd), 0.0)
 
 
+def _fill_shaped(self: Tensor, fill: Any, generator: Any, compute: Any, *numbers: float) -> Tensor:
+    """Overwrite with draws that hosts make like PyTorch, other devices from uniform numbers."""
+    check_writable(self)
+    shape = tuple(self._layout.shape)
+    if self.device.type in HOST_DEVICES:
+        data = fill(_generator(generator, self.device).host_stream(), self.numel(), self.dtype, *numbers)
+        return assign(self, from_bytes(data, shape, self.dtype, self.device))
+    uniform = draw("uniform", shape, float32, self.device, generator, 0.0, 1.0)
+    return assign(self, compute(uniform).to(self.dtype), fresh=True)
+
+
+@operation("random", namespace="method")
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite with ``median + sigma * tan(pi * (u - 1/2))``, u uniform."""
+    from ..random_distributions import fill_cauchy
+
+    return _fill_shaped(
+        self, fill_cauchy, generator, lambda u: median + sigma * ((u - 0.5) * math.pi).tan(), median, sigma
+    )
+
+
+@operation("random", namespace="method")
+def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """Overwrite with how many trials of success ``p`` it takes to succeed.
+
+    Raises:
+        RuntimeError: ``p`` outside of (0, 1).
+    """
+    from ..random_distributions import fill_geometric
+
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    return _fill_shaped(self, fill_geometric, generator, lambda u: ((1 - u).log() / math.log1p(-p)).ceil(), p)
+
+
+@operation("random", namespace="method")
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+    """Overwrite with ``exp`` of normal numbers.
+
+    Raises:
+        RuntimeError: a standard deviation that is not positive.
+    """
+    from ..random_distributions import fill_log_normal
+
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    if self.device.type in HOST_DEVICES:
+        return _fill_shaped(self, fill_log_normal, generator, None, mean, std)
+    return assign(self, _drawn_like(self, generator, mean, std).exp(), fresh=True)
+
+
+def _drawn_like(self: Tensor, generator: Any, mean: float, std: float) -> Tensor:
+    check_writable(self)
+    return draw("normal", tuple(self._layout.shape), self.dtype, self.device, generator, mean, std)
+
+
 @operation("random", namespace="method")
 def random_(self: Tensor, from_: Any = None, to: Any = None, *, generator: Any = None, **named: Any) -> Tensor:
     """Overwrite with integers: from ``[from, to)``, ``[0, to)``, or all the type can count."""

@@ -37,7 +37,7 @@ def _require_integers(name: str, *operands: Any) -> None:
     kind = result_type(*operands)
     if kind.category != 1:
         what = "Bool" if kind.category == 0 else type_title(next(each for each in operands if isinstance(each, Tensor)))
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{what}\'')
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{what}'")
 
 
 @operation("elementwise")
@@ -128,9 +128,7 @@ def _polynomial(name: str, core: Any, doc: str) -> None:
         return _out(core(input, n, degree=(int(n),)), out)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"{doc} A tensor of degrees may hold degrees up to {LARGEST_DEGREE} (NaN for higher ones)."
-    )
+    function.__doc__ = f"{doc} A tensor of degrees may hold degrees up to {LARGEST_DEGREE} (NaN for higher ones)."
     operation("elementwise", namespace="special")(function)
 
 

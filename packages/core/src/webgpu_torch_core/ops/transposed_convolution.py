@@ -15,7 +15,10 @@ def _transposed_window(
     """Return the window of the convolution whose input gradient this is, and that input's sizes."""
     stride, padding, output_padding, dilation = numbers
     steps, pads = per_dimension(stride, spatial, "stride"), per_dimension(padding, spatial, "padding")
-    extra, spreads = per_dimension(output_padding, spatial, "output_padding"), per_dimension(dilation, spatial, "dilation")
+    extra, spreads = (
+        per_dimension(output_padding, spatial, "output_padding"),
+        per_dimension(dilation, spatial, "dilation"),
+    )
     for axis in range(spatial):
         if extra[axis] >= max(steps[axis], spreads[axis]):
             raise RuntimeError(
@@ -55,8 +58,10 @@ def _transposed(
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
     if not input.shape[0]:
         return input.new_zeros(shape)
-    result = input_gradient(input, weight, window, shape)
-    return result if bias is None else result + bias.reshape((-1,) + (1,) * spatial)
+    if bias is None:
+        return input_gradient(input, weight, window, shape)
+    result = input_gradient(input, weight, window, shape, wide=True)
+    return (result + bias.reshape((-1,) + (1,) * spatial)).to(input.dtype)
 
 
 @operation("contraction", method=False)

@@ -412,7 +412,8 @@ def unfold(self: Tensor, dimension: int, size: Any, step: int) -> Tensor:
         raise RuntimeError(f"step is {step} but must be > 0")
     stride = source.strides[index] if self.ndim else 1
     count = (have - size) // step + 1
-    shape = (*source.shape[:index], count, *source.shape[index + 1 :], size)
-    strides = (*source.strides[:index], stride * step, *source.strides[index + 1 :], stride)
+    counted = (count,) if self.ndim else ()
+    shape = (*source.shape[:index], *counted, *source.shape[index + 1 :], size)
+    strides = (*source.strides[:index], *(stride * step for _ in counted), *source.strides[index + 1 :], stride)
     target = layout(shape, strides, source.offset)
     return make_view(self, target, "UnfoldBackward0", lambda grad: _strided_gradient(grad, target, source))

@@ -1,0 +1,263 @@
+"""Searching and sorting out: binary search, membership, distinct values, positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import expression as ir
+from ..dtypes import dtype, int32, int64
+from ..kernels import Operand, Output, Pointwise, Store
+from ..layouts import Layout, contiguous_layout, wrap_dimension
+from ..tensor import Tensor
+from .common import kernel_cache, record
+from .creation import arange, tensor
+from .joining import cat
+from .registry import operation
+from .sorting import sort
+
+
+@kernel_cache
+def search_kernel(
+    edges: Layout, numel: int, kind: dtype, values: Layout, count: int, right: bool, result: dtype, sorter: int | None
+) -> Pointwise:
+    """Return the kernel of a binary search in the last dimension of ``edges``, its steps unrolled.
+
+    Where NaN is the greatest value, ``edge < value`` is written so that it holds for a NaN value and any other edge.
+    """
+    size = edges.shape[-1]
+    domain = values.shape
+    value = ir.load(1, values.offset, values.strides, kind)
+    row: Any = ir.constant(edges.offset, int32)
+    if edges.ndim > 1:
+        for index in range(edges.ndim - 1):
+            row = row + ir.coordinate(index) * edges.strides[index]
+    low: Any = ir.constant(0, int32)
+    high: Any = ir.constant(size, int32)
+    for _ in range(size.bit_length()):
+        middle = ir.binary("shift_right", low + high, ir.constant(1, int32))
+        place = ir.apply("minimum", middle, max(size - 1, 0))
+        at = row + place * edges.strides[-1]
+        if sorter is not None:
+            at = row + ir.cast(ir.load_at(2, at, int64), int32) * edges.strides[-1]
+        edge = ir.load_at(0, at, kind)
+        before = edge <= value if right else edge < value
+        if kind.category == 2:
+            unordered = ir.apply("is_nan", value)
+            before = ir.select(
+                unordered, ir.constant(True, before.dtype) if right else ir.apply("equal", edge, edge), before
+            )
+        active = low < high
+        low, high = (
+            ir.select(ir.binary("bitwise_and", active, before), middle + 1, low),
+            ir.select(ir.binary("bitwise_and", active, ir.apply("bitwise_not", before)), middle, high),
+        )
+    operands = [Operand(kind, numel), Operand(kind, count)]
+    operands += [Operand(int64, sorter)] if sorter is not None else []
+    target = contiguous_layout(domain)
+    store = Store(0, 0, target.strides, ir.cast(low, result))
+    return Pointwise(tuple(operands), (Output(result, target.numel, None),), (), "searchsorted", domain, (store,))
+
+
+@operation("composite", method=False)
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Tensor | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where values would be inserted into sorted rows (``side`` left: before equal ones, right: after them).
+
+    Raises:
+        RuntimeError: shapes that do not fit, other types than the sequence's, or contradicting sides.
+    """
+    values = (
+        input
+        if isinstance(input, Tensor)
+        else tensor(input, dtype=sorted_sequence.dtype, device=sorted_sequence.device)
+    )
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
+    if values.ndim and sorted_sequence.ndim == 0:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+        )
+    if sorted_sequence.ndim != 1 and (values.ndim == 0 or values.shape[:-1] != sorted_sequence.shape[:-1]):
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and "
+            f"input value tensor must match, but we got boundaries tensor {list(sorted_sequence.shape)} and input value tensor "
+            f"{list(values.shape)}"
+        )
+    if values.dtype is not sorted_sequence.dtype:
+        raise RuntimeError(
+            "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor dtype "
+            f"{sorted_sequence.dtype!r} and input value tensor dtype {values.dtype!r}"
+        )
+    if sorter is not None and (sorter.shape != sorted_sequence.shape or sorter.dtype is not int64):
+        raise RuntimeError(
+            f"torch.searchsorted(): sorter must be of int64 and of the shape of the boundaries, {list(sorted_sequence.shape)}, but got "
+            f"{sorter.dtype!r} and {list(sorter.shape)}"
+        )
+    kind = int32 if out_int32 else int64
+    edges, values = sorted_sequence.detach().contiguous(), values.detach()
+    if values.numel() == 0 or edges.shape[-1] == 0:
+        result = values.new_zeros(values.shape, dtype=kind)
+    else:
+        extra = () if sorter is None else (_flat(sorter.contiguous()),)
+        edges = _flat(edges)
+        kernel = search_kernel(
+            edges._layout, edges._storage.value.numel, edges.dtype, values._layout, values._storage.value.numel,
+            right or side == "right", kind, extra[0]._storage.value.numel if extra else None,
+        )  # fmt: skip
+        result = record(kernel, (edges, values, *extra), (), (values._layout.shape,))
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def _flat(input: Tensor) -> Tensor:
+    """Return a tensor whose storage is just its elements."""
+    return input if input._layout.offset == 0 and input._storage.value.numel == input.numel() else input.clone()
+
+
+@operation("composite", method=False)
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """Between which of the sorted boundaries values lie.
+
+    Raises:
+        RuntimeError: boundaries of another number of dimensions than one.
+    """
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    values = input if isinstance(input, Tensor) else tensor(input, device=boundaries.device)
+    if values.dtype is not boundaries.dtype:
+        from ..dtypes import promote_types
+
+        kind = promote_types(values.dtype, boundaries.dtype)
+        values, boundaries = values.to(kind), boundaries.to(kind)
+    return searchsorted(boundaries, values, out_int32=out_int32, right=right, out=out)
+
+
+@operation("composite", method=False)
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is among others."""
+    del assume_unique
+    like = elements if isinstance(elements, Tensor) else test_elements
+    one = elements if isinstance(elements, Tensor) else tensor(elements, device=like.device)
+    other = test_elements if isinstance(test_elements, Tensor) else tensor(test_elements, device=like.device)
+    if other.numel() == 0:
+        found = one.new_zeros(one.shape, dtype=int64).bool()
+    elif other.numel() <= 64:
+        found = (one.unsqueeze(-1) == other.reshape(-1)).any(-1)
+    else:
+        from ..dtypes import promote_types
+
+        kind = promote_types(one.dtype, other.dtype)
+        one, ordered = one.to(kind), sort(other.reshape(-1).to(kind)).values
+        place = searchsorted(ordered, one.contiguous()).clamp(max=ordered.numel() - 1)
+        found = ordered[place] == one
+    return found.logical_not() if invert else found
+
+
+@operation("composite")
+def argwhere(input: Tensor) -> Tensor:
+    """The coordinates of what is not zero, a row each."""
+    return input.nonzero()
+
+
+@operation("composite")
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first ``size`` rows of :func:`nonzero`, filled up with a number."""
+    found = input.nonzero()[:size]
+    missing = size - found.shape[0]
+    return found if missing == 0 else cat([found, found.new_full((missing, input.ndim), fill_value)], 0)
+
+
+@operation("composite")
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Values in order along the first dimension."""
+    result = sort(input, 0).values if input.ndim else input.clone()
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def _runs(order: Tensor, fresh: Tensor, counted: bool, inverse: bool) -> tuple[Any, Any, Any]:
+    """Return (first position of each run, inverse by position, counts), of a 1-d order whose runs start where ``fresh``."""
+    starts = fresh.nonzero().reshape(-1)
+    size = fresh.numel()
+    number = fresh.to(int64).cumsum(0) - 1
+    back = order.new_zeros(size).scatter(0, order, number) if inverse else None
+    ends = cat([starts[1:], starts.new_full((1,), size)], 0) if starts.numel() else starts
+    return starts, back, ends - starts if counted else None
+
+
+def _packed(result: Tensor, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
+    found = [result, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@operation("composite")
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements in order (or slices of a dimension), where each element went, and how many there were."""
+    del sorted
+    if dim is not None:
+        return _unique_slices(input, dim, return_inverse, return_counts, False)
+    flat = input.detach().reshape(-1)
+    if flat.numel() == 0:
+        none = flat.new_zeros(0, dtype=int64)
+        return _packed(flat.clone(), none.reshape(input.shape), none, return_inverse, return_counts)
+    values, order = sort(flat, 0)
+    fresh = cat([values.new_ones(1, dtype=int64).bool(), values[1:] != values[:-1]], 0)
+    starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
+    back = back.reshape(input.shape) if back is not None else None
+    return _packed(values[starts], back, counts, return_inverse, return_counts)
+
+
+@operation("composite")
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The elements (or slices of a dimension) without repetitions next to each other."""
+    if dim is not None:
+        return _unique_slices(input, dim, return_inverse, return_counts, True)
+    flat = input.detach().reshape(-1)
+    if flat.numel() == 0:
+        none = flat.new_zeros(0, dtype=int64)
+        return _packed(flat.clone(), none.reshape(input.shape), none, return_inverse, return_counts)
+    fresh = cat([flat.new_ones(1, dtype=int64).bool(), flat[1:] != flat[:-1]], 0)
+    order = arange(flat.numel(), device=input.device)
+    starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
+    back = back.reshape(input.shape) if back is not None else None
+    return _packed(flat[starts], back, counts, return_inverse, return_counts)
+
+
+def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
+    axis = wrap_dimension(dim, input.ndim)
+    moved = input.detach().movedim(axis, 0)
+    count = moved.shape[0]
+    width = math.prod(moved.shape[1:])
+    if count == 0 or width == 0:
+        if count and not width:
+            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+        none = input.new_zeros(0, dtype=int64)
+        return _packed(input.clone(), none, none, return_inverse, return_counts)
+    rows = moved.reshape(count, width)
+    order = arange(count, device=input.device)
+    for column in reversed(range(width)) if not consecutive else ():
+        # Stable sorts from the last column to the first give the lexicographic order.
+        order = order[
+            sort(rows[order, column].to(int32) if rows.dtype.category == 0 else rows[order, column], 0).indices
+        ]
+    ordered = rows[order]
+    different = (ordered[1:] != ordered[:-1]).any(1)
+    fresh = cat([different.new_ones(1, dtype=int64).bool(), different], 0)
+    starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
+    result = ordered[starts].reshape((-1, *moved.shape[1:])).movedim(0, axis)
+    return _packed(result, back, counts, return_inverse, return_counts)
