@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import webgpu_torch_core as ours
 import webgpu_torch_nn.functional as functional
 from functional_oracle import check, classes, tensor
 from nn_oracle import close, to_ours
@@ -103,3 +104,67 @@ def test_running_statistics_move(device: str, name: str) -> None:
 def test_one_value_per_channel_has_no_statistics() -> None:
     with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
         functional.batch_norm(to_ours(torch.ones(1, 3)), None, None, training=True)
+
+
+WORDINGS: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
+    (
+        "multi_margin_loss",
+        (torch.ones(5, 4), torch.ones(5).long()),
+        {"reduction": "abc"},
+        ValueError,
+        "abc is not a valid",
+    ),
+    ("multi_margin_loss", (torch.ones(5, 4), torch.ones(4).long()), {}, RuntimeError, "1-D with size equal to"),
+    ("multilabel_margin_loss", (torch.ones(5, 0), torch.ones(5, 0).long()), {}, RuntimeError, "non-empty vector"),
+    (
+        "triplet_margin_loss",
+        (torch.ones(3, 4), torch.ones(3, 4), torch.ones(4)),
+        {},
+        RuntimeError,
+        "same number of dim",
+    ),
+    (
+        "cosine_embedding_loss",
+        (torch.ones(3), torch.ones(3), torch.ones(3)),
+        {},
+        RuntimeError,
+        "1D target tensor expects",
+    ),
+    ("gaussian_nll_loss", (torch.ones(3), torch.ones(3), -1.0), {}, ValueError, "var has negative"),
+    ("huber_loss", (torch.ones(3), torch.ones(3)), {"delta": 0.0}, RuntimeError, "non-positive values for delta"),
+    ("group_norm", (torch.ones(2, 5, 3), 2), {}, RuntimeError, "divisible by num_groups"),
+    ("rms_norm", (torch.ones(2, 2, 3), (2, 2)), {}, RuntimeError, "Given normalized_shape="),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "options", "kind", "words"), WORDINGS)
+def test_errors_are_worded_as_pytorchs(
+    name: str, arguments: tuple[Any, ...], options: dict[str, Any], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        getattr(torch.nn.functional, name)(*arguments, **options)
+    mine = [to_ours(each) if isinstance(each, torch.Tensor) else each for each in arguments]
+    with pytest.raises(kind, match=words):
+        getattr(functional, name)(*mine, **options)
+
+
+HALVES: list[tuple[str, tuple[Any, ...]]] = [
+    ("binary_cross_entropy", (tensor(5, 5, low=0.05, high=0.95), tensor(5, 5, low=0, high=1))),
+    ("cosine_similarity", (tensor(5, 7), tensor(5, 7, seed=1))),
+    ("group_norm", (tensor(2, 6, 3, 4), 3)),
+    ("hardswish", (tensor(4, 5),)),
+    ("avg_pool2d", (tensor(1, 2, 6, 6), 3)),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), HALVES)
+def test_bfloat16_rounds_once(device: str, name: str, arguments: tuple[Any, ...]) -> None:
+    rounded = [each.detach().bfloat16() if isinstance(each, torch.Tensor) else each for each in arguments]
+    exact = [each.double() if isinstance(each, torch.Tensor) else each for each in rounded]
+    want = getattr(torch.nn.functional, name)(*exact)
+    mine = [
+        to_ours(each.float(), device).to(ours.bfloat16) if isinstance(each, torch.Tensor) else each for each in rounded
+    ]
+    have = getattr(functional, name)(*mine)
+    assert have.dtype is ours.bfloat16
+    close(have.to(ours.float32), want.float(), rtol=2.0**-8, atol=1e-6)

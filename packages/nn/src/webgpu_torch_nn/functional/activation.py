@@ -14,7 +14,7 @@ from webgpu_torch_core.functional import softmax as _softmax
 from webgpu_torch_core.functional import softplus as softplus
 from webgpu_torch_core.ops.random import HOST_DEVICES
 
-from ._arguments import written
+from ._arguments import wide, written
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -113,7 +113,8 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * relu6(x + 3) / 6`` (Howard et al., 2019)."""
-    return written(input, input * hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+    single = wide(input)
+    return written(input, (single * hardtanh(single + 3, 0.0, 6.0) / 6).to(input.dtype), inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:

@@ -10,6 +10,8 @@ from webgpu_torch_core.functional import normalize as normalize
 from webgpu_torch_core.linalg import vector_norm
 from webgpu_torch_core.ops.windows import nothing
 
+from ._arguments import wide
+
 
 def clamped_like_constant(values: Tensor, least: float) -> Tensor:
     """Return values not below ``least``, with the gradient of the values themselves everywhere."""
@@ -21,10 +23,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     kind = torch.result_type(x1, x2)
     if not kind.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind}")
-    first, second = torch.broadcast_tensors(x1.to(kind), x2.to(kind))
+    first, second = torch.broadcast_tensors(wide(x1.to(kind)), wide(x2.to(kind)))
     first = first / clamped_like_constant(vector_norm(first, 2, dim, True), eps)
     second = second / clamped_like_constant(vector_norm(second, 2, dim, True), eps)
-    return (first * second).sum(dim)
+    return (first * second).sum(dim).to(kind)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:

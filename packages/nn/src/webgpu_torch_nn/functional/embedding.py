@@ -6,6 +6,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import embedding as _embedding
 
+from ._arguments import wide
 from .loss_classification import one_hot as one_hot
 
 
@@ -99,17 +100,18 @@ def embedding_bag(
     counted = None if padding_idx is None else flat != padding_idx
     if mode == "max":
         return _bag_maxima(rows, numbers, counted, bags)
+    kind, rows = rows.dtype, wide(rows)
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
+        rows = rows * wide(per_sample_weights).reshape(-1, 1)
     if counted is not None:
         rows = torch.where(counted.unsqueeze(1), rows, torch.zeros_like(rows.detach()))
-    total = weight.new_zeros(shape).index_add(0, numbers, rows)
+    total = rows.detach().new_zeros(shape).index_add(0, numbers, rows)
     if mode == "sum":
-        return total
-    ones = torch.ones(flat.shape, dtype=weight.dtype, device=weight.device)
-    ones = ones if counted is None else counted.to(weight.dtype)
-    sizes = weight.new_zeros((bags,)).index_add(0, numbers, ones)
-    return total / sizes.clamp(min=1).unsqueeze(1)
+        return total.to(kind)
+    ones = torch.ones(flat.shape, dtype=rows.dtype, device=weight.device)
+    ones = ones if counted is None else counted.to(rows.dtype)
+    sizes = ones.new_zeros((bags,)).index_add(0, numbers, ones)
+    return (total / sizes.clamp(min=1).unsqueeze(1)).to(kind)
 
 
 def _bag_maxima(rows: Tensor, numbers: Tensor, counted: Tensor | None, bags: int) -> Tensor:

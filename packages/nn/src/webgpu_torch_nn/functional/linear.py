@@ -5,6 +5,8 @@ from __future__ import annotations
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import linear as linear
 
+from ._arguments import wide
+
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``y_k = x1ᵀ W_k x2 + b_k``; inputs [*, in1] and [*, in2], weight [out, in1, in2], bias [out]."""
@@ -18,8 +20,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): input sizes do not match weight size: got {input1.shape[-1]} and {input2.shape[-1]} "
             f"but expected {in1_features} and {in2_features}"
         )
-    flat1, flat2 = input1.reshape(-1, in1_features), input2.reshape(-1, in2_features)
+    kind, weight = input1.dtype, wide(weight)
+    flat1, flat2 = wide(input1).reshape(-1, in1_features), wide(input2).reshape(-1, in2_features)
     # [n, in1] · [in1, out · in2] gives W x1 for every output; the second contraction is with x2.
     rows = (flat1 @ weight.permute(1, 0, 2).reshape(in1_features, -1)).reshape(-1, out_features, in2_features)
     result = (rows * flat2.unsqueeze(1)).sum(-1).reshape(*input1.shape[:-1], out_features)
-    return result if bias is None else result + bias
+    return (result if bias is None else result + bias).to(kind)

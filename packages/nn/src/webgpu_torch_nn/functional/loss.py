@@ -10,7 +10,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import binary_cross_entropy_with_logits as _with_logits
 from webgpu_torch_core.ops.random import HOST_DEVICES
 
-from ._arguments import legacy_reduction, reduced
+from ._arguments import legacy_reduction, reduced, wide
 
 
 def _warn_if_broadcast(input: Tensor, target: Tensor) -> None:
@@ -95,8 +95,9 @@ def binary_cross_entropy(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
             "deprecated. Please ensure they have the same size."
         )
-    loss = (target - 1) * torch.log1p(-input).clamp(min=-100) - target * input.log().clamp(min=-100)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    single, wanted = wide(input), wide(target)
+    loss = (wanted - 1) * torch.log1p(-single).clamp(min=-100) - wanted * single.log().clamp(min=-100)
+    return reduced(loss if weight is None else loss * weight, reduction).to(input.dtype)
 
 
 def binary_cross_entropy_with_logits(
@@ -105,7 +106,8 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:  # fmt: skip
     """Binary cross entropy of ``sigmoid(x)``, without overflow, reduced; ``pos_weight`` weights positive targets."""
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return _with_logits(input, target, weight, reduction=reduction, pos_weight=pos_weight)
+    loss = _with_logits(wide(input), wide(target), weight, reduction=reduction, pos_weight=pos_weight)
+    return loss.to(input.dtype)
 
 
 def kl_div(
@@ -139,11 +141,12 @@ def poisson_nll_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
+    kind, input, target = input.dtype, wide(input), wide(target)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + (target * (2 * math.pi)).log() * 0.5
         loss = loss + stirling.masked_fill(target <= 1, 0)
-    return reduced(loss, reduction)
+    return reduced(loss, reduction).to(kind)
 
 
 def gaussian_nll_loss(

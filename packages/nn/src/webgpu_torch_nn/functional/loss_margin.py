@@ -9,7 +9,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import logsigmoid
 from webgpu_torch_core.ops.inplace import type_title
 
-from ._arguments import legacy_reduction, reduced
+from ._arguments import legacy_reduction, reduced, wide
 from .distance import pairwise_distance
 
 
@@ -49,7 +49,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """``log(1 + exp(-y x))``, reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return reduced(torch.log1p((input * -target).exp()), reduction)
+    return reduced(torch.log1p((wide(input) * -target).exp()), reduction).to(input.dtype)
 
 
 def multilabel_soft_margin_loss(
