@@ -141,6 +141,7 @@ from webgpu_torch_core import exp2 as exp2
 from webgpu_torch_core import expand_copy as expand_copy
 from webgpu_torch_core import expm1 as expm1
 from webgpu_torch_core import eye as eye
+from webgpu_torch_core import fill as fill
 from webgpu_torch_core import finfo as finfo
 from webgpu_torch_core import fix as fix
 from webgpu_torch_core import flatten as flatten

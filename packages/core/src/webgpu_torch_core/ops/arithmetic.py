@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ..dtypes import bool_
 from ..tensor import Tensor
 from . import elementwise as e
 from .common import needs_gradient
@@ -201,6 +202,20 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return e.select_(filled.to(dtype=input.dtype, device=input.device), input, mask)
 
 
+@operation("elementwise", method=False)
+def fill(input: Tensor, value: Tensor | Number) -> Tensor:
+    """A tensor of the input's shape and type whose elements are all ``value``, a number or a 0-d tensor.
+
+    Raises:
+        RuntimeError: ``value`` is a tensor with dimensions.
+    """
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+        )
+    return masked_fill(input, input.new_ones((), dtype=bool_), value)
+
+
 @operation("elementwise")
 def isclose(
     input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08, equal_nan: bool = False
@@ -315,6 +330,7 @@ _operator("lshift", e.bitwise_left_shift, lambda a, b: e.bitwise_left_shift(b, a
 _operator("rshift", e.bitwise_right_shift, lambda a, b: e.bitwise_right_shift(b, a), "bitwise_right_shift_")
 for _name, _function in {"eq": e.eq, "ne": e.ne, "lt": e.lt, "le": e.le, "gt": e.gt, "ge": e.ge}.items():
     _operator(_name, _function)
+Tensor.__rdiv__ = Tensor.__rtruediv__  # type: ignore[attr-defined]
 Tensor.__neg__ = lambda self: e.neg(self)  # type: ignore[attr-defined]
 Tensor.__pos__ = lambda self: positive(self)  # type: ignore[attr-defined]
 Tensor.__abs__ = lambda self: e.abs(self)  # type: ignore[attr-defined]

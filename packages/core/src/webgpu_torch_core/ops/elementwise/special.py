@@ -146,6 +146,5 @@ def _trigamma(x):
     inverse = 1.0 / (z * z)
     series = 1 / 6 - inverse * (1 / 30 - inverse * (1 / 42 - inverse * (1 / 30 - inverse * (5 / 66))))
     direct = total + 1.0 / z + inverse * 0.5 + series * inverse / z
-    # PyTorch does not reduce the angle either: below zero its float32 results have the error of their sine.
-    sine = _sin(x * math.pi)
+    sine = _sin((x - round_half_even(x)) * math.pi)
     return where(reflected, math.pi * math.pi / (sine * sine) - direct, direct)
