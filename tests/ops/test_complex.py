@@ -308,8 +308,10 @@ def test_errors() -> None:
 def test_one_kernel_per_chain(device: str) -> None:
     """The parts of a chain of complex operations are computed in place of being stored between them."""
     z = to_ours(Z, device)
-    (z * 2j).abs().tolist()
     engine = z._engine
+    if not engine.device.fuses:
+        pytest.skip("this device runs every operation by itself")
+    (z * 2j).abs().tolist()
     before = engine.statistics["kernels"]
     ((z * 2j + z).conj() * 3).abs().tolist()
     assert engine.statistics["kernels"] - before == 1

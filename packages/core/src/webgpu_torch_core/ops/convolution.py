@@ -11,6 +11,7 @@ from ..kernels import Contraction, Operand, Output, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
+from .complex.dispatch import with_complex_rule
 from .contraction import _accumulator, _wide_type
 from .joining import clamped, element_index
 from .registry import operation
@@ -141,6 +142,7 @@ def weight_gradient_kernel(
     )  # fmt: skip
 
 
+@with_complex_rule("convolution")
 def convolve(input: Tensor, weight: Tensor, window: Window, wide: bool = False) -> Tensor:
     """Return the convolution of [n, c, positions…] with [o, c / groups, taps…], differentiable any number of times."""
     kind = input.dtype

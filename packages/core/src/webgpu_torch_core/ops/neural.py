@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def _wide(input: Tensor) -> Tensor:
-    """Return the input in at least float32."""
-    return input if input.dtype in (float32, float64) else input.to(float32)
+    """Return the input in at least float32; complex numbers as they are."""
+    return input if input.dtype in (float32, float64) or input.dtype.is_complex else input.to(float32)
 
 
 def _softmax(input: Tensor, dim: int) -> Tensor:

@@ -12,6 +12,8 @@ from ..return_types import make
 from ..tensor import Tensor
 from .arithmetic import clamp, where
 from .common import as_dimensions
+from .complex.joining import join
+from .complex.views import conj, part
 from .creation import arange, tensor
 from .joining import cat
 from .moments import vector_norm
@@ -244,7 +246,7 @@ def cov(
     norm = clamp(norm, min=0) if isinstance(norm, Tensor) else max(norm, 0)
     centered = values - mean
     right = centered if weights is None else centered * weights
-    result = (centered @ right.t()) / norm
+    result = (centered @ conj(right.t())) / norm
     return result.squeeze()
 
 
@@ -259,7 +261,10 @@ def corrcoef(input: Tensor) -> Tensor:
     if matrix.ndim == 0:
         return matrix / matrix
     deviation = matrix.diagonal().sqrt()
-    return clamp(matrix / deviation.unsqueeze(1) / deviation.unsqueeze(0), -1, 1)
+    result = matrix / deviation.unsqueeze(1) / deviation.unsqueeze(0)
+    if result.dtype.is_complex:
+        return join(clamp(part(result, 0), -1, 1), clamp(part(result, 1), -1, 1))
+    return clamp(result, -1, 1)
 
 
 @operation("composite", method=False)

@@ -16,6 +16,7 @@ from ..kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
+from .complex.dispatch import with_complex_rule
 from .joining import clamped, element_index
 
 #: most taps that are written out one after another; more become the inner dimensions of a row program
@@ -171,6 +172,7 @@ def _overlap_kernel(source: Layout, numel: int, kind: dtype, window: Window, siz
     return summing_kernel("overlapping_sum", (Operand(kind, numel),), kind, outer, window.taps, term)
 
 
+@with_complex_rule("patches")
 def patches(input: Tensor, window: Window) -> Tensor:
     """Return [n, c, taps…, positions…]: what every tap reads at every position of [n, c, sizes…], 0 outside."""
     shape = (*input._layout.shape[:2], *window.taps, *window.output)
@@ -182,6 +184,7 @@ def patches(input: Tensor, window: Window) -> Tensor:
     return attach(result, "Im2ColBackward0", (input,), lambda grad: overlapping_sum(grad, window, sizes))
 
 
+@with_complex_rule("overlapping_sum")
 def overlapping_sum(input: Tensor, window: Window, sizes: tuple[int, ...]) -> Tensor:
     """Return [n, c, sizes…]: the sum of patches [n, c, taps…, positions…] at the places they were read from."""
     shape = (*input._layout.shape[:2], *sizes)

@@ -14,6 +14,8 @@ Factors = dict[int, Shape]
 
 def common_refinement(left: list[int], right: list[int]) -> tuple[list[Shape], list[Shape]] | None:
     """Return how to split two factorizations of one number so that they become equal, or None."""
+    if 0 in left or 0 in right:
+        return None
     left_parts: list[list[int]] = [[] for _ in left]
     right_parts: list[list[int]] = [[] for _ in right]
     i, j = len(left) - 1, len(right) - 1

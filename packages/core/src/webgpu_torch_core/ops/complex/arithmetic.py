@@ -16,7 +16,7 @@ from .. import elementwise as e
 from ..common import attach, needs_gradient
 from ..elementwise_call import Elementwise
 from .joining import ZERO, join, part_alias
-from .views import as_complex, conj, number_parts, part, view_as_complex, view_as_real
+from .views import as_complex, complex_view, conj, number_parts, part, view_as_real
 
 
 def is_complex_operand(value: Any) -> bool:
@@ -76,7 +76,7 @@ def _sum(function: Any, input: Any, other: Any, alpha: Any) -> Tensor:
         other, alpha = mul_rule(e.mul, other, alpha) if isinstance(other, Tensor) else other * alpha, 1
     both = isinstance(input, Tensor) and isinstance(other, Tensor)
     if both and input.dtype is complex64 and other.dtype is complex64 and input.ndim == other.ndim:
-        return view_as_complex(function(view_as_real(input), view_as_real(other), alpha=alpha))
+        return complex_view(function(view_as_real(input), view_as_real(other), alpha=alpha))
     a, b = split(input)
     c, d = split(other)
     first = _added(function, a, c, alpha)
@@ -107,7 +107,7 @@ def sub_rule(function: Any, input: Any, other: Any, alpha: Any = 1) -> Tensor:
 
 
 def neg_rule(function: Any, input: Tensor) -> Tensor:
-    return view_as_complex(e.neg(view_as_real(input)))
+    return complex_view(e.neg(view_as_real(input)))
 
 
 # Products and quotients
@@ -135,7 +135,7 @@ def _scaled(input: Tensor, factor: Any) -> Tensor:
     if isinstance(factor, Tensor) and factor.ndim > floats.ndim:
         floats = floats.reshape((1,) * (factor.ndim - floats.ndim) + tuple(floats._layout.shape))
     result = e.mul(floats, factor)
-    return view_as_complex(result if result._layout.strides[-1] == 1 else result.contiguous())
+    return complex_view(result)
 
 
 def _quotient(part: int) -> Callable[..., Any]:
@@ -165,7 +165,7 @@ def true_divide__rule(function: Any, input: Any, other: Any) -> Tensor:
         if not isinstance(divisor, Tensor) or divisor.ndim <= input.ndim:
             divisor = divisor.unsqueeze(-1) if isinstance(divisor, Tensor) else divisor
             result = e.true_divide_(floats, divisor)
-            return view_as_complex(result if result._layout.strides[-1] == 1 else result.contiguous())
+            return complex_view(result)
     if isinstance(other, complex):
         return mul_rule(e.mul, input, 1 / other) if other else mul_rule(e.mul, input, complex(math.nan, math.nan))
     parts = (*full_parts(input), *full_parts(other))
@@ -345,7 +345,7 @@ def select__rule(function: Any, input: Any, other: Any, condition: Tensor) -> Te
     shape = shape_of(first, second, condition)
     floats = [view_as_real(each.expand(shape)) for each in (first, second)]
     result = e.select_(*floats, condition.expand(shape).unsqueeze(-1))
-    return view_as_complex(result if result._layout.strides[-1] == 1 else result.contiguous())
+    return complex_view(result)
 
 
 def _truth(value: Any) -> Any:

@@ -19,7 +19,7 @@ RULES: dict[str, str] = {
     for module, names in {
         "moving": (
             "join_pieces flip roll triangle place_inside take_positions gather scatter scatter_add scatter_reduce index_add "
-            "index_copy index_fill eye linspace resampled"
+            "index_copy index_fill eye linspace resampled patches overlapping_sum"
         ),
         "reductions": (
             "sum prod all any cumsum cumprod var std var_mean std_mean logsumexp vector_norm logcumsumexp"

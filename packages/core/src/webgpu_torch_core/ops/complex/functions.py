@@ -21,6 +21,7 @@ from ...scalar import (
     less,
     log,
     log1p,
+    logical_not,
     maximum,
     minimum,
     sin,
@@ -117,7 +118,7 @@ def _sqrt(a: Any, b: Any) -> tuple[Any, Any]:
     left = less(a, 0.0)
     real, imag = where(left, other, root), copysign(where(left, root, other), b)
     endless = is_infinite(b)
-    lost = is_infinite(a) & ~endless & ~is_nan(b)
+    lost = is_infinite(a) & logical_not(endless) & logical_not(is_nan(b))
     real = where(lost & left, absolute(b) * 0.0, where(lost, absolute(a), real))
     imag = where(lost & left, copysign(absolute(a), b), where(lost, b * 0.0, imag))
     return where(endless, absolute(b), real), where(endless, b, imag)

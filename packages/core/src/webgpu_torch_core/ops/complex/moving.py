@@ -10,7 +10,7 @@ from ...tensor import Tensor
 from ..common import sizes_from
 from .arithmetic import split
 from .joining import join
-from .views import as_complex, view_as_complex, view_as_real
+from .views import as_complex, complex_view, view_as_real
 
 
 def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], values: tuple[Any, ...] = ()) -> Tensor:
@@ -39,12 +39,12 @@ def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value
 
 
 def join_pieces_rule(function: Any, pieces: list[Tensor], dim: int) -> Tensor:
-    return view_as_complex(function([view_as_real(as_complex(each)) for each in pieces], dim))
+    return complex_view(function([view_as_real(as_complex(each)) for each in pieces], dim))
 
 
 def flip_rule(function: Any, input: Tensor, *dims: Any, **named: Any) -> Tensor:
     chosen = [wrap_dimension(each, input.ndim) for each in sizes_from((named["dims"],) if "dims" in named else dims)]
-    return view_as_complex(function(view_as_real(input), chosen))
+    return complex_view(function(view_as_real(input), chosen))
 
 
 def roll_rule(function: Any, input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
@@ -52,7 +52,7 @@ def roll_rule(function: Any, input: Tensor, shifts: Any, dims: Any = None) -> Te
         return roll_rule(function, input.reshape(-1), shifts, 0).reshape(input.shape)
     chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
     amounts = [shifts] if isinstance(shifts, int) else list(shifts)
-    return view_as_complex(function(view_as_real(input), amounts, chosen))
+    return complex_view(function(view_as_real(input), amounts, chosen))
 
 
 def triangle_rule(function: Any, input: Tensor, diagonal: int, upper: bool) -> Tensor:
@@ -67,11 +67,11 @@ def place_inside_rule(
     if value:
         return by_parts(function, (input, before, shape, value.real, step), {}, (3,))
     steps = None if step is None else (*step, 1)
-    return view_as_complex(function(view_as_real(as_complex(input)), (*before, 0), (*shape, 2), 0, steps))
+    return complex_view(function(view_as_real(as_complex(input)), (*before, 0), (*shape, 2), 0, steps))
 
 
 def take_positions_rule(function: Any, input: Tensor, dim: int, index: Tensor, title: str) -> Tensor:
-    return view_as_complex(function(view_as_real(input), dim, index, title))
+    return complex_view(function(view_as_real(input), dim, index, title))
 
 
 def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
@@ -144,4 +144,12 @@ def linspace_rule(
 
 
 def resampled_rule(function: Any, input: Tensor, tables: Any) -> Tensor:
-    return view_as_complex(function(view_as_real(input), [*tables, None]))
+    return complex_view(function(view_as_real(input), [*tables, None]))
+
+
+def patches_rule(function: Any, *args: Any) -> Tensor:
+    return by_parts(function, args, {})
+
+
+def overlapping_sum_rule(function: Any, *args: Any) -> Tensor:
+    return by_parts(function, args, {})

@@ -10,8 +10,9 @@ from ...layouts import wrap_dimension
 from ...return_types import make
 from ...tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, reduced_shape
-from .views import as_complex, part, view_as_complex, view_as_real
+from ..common import as_dimensions, attach, needs_gradient, reduced_shape
+from ..reduction import restore
+from .views import as_complex, complex_view, conj, part, view_as_real
 
 
 def _into(result: Tensor, out: Tensor | None) -> Tensor:
@@ -43,7 +44,7 @@ def sum_rule(
     dims = as_dimensions(dim, source.ndim)
     floats = view_as_real(source)
     result = function(floats, dims, keepdim) if dims else floats.clone()
-    return _into(view_as_complex(result), out)
+    return _into(complex_view(result), out)
 
 
 def all_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -61,7 +62,7 @@ def cumsum_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, ou
     if source.ndim == 0:
         wrap_dimension(dim, 0)
         return _into(source.clone(), out)
-    return _into(view_as_complex(function(view_as_real(source), wrap_dimension(dim, source.ndim)).contiguous()), out)
+    return _into(complex_view(function(view_as_real(source), wrap_dimension(dim, source.ndim))), out)
 
 
 def _line(input: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -170,16 +171,31 @@ def vector_norm_rule(
 
 
 def logsumexp_rule(function: Any, input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None) -> Tensor:
-    dims = as_dimensions(dim, input.ndim)
+    source = as_complex(input)
+    dims = as_dimensions(dim, source.ndim)
+    result = _logsumexp(source.detach(), dims, keepdim)
+    if needs_gradient(source):
+        saved, shape = source._save(), source._layout.shape
+
+        def run_backward(grad: Tensor) -> Tensor:
+            given = saved.unpack()
+            total = logsumexp_rule(function, given, dims, keepdim) if needs_gradient(given) else result.detach()
+            full = [restore(each, shape, dims, keepdim) if dims else each for each in (grad, total)]
+            return full[0] * conj(e.exp(given - full[1]))
+
+        attach(result, "LogsumexpBackward0", (source,), run_backward)
+    return _into(result, out)
+
+
+def _logsumexp(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     if not input.numel():
-        return _into(e.log(e.exp(input).sum(dims, keepdim)), out)
-    floats = part(input, 0).detach()
+        return e.log(e.exp(input).sum(dims, keepdim))
+    floats = part(input, 0)
     highest = floats.amax(dims, True) if dims else floats
     shift = highest.masked_fill(highest.isinf(), 0.0)
     grown = e.exp(input - shift)
     total = e.log(grown.sum(dims, True) if dims else grown) + shift
-    total = total if keepdim else total.reshape(reduced_shape(input._layout.shape, dims, False))
-    return _into(total, out)
+    return total if keepdim else total.reshape(reduced_shape(input._layout.shape, dims, False))
 
 
 def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None) -> Tensor:

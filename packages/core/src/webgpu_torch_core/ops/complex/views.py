@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...dtypes import complex64, float32
-from ...layouts import complex_layout, part_layout, real_layout
+from ...layouts import complex_layout, contiguous_strides, layout, part_layout, real_layout
 from ...tensor import Tensor
 from ..registry import operation
 from ..views import make_view, transpose
@@ -28,7 +28,7 @@ def view_as_real(input: Tensor) -> Tensor:
         input,
         real_layout(input._layout),
         "ViewAsRealBackward0",
-        lambda grad: view_as_complex(grad.contiguous()),
+        lambda grad: complex_view(grad.contiguous()),
         float32,
     )
 
@@ -52,6 +52,24 @@ def view_as_complex(input: Tensor) -> Tensor:
         lambda grad: view_as_real(as_complex(grad)),
         complex64,
     )
+
+
+def complex_view(floats: Tensor) -> Tensor:
+    """Return the result of an operation on real views as complex numbers, moved where its strides do not allow a view."""
+    source = floats._layout
+    if source.numel == 0:
+        strides = contiguous_strides(source.shape)
+    else:
+        if source.strides[-1] != 1 or any(
+            stride % 2 and size != 1 for size, stride in zip(source.shape[:-1], source.strides, strict=False)
+        ):
+            return view_as_complex(floats.contiguous())
+        # The strides of dimensions of size 1 are free, and may be odd.
+        strides = tuple(2 if size == 1 else stride for size, stride in zip(source.shape, source.strides, strict=True))
+    if strides != source.strides:
+        target = layout(source.shape, strides, source.offset)
+        floats = make_view(floats, target, "ViewBackward0", lambda grad: grad)
+    return view_as_complex(floats)
 
 
 def as_complex(input: Tensor) -> Tensor:
