@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..tensor import Tensor
@@ -15,6 +16,9 @@ from .registry import operation
 FEW_PIECES = 16
 #: the smallest sum of squared windows that the inverse divides by
 SMALLEST_ENVELOPE = 1e-11
+
+
+Description = Callable[[], str]
 
 
 def _described(name: str, input: Tensor, **values: Any) -> str:
@@ -32,9 +36,9 @@ def _title(input: Tensor) -> str:
     return type_title(input)
 
 
-def _check(condition: bool, described: str, message: str) -> None:
+def _check(condition: bool, describe: Description, message: str) -> None:
     if not condition:
-        raise RuntimeError(f"{described} : {message}")
+        raise RuntimeError(f"{describe()} : {message}")
 
 
 def _centered(window: Tensor | None, win_length: int, n_fft: int, input: Tensor) -> Tensor | None:
@@ -72,7 +76,7 @@ def stft(
         source = _padded(input, n_fft // 2, pad_mode)
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
-    described = _described(
+    describe = lambda: _described(  # noqa: E731
         "stft", source, n_fft=n_fft, hop_length=hop, win_length=length, window=window, normalized=normalized,
         onesided=onesided, return_complex=return_complex, align_to_window=align_to_window,
     )  # fmt: skip
@@ -84,7 +88,7 @@ def stft(
                 "return_complex=True in a future PyTorch release."
             )
         return_complex = True
-    _check_frames(source, n_fft, hop, length, window, described)
+    _check_frames(source, n_fft, hop, length, window, describe)
     if onesided and is_complex:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     frames = _frames(source.unsqueeze(0) if source.ndim == 1 else source, n_fft, hop, length, bool(align_to_window))
@@ -107,17 +111,19 @@ def _padded(input: Tensor, amount: int, mode: str) -> Tensor:
     return result.reshape(tuple(result._layout.shape[max(extra, 0) :]))
 
 
-def _check_frames(source: Tensor, n_fft: int, hop: int, length: int, window: Tensor | None, described: str) -> None:
+def _check_frames(
+    source: Tensor, n_fft: int, hop: int, length: int, window: Tensor | None, describe: Description
+) -> None:
     if source.dtype.category < 2:
-        raise RuntimeError(f"{described} : expected a tensor of floating point or complex values")
-    _check(source.ndim in (1, 2), described, "expected a 1D or 2D tensor")
+        raise RuntimeError(f"{describe()} : expected a tensor of floating point or complex values")
+    _check(source.ndim in (1, 2), describe, "expected a 1D or 2D tensor")
     size = source.shape[-1]
-    _check(0 < n_fft <= size, described, f"expected 0 < n_fft < {size}, but got n_fft={n_fft}")
-    _check(hop > 0, described, f"expected hop_length > 0, but got hop_length={hop}")
-    _check(0 < length <= n_fft, described, f"expected 0 < win_length <= n_fft, but got win_length={length}")
+    _check(0 < n_fft <= size, describe, f"expected 0 < n_fft < {size}, but got n_fft={n_fft}")
+    _check(hop > 0, describe, f"expected hop_length > 0, but got hop_length={hop}")
+    _check(0 < length <= n_fft, describe, f"expected 0 < win_length <= n_fft, but got win_length={length}")
     if window is not None and (window.ndim != 1 or window.shape[0] != length):
         _check(
-            False, described,
+            False, describe,
             f"expected a 1D window tensor of size equal to win_length={length}, but got window with size {list(window.shape)}",
         )  # fmt: skip
 
@@ -173,28 +179,52 @@ def istft(
     """
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
-    described = _described(
+    describe = lambda: _described(  # noqa: E731
         "istft", input, n_fft=n_fft, hop_length=hop, win_length=width, window=window, center=center,
         normalized=normalized, onesided=onesided, length=length, return_complex=return_complex,
     )  # fmt: skip
+    one_sided = _check_spectrum(input, n_fft, hop, width, window, onesided, return_complex, describe)
+    columns = (input if input.ndim == 3 else input.unsqueeze(0)).transpose(1, 2)
+    frames = _inverse_frames(columns, n_fft, "ortho" if normalized else None, one_sided, return_complex)
+    shape = _centered(window, width, n_fft, input)
+    total = n_fft + hop * (frames.shape[1] - 1)
+    first = n_fft // 2 if center else 0
+    last = first + length if length is not None else total - n_fft // 2 if center else total
+    result = _divided(frames, shape, hop, first, min(last, total), describe)
+    if length is not None and last > total:
+        result = place_inside(result, (0, 0), (result.shape[0], length))
+    return result.squeeze(0) if input.ndim == 2 else result
+
+
+def _check_spectrum(
+    input: Tensor,
+    n_fft: int,
+    hop: int,
+    width: int,
+    window: Tensor | None,
+    onesided: bool | None,
+    return_complex: bool,
+    describe: Description,
+) -> bool:
+    """Return whether only half of the frequencies are given."""
     if not input.dtype.is_complex:
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
         )
-    _check(input.numel() > 0, described, "input tensor cannot be empty.")
-    _check(input.ndim in (2, 3), described, f"expected a tensor with 2 or 3 dimensions, but got {input.ndim}")
+    _check(input.numel() > 0, describe, "input tensor cannot be empty.")
+    _check(input.ndim in (2, 3), describe, f"expected a tensor with 2 or 3 dimensions, but got {input.ndim}")
     rows = input.shape[-2]
     one_sided = rows != n_fft if onesided is None else onesided
     expected = n_fft // 2 + 1 if one_sided else n_fft
     formula = "n_fft / 2 + 1 when onesided=True" if one_sided else "n_fft when onesided=False"
     _check(
-        rows == expected, described,
+        rows == expected, describe,
         f"expected the frequency dimension (3rd to the last) of the input tensor to match {formula}, but got {rows}",
     )  # fmt: skip
-    _check(0 < hop <= width, described, "expected 0 < hop_length <= win_length")
-    _check(0 < width <= n_fft, described, "expected 0 < win_length <= n_fft")
+    _check(0 < hop <= width, describe, "expected 0 < hop_length <= win_length")
+    _check(0 < width <= n_fft, describe, "expected 0 < win_length <= n_fft")
     _check(
-        window is None or tuple(window._layout.shape) == (width,), described,
+        window is None or tuple(window._layout.shape) == (width,), describe,
         "Invalid window shape. window has to be 1D and length of `win_length`",
     )  # fmt: skip
     complex_window = window is not None and window.dtype.is_complex
@@ -202,16 +232,7 @@ def istft(
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if not return_complex and complex_window:
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
-    columns = (input if input.ndim == 3 else input.unsqueeze(0)).transpose(1, 2)
-    frames = _inverse_frames(columns, n_fft, "ortho" if normalized else None, one_sided, return_complex)
-    shape = _centered(window, width, n_fft, input)
-    total = n_fft + hop * (frames.shape[1] - 1)
-    first = n_fft // 2 if center else 0
-    last = first + length if length is not None else total - n_fft // 2 if center else total
-    result = _divided(frames, shape, hop, first, min(last, total), described)
-    if length is not None and last > total:
-        result = place_inside(result, (0, 0), (result.shape[0], length))
-    return result.squeeze(0) if input.ndim == 2 else result
+    return one_sided
 
 
 def _inverse_frames(columns: Tensor, n_fft: int, norm: str | None, one_sided: bool, return_complex: bool) -> Tensor:
@@ -222,7 +243,7 @@ def _inverse_frames(columns: Tensor, n_fft: int, norm: str | None, one_sided: bo
     return irfft(half, n_fft, norm=norm)
 
 
-def _divided(frames: Tensor, window: Tensor | None, hop: int, first: int, last: int, described: str) -> Tensor:
+def _divided(frames: Tensor, window: Tensor | None, hop: int, first: int, last: int, describe: Description) -> Tensor:
     """Return overlapping windowed frames divided by the sum of the squared windows."""
     kind = frames.dtype.to_real()
     shape = frames.new_ones((frames.shape[-1],), dtype=kind) if window is None else window
@@ -233,6 +254,6 @@ def _divided(frames: Tensor, window: Tensor | None, hop: int, first: int, last: 
         smallest = e.abs(envelope.detach()).amin().item()
         if not smallest > SMALLEST_ENVELOPE:
             raise RuntimeError(
-                f"{described} window overlap add min: {smallest}; every sample needs a window that is not 0"
+                f"{describe()} window overlap add min: {smallest}; every sample needs a window that is not 0"
             )
     return signal.narrow(-1, first, max(last - first, 0)) / envelope
