@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 
+from ...dtypes import float32
+from ...expression import Expression
 from ...scalar import absolute as _absolute
 from ...scalar import digamma as _digamma
 from ...scalar import equal, is_infinite, less, less_equal, maximum, minimum, not_equal, power, where
@@ -16,7 +18,7 @@ from ...scalar import log as _log
 from ...scalar import log1p as _log1p
 from ...scalar import sqrt as _sqrt
 from ..elementwise_call import elementwise
-from .approximations import NODES, WEIGHTS
+from .approximations import FEWER_NODES, FEWER_WEIGHTS, NODES, WEIGHTS
 from .special import _trigamma
 
 # The Hurwitz zeta function
@@ -109,8 +111,12 @@ def _(grad, input, order):
 
 #: where the density is integrated instead
 _LARGE = 100.0
-#: enough terms of the series and of the continued fraction below it
-_GAMMA_TERMS = 90
+#: enough terms of the series and of the continued fraction below it: for float32, and for more precise numbers
+_GAMMA_TERMS = (64, 90)
+
+
+def _is_wide(x):
+    return not (isinstance(x, Expression) and x.dtype is float32)
 
 
 def _prefix(a, x):
@@ -130,7 +136,7 @@ def _series(a, x):
     """The lower function without its prefix: ``sum(x**k / (a (a + 1) … (a + k)))`` (DLMF 8.11.4)."""
     term = 1.0 / a
     total = term
-    for index in range(1, _GAMMA_TERMS):
+    for index in range(1, _GAMMA_TERMS[_is_wide(x)]):
         term = term * (x / (a + float(index)))
         total = total + term
     return total
@@ -138,24 +144,27 @@ def _series(a, x):
 
 def _fraction(a, x):
     """The upper function without its prefix, by Legendre's continued fraction (DLMF 8.9.2) from its end."""
-    value = x + (2.0 * _GAMMA_TERMS + 1.0) - a
-    for index in range(_GAMMA_TERMS, 0, -1):
+    terms = _GAMMA_TERMS[_is_wide(x)]
+    value = x + (2.0 * terms + 1.0) - a
+    for index in range(terms, 0, -1):
         value = x + (2.0 * index - 1.0) - a - float(index) * (float(index) - a) / value
     return 1.0 / value
 
 
 def _quadrature(a, x):
-    """The density's integral from x outwards, for large a: it has ended 12 standard deviations from its peak."""
-    width = _sqrt(a) * 12.0 + 20.0
+    """The density's integral from x outwards, for large a: it has ended so many standard deviations from its peak."""
+    nodes, weights, deviations = (NODES, WEIGHTS, 12.0) if _is_wide(a) else (FEWER_NODES, FEWER_WEIGHTS, 7.0)
+    width = _sqrt(a) * deviations + 20.0
     above = less(a - 1.0, x)
     end = where(above, maximum(a, x) + width, maximum(minimum(a, x) - width, 0.0))
     half, middle = (end - x) * 0.5, (end + x) * 0.5
     inverse = 1.0 / a
     total = 0.0
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
+    for node, weight in zip(nodes, weights, strict=True):
         for t in (middle + half * node, middle - half * node):
-            offset = (t - a) * inverse
-            logarithm = where(less(offset, -0.5), _log(t * inverse), _log1p(offset))
+            # Above the logarithm's pole, where rounding may put a t that is nothing beside a.
+            offset = maximum((t - a) * inverse, -0.9999999)
+            logarithm = _log1p(offset)
             total = total + weight * _exp(-a * (offset - logarithm) - logarithm)
     square = inverse * inverse
     correction = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260)))
