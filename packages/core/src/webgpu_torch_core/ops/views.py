@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..dtypes import complex64, float32
 from ..layouts import (
     Layout,
     expand_layout,
@@ -66,6 +67,8 @@ def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
 def _view_dtype(self: Tensor, kind: Any) -> Tensor:
     if kind is self.dtype:
         return make_view(self, self._layout, "ViewBackward0", lambda grad: grad)
+    if {self.dtype, kind} == {complex64, float32}:
+        return _view_parts(self)
     from .creation import from_bytes
 
     # Reinterpreting goes through the host: rare, and every backend then agrees with PyTorch's byte layout.
@@ -82,6 +85,23 @@ def _view_dtype(self: Tensor, kind: Any) -> Tensor:
             )
         sizes[-1] = nbytes // kind.itemsize
     return from_bytes(data._engine.read(data._storage.value), tuple(sizes), kind, self.device)
+
+
+def _view_parts(self: Tensor) -> Tensor:
+    """Return complex numbers as twice as many floats, or floats as half as many complex numbers."""
+    from .complex.views import view_as_complex, view_as_real
+
+    if self.dtype is complex64:
+        floats = view_as_real(self)
+        if self.ndim == 0:
+            raise RuntimeError(f"self.dim() cannot be 0 to view {self.dtype} as {float32} (different element sizes)")
+        return view(floats, (*self._layout.shape[:-1], 2 * self.shape[-1]))
+    if self.ndim == 0 or self.shape[-1] % 2:
+        size = self.shape[-1] if self.ndim else 1
+        raise RuntimeError(
+            f"self.size(-1) must be divisible by 2 to view {self.dtype} as {complex64} (different element sizes), but got {size}"
+        )
+    return view_as_complex(view(self, (*self._layout.shape[:-1], self.shape[-1] // 2, 2)))
 
 
 @operation("view")

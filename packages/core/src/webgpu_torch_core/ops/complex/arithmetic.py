@@ -94,8 +94,8 @@ def _added(function: Any, left: Any, right: Any, alpha: Any) -> Any:
 
 def _expanded(first: Any, second: Any, shape: tuple[int, ...]) -> Tensor:
     """Join parts that may have fewer dimensions than the result, or be numbers."""
-    wide = [each.expand(shape) if isinstance(each, Tensor) else each for each in (first, second)]
-    return join(*wide)
+    first, second = (each.expand(shape) if isinstance(each, Tensor) else each for each in (first, second))
+    return join(first, second)
 
 
 def add_rule(function: Any, input: Any, other: Any, alpha: Any = 1) -> Tensor:

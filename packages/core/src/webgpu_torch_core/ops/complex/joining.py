@@ -92,10 +92,11 @@ def join(
         from ..reduction import sum_to_size
         from .views import part
 
-        return tuple(
+        first, second = (
             sum_to_size(part(grad, number), each._layout.shape) if isinstance(each, Tensor) else None
             for number, each in enumerate((real, imag))
         )
+        return first, second
 
     return attach(result, title, (real, imag), run_backward)
 

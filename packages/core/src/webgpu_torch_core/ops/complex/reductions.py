@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...dtypes import complex64, dtype
+from ...dtypes import complex64
 from ...layouts import wrap_dimension
 from ...return_types import make
 from ...tensor import Tensor
@@ -21,10 +21,6 @@ def _into(result: Tensor, out: Tensor | None) -> Tensor:
     from ..elementwise_call import finish_out
 
     return finish_out(result, out)
-
-
-def _typed(result: Tensor, kind: dtype | None) -> Tensor:
-    return result if kind is None or kind is complex64 else result.to(kind)
 
 
 def sum_rule(
