@@ -177,3 +177,19 @@ def test_a_loop_that_reads_nothing_schedules_once() -> None:
     # Enough to pass the limit of recorded nodes several times, were the steps not handed over one by one.
     steps(400)
     assert engine.statistics["scheduled"] == before
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_complex_parameters_step_by_parts(name: str, device: str) -> None:
+    start = torch.randn(4, dtype=torch.complex64)
+    found = []
+    for library, value in ((torch.nn, start.clone()), (nn, ours.tensor(start.tolist(), device=device))):
+        parameter = library.Parameter(value)
+        module = torch.optim if library is torch.nn else nn.optim
+        optimizer = getattr(module, name)([parameter], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            ((parameter * parameter - 1j).abs() ** 2).sum().backward()
+            optimizer.step()
+        found.append(torch.tensor(parameter.detach().tolist()))
+    torch.testing.assert_close(found[1], found[0])

@@ -315,3 +315,16 @@ def test_one_kernel_per_chain(device: str) -> None:
     before = engine.statistics["kernels"]
     ((z * 2j + z).conj() * 3).abs().tolist()
     assert engine.statistics["kernels"] - before == 1
+
+
+@pytest.mark.parametrize("name", ["view", "linear", "einsum", "conv"])
+def test_written_with_others(name: str, device: str) -> None:
+    functions = {
+        "view": lambda t, z, w, r: z.view(t.float32) * r.repeat(1, 2),
+        "linear": lambda t, z, w, r: (torch.nn.functional if t is torch else core.functional).linear(z, w, w[:, 0]),
+        "einsum": lambda t, z, w, r: t.einsum("ij,kj->ik", z, w.conj()),
+        "conv": lambda t, z, w, r: (torch.nn.functional if t is torch else core.functional).conv1d(
+            z[None], w[:2, :3, None]
+        ),
+    }
+    check(functions[name], device)

@@ -88,11 +88,11 @@ def _view_dtype(self: Tensor, kind: Any) -> Tensor:
 
 
 def _view_parts(self: Tensor) -> Tensor:
-    """Return complex numbers as twice as many floats, or floats as half as many complex numbers."""
+    """Return complex numbers as twice as many floats, or floats as half as many complex numbers; without gradient."""
     from .complex.views import view_as_complex, view_as_real
 
     if self.dtype is complex64:
-        floats = view_as_real(self)
+        floats = view_as_real(self.detach())
         if self.ndim == 0:
             raise RuntimeError(f"self.dim() cannot be 0 to view {self.dtype} as {float32} (different element sizes)")
         return view(floats, (*self._layout.shape[:-1], 2 * self.shape[-1]))
@@ -101,7 +101,7 @@ def _view_parts(self: Tensor) -> Tensor:
         raise RuntimeError(
             f"self.size(-1) must be divisible by 2 to view {self.dtype} as {complex64} (different element sizes), but got {size}"
         )
-    return view_as_complex(view(self, (*self._layout.shape[:-1], self.shape[-1] // 2, 2)))
+    return view_as_complex(view(self.detach(), (*self._layout.shape[:-1], self.shape[-1] // 2, 2)))
 
 
 @operation("view")

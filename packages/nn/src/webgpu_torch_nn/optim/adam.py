@@ -9,7 +9,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.capture import live, made_state, perform
 
-from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, to_scalar
+from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, real_view, to_scalar
 
 
 class Adam(Optimizer):
@@ -101,20 +101,20 @@ class Adam(Optimizer):
     @staticmethod
     def _update(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         perform(lambda: state.__setitem__("step", state["step"] + 1))
-        grad: Any = parameter.grad
+        parameter, grad = real_view(parameter), real_view(parameter.grad)
         grad = -grad if group["maximize"] else grad
         if group["weight_decay"] != 0:
             if group["decoupled_weight_decay"]:
                 parameter.mul_(_shrinkage(parameter, group))
             else:
                 grad = grad + parameter * live(lambda: group["weight_decay"])
-        exp_avg, exp_avg_sq = state["exp_avg"], state["exp_avg_sq"]
+        exp_avg, exp_avg_sq = real_view(state["exp_avg"]), real_view(state["exp_avg_sq"])
         exp_avg.lerp_(grad, live(lambda: 1 - group["betas"][0]))
         exp_avg_sq.mul_(live(lambda: group["betas"][1]))
         exp_avg_sq.add_(grad * grad * live(lambda: 1 - group["betas"][1]))
         second_moment = exp_avg_sq
         if group["amsgrad"]:
-            second_moment = state["max_exp_avg_sq"]
+            second_moment = real_view(state["max_exp_avg_sq"])
             second_moment.copy_(torch.maximum(second_moment, exp_avg_sq))
         scale = live(lambda: (1 - group["betas"][1] ** state["step"]) ** 0.5)
         denominator = (second_moment.sqrt() / scale).add_(live(lambda: group["eps"]))

@@ -33,6 +33,11 @@ def to_scalar(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) else value
 
 
+def real_view(tensor: Any) -> Any:
+    """Return a complex tensor's parts as floats sharing its memory: squares are taken of each; a real one as it is."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
 def rate_tensor(parameter: Tensor, group: dict[str, Any]) -> Tensor | None:
     """Return the group's learning rate where it is a tensor that kernels can read beside the parameter."""
     rate = group["lr"]
