@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from comparison import same, tolerances
+from comparison import nearer, same, tolerances
 from database import Missing, our_function, ours, rebound, torch
 from translation import Translator, Untranslatable, tensors, to_torch
 
@@ -62,6 +62,26 @@ class Sample:
         ours.manual_seed(SEED)
         return function(*arguments, **keywords, **more)
 
+    def wide(self) -> Sample | None:
+        """Return the same call in float64, for judging rounding."""
+        if not any(each.dtype is torch.float32 for each in tensors([self.arguments, self.sample.kwargs], torch.Tensor)):
+            return None
+
+        def widened(value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+                return value.detach().double().requires_grad_(value.requires_grad)
+            return value
+
+        return Sample(self.entry, self.sample.transform(widened), self.device)
+
+    def exact(self) -> Any:
+        """Return PyTorch's result in float64, None where it refuses."""
+        wide = self.wide()
+        try:
+            return None if wide is None else wide.expected()
+        except Exception:  # noqa: BLE001 - the operation has no float64 or mixes types
+            return None
+
     def leaves(self) -> list[Any]:
         """Return PyTorch's inputs that want a gradient."""
         return [each for each in tensors([self.arguments, self.sample.kwargs], torch.Tensor) if each.requires_grad]
@@ -104,6 +124,9 @@ def forward(sample: Sample, function: Any, limits: tuple[float, float]) -> tuple
             expected,
         )
     problem = same(found, expected, *limits)
+    if problem:
+        exact = sample.exact()
+        problem = problem if exact is None else same(found, nearer(found, expected, exact, *limits), *limits)
     process = sample.sample.output_process_fn_grad
     if problem and process is not None and getattr(process, "__name__", "") != "<lambda>x":
         # Eigenvectors and the like are unique up to a sign: the database says what is not.
@@ -133,7 +156,8 @@ def gradient(sample: Sample, actual: Any, expected: Any, limits: tuple[float, fl
     lacking = [number for number, (_, other, _) in enumerate(pairs) if not other.requires_grad]
     if lacking:
         return f"output {lacking[0]} does not require a gradient"
-    wanted = torch.autograd.grad([each[0] for each in pairs], leaves, [each[2] for each in pairs], allow_unused=True)
+    seeds = [each[2] for each in pairs]
+    wanted = torch.autograd.grad([each[0] for each in pairs], leaves, seeds, allow_unused=True)
     translate = sample.translate
     found = ours.autograd.grad(
         [each[1] for each in pairs],
@@ -150,8 +174,32 @@ def gradient(sample: Sample, actual: Any, expected: Any, limits: tuple[float, fl
             continue
         problem = same(have, want, *limits, f"gradient {number}")
         if problem:
+            exact = _exact_gradient(sample, seeds, number)
+            problem = (
+                problem
+                if exact is None
+                else same(have, nearer(have, want, exact, *limits), *limits, f"gradient {number}")
+            )
+        if problem:
             return problem
     return None
+
+
+def _exact_gradient(sample: Sample, seeds: list[Any], number: int) -> Any:
+    """Return one of PyTorch's gradients in float64, None where it refuses."""
+    wide = sample.wide()
+    if wide is None:
+        return None
+    try:
+        outputs = [
+            each
+            for each in tensors(wide.sample.output_process_fn_grad(wide.expected()), torch.Tensor)
+            if each.requires_grad
+        ]
+        cotangents = [seed.to(each.dtype) for seed, each in zip(seeds, outputs, strict=True)]
+        return torch.autograd.grad(outputs, wide.leaves(), cotangents, allow_unused=True)[number]
+    except Exception:  # noqa: BLE001 - the operation has no float64 or mixes types
+        return None
 
 
 def _reason(error: BaseException, verbose: bool) -> str:

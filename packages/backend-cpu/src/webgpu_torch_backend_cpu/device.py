@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from webgpu_torch_core.backend import Copy, Device, Plan
 from webgpu_torch_core.dtypes import ALL_DTYPES, complex64, dtype
+from webgpu_torch_core.layouts import number_of_elements
 
 from . import random
 from .compiler import compile_kernel, source_of
@@ -143,6 +144,18 @@ class CpuDevice(Device):
             if len(self._compiled) > KERNEL_CACHE_LIMIT:
                 self._compiled.popitem(last=False)
         return found
+
+    def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
+        from .algorithms import ALGORITHMS
+
+        arrays = []
+        for buffer, kind, shape in operands:
+            count = number_of_elements(shape)
+            # Complex numbers lie in memory as NumPy has them.
+            of = np.complex64 if kind is complex64 else np.dtype(TYPES[kind.name])
+            arrays.append(buffer.array[: count * kind.itemsize].view(of).reshape(shape))
+        with np.errstate(all="ignore"):
+            return list(ALGORITHMS[name](*arrays, **options))
 
     def synchronize(self) -> None:
         """Return at once: every run is finished when it returns."""

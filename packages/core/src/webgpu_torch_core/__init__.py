@@ -46,6 +46,8 @@ from .limits import finfo as finfo
 from .limits import iinfo as iinfo
 from .ops import attach_all as attach_all
 from .ops.elementwise_call import result_type as result_type
+from .ops.host import HostFallbackWarning as HostFallbackWarning
+from .ops.host import host_fallbacks as host_fallbacks
 from .printing import set_printoptions as set_printoptions
 from .tensor import Size as Size
 from .tensor import Tensor as Tensor

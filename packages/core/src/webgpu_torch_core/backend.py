@@ -103,6 +103,16 @@ class Device(ABC):
 
         return draw(kind, stream, count, element, first, second)
 
+    def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
+        """Run an algorithm that no kernel form expresses over (buffer, type, shape) operands; return NumPy-like arrays.
+
+        The ``cpu`` device has some; other devices leave them to it.
+
+        Raises:
+            NotImplementedError: the device has none.
+        """
+        raise NotImplementedError(f"{self.name} has no algorithm '{name}'")
+
     def source(self, kernel: Kernel) -> str:
         """Return the generated source of a kernel, for people."""
         return repr(kernel)

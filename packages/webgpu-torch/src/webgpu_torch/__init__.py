@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from webgpu_torch_core import Generator as Generator
+from webgpu_torch_core import HostFallbackWarning as HostFallbackWarning
 from webgpu_torch_core import Size as Size
 from webgpu_torch_core import Tensor as Tensor
 from webgpu_torch_core import abs as abs
@@ -75,6 +76,9 @@ from webgpu_torch_core import cdist as cdist
 from webgpu_torch_core import ceil as ceil
 from webgpu_torch_core import cfloat as cfloat
 from webgpu_torch_core import chain_matmul as chain_matmul
+from webgpu_torch_core import cholesky as cholesky
+from webgpu_torch_core import cholesky_inverse as cholesky_inverse
+from webgpu_torch_core import cholesky_solve as cholesky_solve
 from webgpu_torch_core import chunk as chunk
 from webgpu_torch_core import clamp as clamp
 from webgpu_torch_core import clamp_max as clamp_max
@@ -109,6 +113,7 @@ from webgpu_torch_core import cumprod as cumprod
 from webgpu_torch_core import cumsum as cumsum
 from webgpu_torch_core import cumulative_trapezoid as cumulative_trapezoid
 from webgpu_torch_core import deg2rad as deg2rad
+from webgpu_torch_core import det as det
 from webgpu_torch_core import detach_copy as detach_copy
 from webgpu_torch_core import device as device
 from webgpu_torch_core import diag as diag
@@ -167,6 +172,7 @@ from webgpu_torch_core import full_like as full_like
 from webgpu_torch_core import gather as gather
 from webgpu_torch_core import gcd as gcd
 from webgpu_torch_core import ge as ge
+from webgpu_torch_core import geqrf as geqrf
 from webgpu_torch_core import get_default_device as get_default_device
 from webgpu_torch_core import get_default_dtype as get_default_dtype
 from webgpu_torch_core import get_rng_state as get_rng_state
@@ -181,6 +187,7 @@ from webgpu_torch_core import heaviside as heaviside
 from webgpu_torch_core import histc as histc
 from webgpu_torch_core import histogram as histogram
 from webgpu_torch_core import histogramdd as histogramdd
+from webgpu_torch_core import host_fallbacks as host_fallbacks
 from webgpu_torch_core import hsplit as hsplit
 from webgpu_torch_core import hstack as hstack
 from webgpu_torch_core import hypot as hypot
@@ -203,6 +210,7 @@ from webgpu_torch_core import int16 as int16
 from webgpu_torch_core import int32 as int32
 from webgpu_torch_core import int64 as int64
 from webgpu_torch_core import int8 as int8
+from webgpu_torch_core import inverse as inverse
 from webgpu_torch_core import is_complex as is_complex
 from webgpu_torch_core import is_conj as is_conj
 from webgpu_torch_core import is_floating_point as is_floating_point
@@ -239,6 +247,7 @@ from webgpu_torch_core import log2 as log2
 from webgpu_torch_core import log_softmax as log_softmax
 from webgpu_torch_core import logaddexp as logaddexp
 from webgpu_torch_core import logaddexp2 as logaddexp2
+from webgpu_torch_core import logdet as logdet
 from webgpu_torch_core import logical_and as logical_and
 from webgpu_torch_core import logical_not as logical_not
 from webgpu_torch_core import logical_or as logical_or
@@ -247,11 +256,16 @@ from webgpu_torch_core import logit as logit
 from webgpu_torch_core import logsumexp as logsumexp
 from webgpu_torch_core import long as long
 from webgpu_torch_core import lt as lt
+from webgpu_torch_core import lu as lu
+from webgpu_torch_core import lu_solve as lu_solve
+from webgpu_torch_core import lu_unpack as lu_unpack
 from webgpu_torch_core import manual_seed as manual_seed
 from webgpu_torch_core import masked_fill as masked_fill
 from webgpu_torch_core import masked_scatter as masked_scatter
 from webgpu_torch_core import masked_select as masked_select
 from webgpu_torch_core import matmul as matmul
+from webgpu_torch_core import matrix_exp as matrix_exp
+from webgpu_torch_core import matrix_power as matrix_power
 from webgpu_torch_core import max as max
 from webgpu_torch_core import maximum as maximum
 from webgpu_torch_core import mean as mean
@@ -289,9 +303,13 @@ from webgpu_torch_core import not_equal as not_equal
 from webgpu_torch_core import numel as numel
 from webgpu_torch_core import ones as ones
 from webgpu_torch_core import ones_like as ones_like
+from webgpu_torch_core import orgqr as orgqr
+from webgpu_torch_core import ormqr as ormqr
 from webgpu_torch_core import outer as outer
+from webgpu_torch_core import pca_lowrank as pca_lowrank
 from webgpu_torch_core import permute as permute
 from webgpu_torch_core import permute_copy as permute_copy
+from webgpu_torch_core import pinverse as pinverse
 from webgpu_torch_core import polar as polar
 from webgpu_torch_core import polygamma as polygamma
 from webgpu_torch_core import positive as positive
@@ -299,6 +317,7 @@ from webgpu_torch_core import pow as pow
 from webgpu_torch_core import prod as prod
 from webgpu_torch_core import promote_types as promote_types
 from webgpu_torch_core import put as put
+from webgpu_torch_core import qr as qr
 from webgpu_torch_core import quantile as quantile
 from webgpu_torch_core import rad2deg as rad2deg
 from webgpu_torch_core import rand as rand
@@ -347,6 +366,7 @@ from webgpu_torch_core import sinc as sinc
 from webgpu_torch_core import sinh as sinh
 from webgpu_torch_core import slice_copy as slice_copy
 from webgpu_torch_core import slice_scatter as slice_scatter
+from webgpu_torch_core import slogdet as slogdet
 from webgpu_torch_core import softmax as softmax
 from webgpu_torch_core import sort as sort
 from webgpu_torch_core import special_exp2 as special_exp2
@@ -370,6 +390,8 @@ from webgpu_torch_core import strided as strided
 from webgpu_torch_core import sub as sub
 from webgpu_torch_core import subtract as subtract
 from webgpu_torch_core import sum as sum
+from webgpu_torch_core import svd as svd
+from webgpu_torch_core import svd_lowrank as svd_lowrank
 from webgpu_torch_core import swapaxes as swapaxes
 from webgpu_torch_core import swapdims as swapdims
 from webgpu_torch_core import t as t
@@ -388,6 +410,7 @@ from webgpu_torch_core import transpose as transpose
 from webgpu_torch_core import transpose_copy as transpose_copy
 from webgpu_torch_core import trapezoid as trapezoid
 from webgpu_torch_core import trapz as trapz
+from webgpu_torch_core import triangular_solve as triangular_solve
 from webgpu_torch_core import tril as tril
 from webgpu_torch_core import tril_indices as tril_indices
 from webgpu_torch_core import triu as triu

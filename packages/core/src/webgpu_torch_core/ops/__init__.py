@@ -11,13 +11,14 @@ from . import (
     conversion,
     convolution,
     creation,
-    decompositions,
     einsum,
     elementwise,
     fourier,
     gathering,
+    host,
     indexing,
     joining,
+    linear_algebra,
     losses,
     moments,
     neural,
@@ -42,7 +43,7 @@ from .complex import views as complex_views
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, composite, contraction, conversion, convolution, creation, decompositions, einsum, elementwise, fourier, gathering, indexing, joining, losses, moments, neural, products, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, transposed_convolution, view_copies, views,
+    arithmetic, composite, contraction, conversion, convolution, creation, einsum, elementwise, fourier, gathering, host, indexing, joining, linear_algebra, losses, moments, neural, products, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, transposed_convolution, view_copies, views,
 )  # fmt: skip
 
 

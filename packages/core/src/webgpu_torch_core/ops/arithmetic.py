@@ -210,9 +210,7 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
         RuntimeError: ``value`` is a tensor with dimensions.
     """
     if isinstance(value, Tensor) and value.ndim:
-        raise RuntimeError(
-            f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
-        )
+        raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return masked_fill(input, input.new_ones((), dtype=bool_), value)
 
 

@@ -70,6 +70,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     _check_index("gather", index)
     if input.ndim == 0:
         return gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape)
+    if index.numel() == 0:
+        return input.reshape(-1)[:0].reshape(index.shape)
     if input.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     axis = wrap_dimension(dim, input.ndim)
@@ -376,11 +378,27 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 @operation("scatter")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """``input`` with one number written at the positions a 1-d index lists."""
+    """``input`` with one number written at the positions a 1-d index lists.
+
+    Raises:
+        RuntimeError: a value of more than zero dimensions.
+    """
+    from .arithmetic import where
+
+    _check_index("index_fill_", index)
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    if input.ndim == 0:
+        return index_fill(input.reshape(1), 0, index.reshape(-1), value).reshape(())
     axis = wrap_dimension(dim, input.ndim)
-    shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
-    filled = value.to(input.dtype) if isinstance(value, Tensor) else input.new_full((), value)
-    return _index_write(input, dim, index, filled.expand(shape), "set", "index_fill")
+    marks = input.detach().new_zeros(input.shape[axis], dtype=int32)
+    # Once per position, however often the index lists it: the value's gradient counts it once.
+    marked = _index_write(marks, 0, index, marks.new_ones(index.numel()), "set", "index_fill") > 0
+    shape = tuple(-1 if each == axis else 1 for each in range(input.ndim))
+    filled = value.to(input.dtype) if isinstance(value, Tensor) else input.detach().new_full((), value)
+    return where(marked.reshape(shape), filled, input)
 
 
 def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str, name: str) -> Tensor:

@@ -185,9 +185,10 @@ def gather_shape_kernel(
 
 
 @operation("indexed")
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Dimensions reversed (a copy)."""
-    chosen = [wrap_dimension(each, input.ndim) for each in sizes_from(dims)]
+    given = sizes_from((named["dims"],) if "dims" in named else dims)
+    chosen = [wrap_dimension(each, input.ndim) for each in given]
     if len(set(chosen)) != len(chosen):
         raise RuntimeError("dim appears multiple times in the list of dims")
     shape = input._layout.shape

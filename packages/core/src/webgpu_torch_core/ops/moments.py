@@ -120,8 +120,12 @@ def norm(
 ) -> Tensor:
     """The vector norm over dimensions: 2-norm by default, ``p`` any real number or infinity."""
     order = 2.0 if p in ("fro", None) else p
+    if order == "nuc":
+        from .linear_algebra.norms import matrix_norm
+
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
     if isinstance(order, str):
-        raise RuntimeError(f"norm(): unsupported order '{p}'; use 'fro' or a number")
+        raise RuntimeError(f"norm(): unsupported order '{p}'; use 'fro', 'nuc' or a number")
     return _into(vector_norm(input, float(order), dim, keepdim, dtype=dtype), out)
 
 
@@ -154,8 +158,24 @@ def vector_norm(
     elif ord == 2:
         result = _two_norm(input, dims, keepdim)
     else:
-        result = sum(input.abs() ** ord, dims, keepdim) ** (1.0 / ord)
+        result = _power_norm(input, float(ord), dims, keepdim)
     return _into(result, out)
+
+
+def _power_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """``sum(|x|**ord)**(1/ord)``, whose gradient is zero at zero elements and rows where the formula has none."""
+    if not needs_gradient(input):
+        return sum(input.abs() ** ord, dims, keepdim) ** (1.0 / ord)
+    size = input.abs()
+    nothing = size.detach() == 0
+    total = sum(size.masked_fill(nothing, 1.0).pow(ord).masked_fill(nothing, 0.0), dims, keepdim)
+    if ord < 0:
+        # One zero element makes the norm zero, whatever the others are.
+        zero = nothing.any(dims[0], keepdim=True) if len(dims) == 1 else sum(nothing, dims, True) > 0
+        zero = zero.reshape(total.shape)
+        return total.masked_fill(zero, 1.0).pow(1.0 / ord).masked_fill(zero, 0.0)
+    empty = total.detach() == 0
+    return total.masked_fill(empty, 1.0).pow(1.0 / ord).masked_fill(empty, 0.0)
 
 
 def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:

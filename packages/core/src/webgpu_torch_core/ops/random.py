@@ -13,7 +13,7 @@ from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout, number_of_elements
 from ..scalar import philox
 from ..tensor import Tensor, empty_tensor
-from .common import kernel_cache, record_on, sizes_from
+from .common import attach, kernel_cache, record_on, sizes_from
 from .complex.joining import complex_alias
 from .creation import as_dtype, from_bytes, place_of
 from .elementwise_call import default_float
@@ -277,7 +277,9 @@ def normal(
         shape = (
             (mean + std)._layout.shape if isinstance(mean, Tensor) and isinstance(std, Tensor) else like._layout.shape
         )
-        result = draw("normal", tuple(shape), like.dtype, like.device, generator, 0.0, 1.0) * std + mean
+        plain = [each.detach() if isinstance(each, Tensor) else each for each in (mean, std)]
+        result = draw("normal", tuple(shape), like.dtype, like.device, generator, 0.0, 1.0) * plain[1] + plain[0]
+        _attach_zero(result, "NormalBackward0", (mean, std))
     if out is not None:
         return out.resize_(result.shape).copy_(result)
     return result.requires_grad_() if requires_grad else result
@@ -290,7 +292,17 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, 
         result = draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, generator, float(p), 0.0)
     else:
         result = _bernoulli_tensor(input.detach(), input.dtype, generator)
+        _attach_zero(result, "BernoulliBackward0", (input,))
     return result if out is None else out.copy_(result)
+
+
+def _attach_zero(result: Tensor, title: str, inputs: tuple[Any, ...]) -> None:
+    """Give a draw the gradient that PyTorch gives it: zero."""
+
+    def run_backward(grad: Tensor) -> Any:
+        return tuple(grad.new_zeros(each.shape) if isinstance(each, Tensor) else None for each in inputs)
+
+    attach(result, title, inputs, run_backward)
 
 
 def _bernoulli_tensor(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:

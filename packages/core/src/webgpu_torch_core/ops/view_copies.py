@@ -17,7 +17,7 @@ _FUNCTIONS = (
 
 def _copied(name: str, source: Callable[..., Any]) -> None:
     def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        found = source(input, *args, **kwargs)
+        found: Any = source(input, *args, **kwargs)
         many = isinstance(found, tuple | list)
         copies = tuple(each.clone() for each in found) if many else found.clone()
         if out is None:

@@ -1,0 +1,5 @@
+"""Algorithms that no kernel form expresses, over NumPy arrays: matrix decompositions and what follows from them."""
+
+from __future__ import annotations
+
+from .linalg import ALGORITHMS as ALGORITHMS

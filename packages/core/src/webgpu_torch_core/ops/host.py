@@ -1,0 +1,79 @@
+"""Algorithms outside the hot path that run on the CPU backend, whatever device their tensors are on: declared and counted."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ..devices import MetaEngine, canonical_device, engine_for
+from ..dtypes import dtype
+from ..tensor import Tensor
+from .conversion import contiguous_format
+from .creation import from_bytes
+
+_counts: dict[str, int] = {}
+
+
+class HostFallbackWarning(UserWarning):
+    """An operation ran on the CPU although its tensors are on another device; given once per operation."""
+
+
+def host_fallbacks() -> dict[str, int]:
+    """Return how often each operation ran on the CPU for tensors of another device."""
+    return dict(_counts)
+
+
+def host_call(
+    name: str, inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]], dtypes: Sequence[dtype], **options: Any
+) -> tuple[Tensor, ...]:
+    """Run an algorithm of the CPU backend, without gradient; outputs have the declared shapes and types.
+
+    Raises:
+        RuntimeError: no CPU backend is installed.
+    """
+    place = inputs[0].device
+    for each in inputs[1:]:
+        if each.device != place:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {place} and {each.device}!"
+            )
+    if isinstance(inputs[0]._engine, MetaEngine):
+        return tuple(inputs[0].new_empty(tuple(shape), dtype=kind) for shape, kind in zip(shapes, dtypes, strict=True))
+    if place.type != "cpu":
+        _announce(name, place)
+    try:
+        engine = engine_for(canonical_device("cpu"))
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"'{name}' runs on the CPU backend, which is not installed: pip install webgpu-torch-backend-cpu"
+        ) from error
+    if inputs[0]._engine.capture is not None:
+        inputs[0]._engine.capture.broken = f"'{name}' runs on the CPU while it records"
+    operands = []
+    keep = []
+    for each in inputs:
+        local = each.detach().to("cpu").clone(memory_format=contiguous_format)
+        keep.append(local)
+        operands.append((local._storage.value.realize(), local.dtype, tuple(local._layout.shape)))
+    results = engine.device.algorithm(name, operands, options)
+    return tuple(
+        _wrapped(array, tuple(shape), kind).to(place)
+        for array, shape, kind in zip(results, shapes, dtypes, strict=True)
+    )
+
+
+def _wrapped(array: Any, shape: tuple[int, ...], kind: dtype) -> Tensor:
+    data = array.astype(kind.name, copy=False).tobytes()
+    return from_bytes(data, shape, kind, "cpu")
+
+
+def _announce(name: str, place: Any) -> None:
+    if name not in _counts:
+        warnings.warn(
+            f"'{name}' has no kernel on {place.type}: it runs on the CPU, and its tensors travel there and back. "
+            "torch.host_fallbacks() counts how often.",
+            HostFallbackWarning,
+            stacklevel=4,
+        )
+    _counts[name] = _counts.get(name, 0) + 1
