@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 import webgpu_torch as wt
 
 DEVICES = ["cpu"] + (["webgpu"] if wt.webgpu.is_available() else [])

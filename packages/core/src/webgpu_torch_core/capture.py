@@ -216,7 +216,8 @@ class Replay:
         storage = arguments[target[1]]._storage if target[0] == "argument" else target[1]()
         if storage is None:
             return
-        value = Value(engine, *kind, buffer)
+        of, numel = kind
+        value = Value(engine, of, numel, buffer)
         if storage.value.shared:
             # An array outside is this storage's memory.
             storage.version += 1

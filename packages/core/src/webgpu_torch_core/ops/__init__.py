@@ -39,7 +39,7 @@ from . import (
     view_copies,
     views,
 )
-from .complex import views as complex_views
+from .complex import views as complex_views  # pyright: ignore[reportUnusedImport]
 from .registry import OPERATIONS, functions
 
 FAMILIES = (

@@ -344,19 +344,21 @@ def elementwise(
     method: bool | None = None,
     aliases: tuple[str, ...] = (),
     in_place: bool = True,
+    tensors: int = 0,
 ) -> Any:
     """Declare an element-wise operation from its scalar definition.
 
     The definition's positional parameters are operands (tensors or numbers), its keyword-only ones are options: numbers
     become run-time parameters, anything else specialises the kernel. The result is the torch-level function; its
     ``backward`` attribute declares a gradient where the one derived from the definition would not be the best.
+    ``tensors``: how many leading operands may not be numbers.
     """
 
     def decorate(definition: Callable[..., Any]) -> Any:
         name = definition.__name__
         core = Elementwise(name, definition if not _keyword_names(definition) else _positional(definition), promotion)
         core.defaults = tuple((definition.__kwdefaults__ or {}).values())
-        function = _make_function(name, definition, core)
+        function = _make_function(name, definition, core, tensors)
         is_method = namespace == "torch" if method is None else method
         entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))
         entry.definition = core
@@ -387,7 +389,7 @@ def _positional(definition: Callable[..., Any]) -> Callable[..., Any]:
     return positional
 
 
-def _make_function(name: str, definition: Callable[..., Any], core: Elementwise) -> Any:
+def _make_function(name: str, definition: Callable[..., Any], core: Elementwise, tensors: int) -> Any:
     """Return the torch-level function with the definition's own parameter names, so that signatures are real."""
     code = definition.__code__
     operands = list(code.co_varnames[: code.co_argcount])
@@ -395,7 +397,7 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise)
     defaults = definition.__kwdefaults__ or {}
     positional_defaults = definition.__defaults__ or ()
     plain = len(operands) - len(positional_defaults)
-    scope: dict[str, Any] = {"_call": core.call, "_finish": finish_out}
+    scope: dict[str, Any] = {"_call": core.call, "_finish": finish_out, "_Tensor": Tensor, "_require": _require_tensor}
     parts = list(operands[:plain])
     for each, value in zip(operands[plain:], positional_defaults, strict=True):
         scope[f"_default_{each}"] = value
@@ -407,8 +409,12 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise)
     parts.append("out=None")
     operand_tuple = "".join(f"{each}, " for each in operands)
     extra_tuple = "".join(f"{each}, " for each in keywords)
+    checks = "".join(
+        f"    if not isinstance({each}, _Tensor): _require('{name}', '{each}', {position}, {each})\n"
+        for position, each in enumerate(operands[:tensors], 1)
+    )
     source = (
-        f"def {name}({', '.join(parts)}):\n"
+        f"def {name}({', '.join(parts)}):\n{checks}"
         f"    _result = _call(({operand_tuple}), ({extra_tuple}))\n"
         f"    return _result if out is None else _finish(_result, out)\n"
     )
@@ -419,6 +425,10 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise)
     function.backward = core.backward
     function.operation = core
     return function
+
+
+def _require_tensor(function: str, name: str, position: int, value: Any) -> None:
+    raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
 
 
 def finish_out(result: Tensor, out: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ def addr(
         raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
     product = vec1.unsqueeze(1) * vec2.unsqueeze(0)
     if product.dtype.category == 0:
-        product = product if alpha else product.logical_and(False)
+        product = product if alpha else product & False
         return _into(product if not beta else product | input, out)
     product = product if alpha == 1 else product * alpha
     return _into(product if beta == 0 else product + (input if beta == 1 else input * beta), out)

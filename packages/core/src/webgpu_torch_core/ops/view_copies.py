@@ -22,7 +22,8 @@ def _copied(name: str, source: Callable[..., Any]) -> None:
         copies = tuple(each.clone() for each in found) if many else found.clone()
         if out is None:
             return copies
-        for target, each in zip(out if many else (out,), copies if many else (copies,), strict=True):
+        pairs: Any = zip(out, copies, strict=True) if many else ((out, copies),)
+        for target, each in pairs:
             target.resize_(each.shape).copy_(each)
         return out
 

@@ -135,7 +135,8 @@ class Inliner:
         if self.uses.get(slot, 0) <= 1 and repeats == 1:
             return value.size <= 400
         # Recomputing beats a round trip through memory while it stays small.
-        return value.size <= 24 and definition.loads <= 3 and repeats <= 4096
+        # (Two readings: the parts of complex numbers, which a kernel that interleaves them asks for alternately.)
+        return value.size <= 24 and definition.loads <= (4 if repeats == 2 else 3) and repeats <= 4096
 
     def define(self, slot: int, shape: Shape, value: Expression) -> None:
         """Make a slot's expression available to later kernels."""

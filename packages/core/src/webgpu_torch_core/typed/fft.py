@@ -14,195 +14,27 @@ from ..dtypes import dtype
 from ..tensor import Size, Tensor
 from ..type_aliases import DeviceLike, Dimensions, Number
 
-__all__ = [
-    "fft",
-    "fft2",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "hfft2",
-    "hfftn",
-    "ifft",
-    "ifft2",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "ihfft2",
-    "ihfftn",
-    "irfft",
-    "irfft2",
-    "irfftn",
-    "rfft",
-    "rfft2",
-    "rfftfreq",
-    "rfftn",
-]
+__all__ = ['fft', 'fft2', 'fftfreq', 'fftn', 'fftshift', 'hfft', 'hfft2', 'hfftn', 'ifft', 'ifft2', 'ifftn', 'ifftshift', 'ihfft', 'ihfft2', 'ihfftn', 'irfft', 'irfft2', 'irfftn', 'rfft', 'rfft2', 'rfftfreq', 'rfftn']
 
-
-def fft(
-    input: Tensor,
-    n: builtins.int | None = ...,
-    dim: builtins.int = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def fft2(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def fftfreq(
-    n: builtins.int,
-    d: builtins.float = ...,
-    *,
-    out: Tensor | None = ...,
-    dtype: dtype | None = ...,
-    layout: Any = ...,
-    device: DeviceLike = ...,
-    requires_grad: builtins.bool = ...,
-) -> Tensor: ...
-def fftn(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
+def fft(input: Tensor, n: builtins.int | None = ..., dim: builtins.int = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def fft2(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def fftfreq(n: builtins.int, d: builtins.float = ..., *, out: Tensor | None = ..., dtype: dtype | None = ..., layout: Any = ..., device: DeviceLike = ..., requires_grad: builtins.bool = ...) -> Tensor: ...
+def fftn(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
 def fftshift(input: Tensor, dim: Dimensions = ...) -> Tensor: ...
-def hfft(
-    input: Tensor,
-    n: builtins.int | None = ...,
-    dim: builtins.int = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def hfft2(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def hfftn(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def ifft(
-    input: Tensor,
-    n: builtins.int | None = ...,
-    dim: builtins.int = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def ifft2(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def ifftn(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
+def hfft(input: Tensor, n: builtins.int | None = ..., dim: builtins.int = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def hfft2(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def hfftn(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def ifft(input: Tensor, n: builtins.int | None = ..., dim: builtins.int = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def ifft2(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def ifftn(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
 def ifftshift(input: Tensor, dim: Dimensions = ...) -> Tensor: ...
-def ihfft(
-    input: Tensor,
-    n: builtins.int | None = ...,
-    dim: builtins.int = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def ihfft2(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def ihfftn(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def irfft(
-    input: Tensor,
-    n: builtins.int | None = ...,
-    dim: builtins.int = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def irfft2(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def irfftn(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def rfft(
-    input: Tensor,
-    n: builtins.int | None = ...,
-    dim: builtins.int = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def rfft2(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
-def rfftfreq(
-    n: builtins.int,
-    d: builtins.float = ...,
-    *,
-    out: Tensor | None = ...,
-    dtype: dtype | None = ...,
-    layout: Any = ...,
-    device: DeviceLike = ...,
-    requires_grad: builtins.bool = ...,
-) -> Tensor: ...
-def rfftn(
-    input: Tensor,
-    s: Sequence[builtins.int] | None = ...,
-    dim: Dimensions = ...,
-    norm: builtins.str | None = ...,
-    *,
-    out: Tensor | None = ...,
-) -> Tensor: ...
+def ihfft(input: Tensor, n: builtins.int | None = ..., dim: builtins.int = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def ihfft2(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def ihfftn(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def irfft(input: Tensor, n: builtins.int | None = ..., dim: builtins.int = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def irfft2(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def irfftn(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def rfft(input: Tensor, n: builtins.int | None = ..., dim: builtins.int = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def rfft2(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
+def rfftfreq(n: builtins.int, d: builtins.float = ..., *, out: Tensor | None = ..., dtype: dtype | None = ..., layout: Any = ..., device: DeviceLike = ..., requires_grad: builtins.bool = ...) -> Tensor: ...
+def rfftn(input: Tensor, s: Sequence[builtins.int] | None = ..., dim: Dimensions = ..., norm: builtins.str | None = ..., *, out: Tensor | None = ...) -> Tensor: ...

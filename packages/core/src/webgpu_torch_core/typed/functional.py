@@ -14,170 +14,32 @@ from ..dtypes import dtype
 from ..tensor import Size, Tensor
 from ..type_aliases import DeviceLike, Dimensions, Number
 
-__all__ = [
-    "binary_cross_entropy_with_logits",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "cross_entropy",
-    "dropout",
-    "elu",
-    "elu_",
-    "embedding",
-    "gelu",
-    "layer_norm",
-    "leaky_relu",
-    "linear",
-    "log_softmax",
-    "logsigmoid",
-    "nll_loss",
-    "normalize",
-    "pad",
-    "relu",
-    "rms_norm",
-    "scaled_dot_product_attention",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softplus_",
-    "tanh",
-]
+__all__ = ['binary_cross_entropy_with_logits', 'conv1d', 'conv2d', 'conv3d', 'conv_transpose1d', 'conv_transpose2d', 'conv_transpose3d', 'cross_entropy', 'dropout', 'elu', 'elu_', 'embedding', 'gelu', 'layer_norm', 'leaky_relu', 'linear', 'log_softmax', 'logsigmoid', 'nll_loss', 'normalize', 'pad', 'relu', 'rms_norm', 'scaled_dot_product_attention', 'sigmoid', 'silu', 'softmax', 'softmin', 'softplus', 'softplus_', 'tanh']
 
-
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = ...,
-    size_average: builtins.bool | None = ...,
-    reduce: Any = ...,
-    reduction: builtins.str = ...,
-    pos_weight: Tensor | None = ...,
-) -> Tensor: ...
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    stride: Any = ...,
-    padding: Any = ...,
-    dilation: Any = ...,
-    groups: builtins.int = ...,
-) -> Tensor: ...
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    stride: Any = ...,
-    padding: Any = ...,
-    dilation: Any = ...,
-    groups: builtins.int = ...,
-) -> Tensor: ...
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    stride: Any = ...,
-    padding: Any = ...,
-    dilation: Any = ...,
-    groups: builtins.int = ...,
-) -> Tensor: ...
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    stride: Any = ...,
-    padding: Any = ...,
-    output_padding: Any = ...,
-    groups: builtins.int = ...,
-    dilation: Any = ...,
-) -> Tensor: ...
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    stride: Any = ...,
-    padding: Any = ...,
-    output_padding: Any = ...,
-    groups: builtins.int = ...,
-    dilation: Any = ...,
-) -> Tensor: ...
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    stride: Any = ...,
-    padding: Any = ...,
-    output_padding: Any = ...,
-    groups: builtins.int = ...,
-    dilation: Any = ...,
-) -> Tensor: ...
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = ...,
-    size_average: builtins.bool | None = ...,
-    ignore_index: builtins.int = ...,
-    reduce: Any = ...,
-    reduction: builtins.str = ...,
-    label_smoothing: builtins.float = ...,
-) -> Tensor: ...
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = ..., size_average: builtins.bool | None = ..., reduce: Any = ..., reduction: builtins.str = ..., pos_weight: Tensor | None = ...) -> Tensor: ...
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: builtins.int = ...) -> Tensor: ...
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: builtins.int = ...) -> Tensor: ...
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Any = ..., padding: Any = ..., dilation: Any = ..., groups: builtins.int = ...) -> Tensor: ...
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Any = ..., padding: Any = ..., output_padding: Any = ..., groups: builtins.int = ..., dilation: Any = ...) -> Tensor: ...
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Any = ..., padding: Any = ..., output_padding: Any = ..., groups: builtins.int = ..., dilation: Any = ...) -> Tensor: ...
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Any = ..., padding: Any = ..., output_padding: Any = ..., groups: builtins.int = ..., dilation: Any = ...) -> Tensor: ...
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = ..., size_average: builtins.bool | None = ..., ignore_index: builtins.int = ..., reduce: Any = ..., reduction: builtins.str = ..., label_smoothing: builtins.float = ...) -> Tensor: ...
 def dropout(input: Tensor, p: Number = ..., training: builtins.bool = ..., inplace: builtins.bool = ...) -> Tensor: ...
 def elu(input: Tensor, alpha: Number = ..., inplace: builtins.bool = ...) -> Tensor: ...
 def elu_(input: Tensor, *, alpha: Any = ..., out: Tensor | None = ...) -> Tensor: ...
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: builtins.int | None = ...,
-    max_norm: Number | None = ...,
-    norm_type: builtins.float = ...,
-    scale_grad_by_freq: builtins.bool = ...,
-    sparse: builtins.bool = ...,
-) -> Tensor: ...
+def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = ..., max_norm: Number | None = ..., norm_type: builtins.float = ..., scale_grad_by_freq: builtins.bool = ..., sparse: builtins.bool = ...) -> Tensor: ...
 def gelu(input: Tensor, approximate: builtins.str = ...) -> Tensor: ...
-def layer_norm(
-    input: Tensor,
-    normalized_shape: Any,
-    weight: Tensor | None = ...,
-    bias: Tensor | None = ...,
-    eps: builtins.float = ...,
-) -> Tensor: ...
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = ..., bias: Tensor | None = ..., eps: builtins.float = ...) -> Tensor: ...
 def leaky_relu(input: Tensor, *, negative_slope: Any = ..., out: Tensor | None = ...) -> Tensor: ...
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = ...) -> Tensor: ...
-def log_softmax(
-    input: Tensor, dim: Dimensions = ..., dtype: dtype | None = ..., *, _stacklevel: Any = ...
-) -> Tensor: ...
+def log_softmax(input: Tensor, dim: Dimensions = ..., dtype: dtype | None = ..., *, _stacklevel: Any = ...) -> Tensor: ...
 def logsigmoid(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = ...,
-    size_average: builtins.bool | None = ...,
-    ignore_index: builtins.int = ...,
-    reduce: Any = ...,
-    reduction: builtins.str = ...,
-) -> Tensor: ...
-def normalize(
-    input: Tensor, p: Number = ..., dim: Dimensions = ..., eps: builtins.float = ..., out: Tensor | None = ...
-) -> Tensor: ...
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = ..., size_average: builtins.bool | None = ..., ignore_index: builtins.int = ..., reduce: Any = ..., reduction: builtins.str = ...) -> Tensor: ...
+def normalize(input: Tensor, p: Number = ..., dim: Dimensions = ..., eps: builtins.float = ..., out: Tensor | None = ...) -> Tensor: ...
 def pad(input: Tensor, pad: Any, mode: builtins.str = ..., value: Any = ...) -> Tensor: ...
 def relu(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
-def rms_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = ..., eps: builtins.float | None = ...
-) -> Tensor: ...
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Any,
-    attn_mask: Tensor | None = ...,
-    dropout_p: builtins.float = ...,
-    is_causal: builtins.bool = ...,
-    scale: Number | None = ...,
-    enable_gqa: builtins.bool = ...,
-) -> Tensor: ...
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = ..., eps: builtins.float | None = ...) -> Tensor: ...
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Any, attn_mask: Tensor | None = ..., dropout_p: builtins.float = ..., is_causal: builtins.bool = ..., scale: Number | None = ..., enable_gqa: builtins.bool = ...) -> Tensor: ...
 def sigmoid(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 def silu(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 def softmax(input: Tensor, dim: Dimensions = ..., dtype: dtype | None = ..., *, _stacklevel: Any = ...) -> Tensor: ...

@@ -14,45 +14,7 @@ from ..dtypes import dtype
 from ..tensor import Size, Tensor
 from ..type_aliases import DeviceLike, Dimensions, Number
 
-__all__ = [
-    "airy_ai",
-    "bessel_j0",
-    "bessel_j1",
-    "bessel_y0",
-    "bessel_y1",
-    "chebyshev_polynomial_t",
-    "chebyshev_polynomial_u",
-    "chebyshev_polynomial_v",
-    "chebyshev_polynomial_w",
-    "entr",
-    "erfcx",
-    "hermite_polynomial_h",
-    "hermite_polynomial_he",
-    "i0e",
-    "i1",
-    "i1e",
-    "laguerre_polynomial_l",
-    "legendre_polynomial_p",
-    "log_ndtr",
-    "log_softmax",
-    "modified_bessel_i0",
-    "modified_bessel_i1",
-    "modified_bessel_k0",
-    "modified_bessel_k1",
-    "ndtr",
-    "ndtri",
-    "scaled_modified_bessel_k0",
-    "scaled_modified_bessel_k1",
-    "shifted_chebyshev_polynomial_t",
-    "shifted_chebyshev_polynomial_u",
-    "shifted_chebyshev_polynomial_v",
-    "shifted_chebyshev_polynomial_w",
-    "softmax",
-    "spherical_bessel_j0",
-    "xlog1py",
-    "zeta",
-]
-
+__all__ = ['airy_ai', 'bessel_j0', 'bessel_j1', 'bessel_y0', 'bessel_y1', 'chebyshev_polynomial_t', 'chebyshev_polynomial_u', 'chebyshev_polynomial_v', 'chebyshev_polynomial_w', 'entr', 'erfcx', 'hermite_polynomial_h', 'hermite_polynomial_he', 'i0e', 'i1', 'i1e', 'laguerre_polynomial_l', 'legendre_polynomial_p', 'log_ndtr', 'log_softmax', 'modified_bessel_i0', 'modified_bessel_i1', 'modified_bessel_k0', 'modified_bessel_k1', 'ndtr', 'ndtri', 'scaled_modified_bessel_k0', 'scaled_modified_bessel_k1', 'shifted_chebyshev_polynomial_t', 'shifted_chebyshev_polynomial_u', 'shifted_chebyshev_polynomial_v', 'shifted_chebyshev_polynomial_w', 'softmax', 'spherical_bessel_j0', 'xlog1py', 'zeta']
 
 def airy_ai(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 def bessel_j0(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...

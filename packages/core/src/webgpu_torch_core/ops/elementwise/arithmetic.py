@@ -69,7 +69,7 @@ def remainder(input, other):
     return _remainder(input, other)
 
 
-@elementwise
+@elementwise(tensors=1)
 def fmod(input, other):
     """The remainder of division with the sign of ``input``."""
     return _fmod(input, other)
@@ -137,7 +137,7 @@ def rsqrt(input):
     return reciprocal_sqrt(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", tensors=2)
 def hypot(input, other):
     """``sqrt(input**2 + other**2)`` without overflow."""
     return _hypot(input, other)

@@ -18,37 +18,37 @@ from .kinds import is_integer as _is_integer
 # Comparisons and selection
 
 
-@elementwise(promotion="bool")
+@elementwise(promotion="bool", tensors=1)
 def eq(input, other):
     """``input == other``."""
     return equal(input, other)
 
 
-@elementwise(promotion="bool", aliases=("not_equal",))
+@elementwise(promotion="bool", aliases=("not_equal",), tensors=1)
 def ne(input, other):
     """``input != other``."""
     return _not_equal(input, other)
 
 
-@elementwise(promotion="bool", aliases=("less",))
+@elementwise(promotion="bool", aliases=("less",), tensors=1)
 def lt(input, other):
     """``input < other``."""
     return less(input, other)
 
 
-@elementwise(promotion="bool", aliases=("less_equal",))
+@elementwise(promotion="bool", aliases=("less_equal",), tensors=1)
 def le(input, other):
     """``input <= other``."""
     return less_equal(input, other)
 
 
-@elementwise(promotion="bool", aliases=("greater",))
+@elementwise(promotion="bool", aliases=("greater",), tensors=1)
 def gt(input, other):
     """``input > other``."""
     return less(other, input)
 
 
-@elementwise(promotion="bool", aliases=("greater_equal",))
+@elementwise(promotion="bool", aliases=("greater_equal",), tensors=1)
 def ge(input, other):
     """``input >= other``."""
     return less_equal(other, input)
@@ -72,19 +72,19 @@ def isfinite(input):
     return equal(input, input) if _is_integer(input) else _bitwise_not(is_nan(input) | is_infinite(input))
 
 
-@elementwise
+@elementwise(tensors=2)
 def maximum(input, other):
     """The larger; NaN if either is."""
     return _maximum(input, other)
 
 
-@elementwise
+@elementwise(tensors=2)
 def minimum(input, other):
     """The smaller; NaN if either is."""
     return _minimum(input, other)
 
 
-@elementwise
+@elementwise(tensors=2)
 def fmax(input, other):
     """The larger; a number wins over NaN."""
     if _is_integer(input):
@@ -92,7 +92,7 @@ def fmax(input, other):
     return where(is_nan(input), other, where(is_nan(other), input, _maximum(input, other)))
 
 
-@elementwise
+@elementwise(tensors=2)
 def fmin(input, other):
     """The smaller; a number wins over NaN."""
     if _is_integer(input):
@@ -150,19 +150,19 @@ def logical_not(input):
     return equal(input, 0)
 
 
-@elementwise(promotion="bool")
+@elementwise(promotion="bool", tensors=2)
 def logical_and(input, other):
     """Whether both are non-zero."""
     return _not_equal(input, 0) & _not_equal(other, 0)
 
 
-@elementwise(promotion="bool")
+@elementwise(promotion="bool", tensors=2)
 def logical_or(input, other):
     """Whether either is non-zero."""
     return _not_equal(input, 0) | _not_equal(other, 0)
 
 
-@elementwise(promotion="bool")
+@elementwise(promotion="bool", tensors=2)
 def logical_xor(input, other):
     """Whether exactly one is non-zero."""
     return _not_equal(input, 0) ^ _not_equal(other, 0)

@@ -79,7 +79,7 @@ def log1p(input):
     return _log1p(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", tensors=2)
 def logaddexp(input, other):
     """``log(exp(input) + exp(other))`` without overflow."""
     high, low = _maximum(input, other), _minimum(input, other)
@@ -93,7 +93,7 @@ def _(grad, input, other):
     return grad * share, grad * (1.0 - share)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", tensors=2)
 def logaddexp2(input, other):
     """``log2(2**input + 2**other)`` without overflow."""
     high, low = _maximum(input, other), _minimum(input, other)
@@ -176,7 +176,7 @@ def atan(input):
     return _atan(input)
 
 
-@elementwise(promotion="float", aliases=("arctan2",))
+@elementwise(promotion="float", aliases=("arctan2",), tensors=2)
 def atan2(input, other):
     """The angle of the point (other, input), in radians."""
     return _atan2(input, other)

@@ -199,7 +199,7 @@ def _density(grad, a, x):
     return grad * _exp((a - 1.0) * _log(x) - x - _lgamma(a))
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", tensors=2)
 def igamma(input, other):
     """The regularised lower incomplete gamma function ``P(input, other)``."""
     return _incomplete(input, other, False)
@@ -210,7 +210,7 @@ def _(grad, input, other):
     return None, _density(grad, input, other)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", tensors=2)
 def igammac(input, other):
     """The regularised upper incomplete gamma function ``Q(input, other)``."""
     return _incomplete(input, other, True)

@@ -79,13 +79,13 @@ def signbit(input):
     return less(input, 0) if _is_integer(input) else sign_bit(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", tensors=1)
 def copysign(input, other):
     """The magnitude of input with the sign of other."""
     return _copysign(input, other)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", tensors=2)
 def nextafter(input, other):
     """The next float after input towards other."""
     return _next_after(input, other)
