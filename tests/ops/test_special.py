@@ -217,3 +217,34 @@ def test_the_namespace_is_torch_special() -> None:
     hidden = {"Tensor", "common_args", "multi_dim_common", "torch"}
     theirs = {name for name in dir(torch.special) if not name.startswith("_")} - hidden
     assert theirs == set(core.special.__all__)
+
+
+NUMBERS = {
+    "maximum": lambda t, x: t.maximum(x, 2),
+    "maximum first": lambda t, x: t.maximum(2, x),
+    "atan2": lambda t, x: t.atan2(x, 1.0),
+    "logical_and": lambda t, x: t.logical_and(x, True),
+    "ldexp": lambda t, x: t.ldexp(x, 2),
+    "heaviside": lambda t, x: t.heaviside(x, 2),
+    "gcd": lambda t, x: t.gcd(x.long(), 2),
+    "isclose": lambda t, x: t.isclose(x, 2),
+    "isclose tolerance": lambda t, x: t.isclose(x, x, rtol=-1),
+    "nextafter": lambda t, x: t.nextafter(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_where_tensors_belong(name: str) -> None:
+    messages = []
+    for library, x in ((core, core.ones(2)), (torch, torch.ones(2))):
+        with pytest.raises((TypeError, RuntimeError)) as caught:
+            NUMBERS[name](library, x)
+        messages.append((type(caught.value), str(caught.value)))
+    assert messages[0] == messages[1]
+
+
+def test_bits_of_floats_are_refused(device: str) -> None:
+    with pytest.raises(NotImplementedError, match="bitwise_and"):
+        core.ones(2, device=device) & core.ones(2, device=device)
+    with pytest.raises(TypeError, match="clamp_min"):
+        core.clamp_min(2, core.ones(2, device=device))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..dtypes import bool_
 from ..tensor import Tensor
 from . import elementwise as e
-from .common import needs_gradient
+from .common import needs_gradient, require_tensor
 from .elementwise_call import finish_out, result_type
 from .inplace import make_in_place
 from .registry import operation
@@ -90,8 +90,10 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
 
 
 @operation("elementwise")
-def ldexp(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input * 2**other``."""
+    require_tensor("ldexp", "input", 1, input)
+    require_tensor("ldexp", "other", 2, other)
     return _out(e.mul(input, pow(2.0, other)), out)
 
 
@@ -124,12 +126,14 @@ def clamp(
 @operation("elementwise")
 def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``max(input, min)``."""
+    require_tensor("clamp_min", "input", 1, input)
     return _out(e.clamp_low(input, min), out)
 
 
 @operation("elementwise")
 def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``min(input, max)``."""
+    require_tensor("clamp_max", "input", 1, input)
     return _out(e.clamp_high(input, max), out)
 
 
@@ -218,7 +222,16 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
 def isclose(
     input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """``|input - other| <= atol + rtol * |other|``."""
+    """``|input - other| <= atol + rtol * |other|``.
+
+    Raises:
+        RuntimeError: a negative tolerance, or different element types.
+    """
+    require_tensor("isclose", "input", 1, input)
+    require_tensor("isclose", "other", 2, other)
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype!r} did not match {other.dtype!r}")
     close = input == other

@@ -52,6 +52,8 @@ class Elementwise:
         self.declared: Callable[..., Any] | None = None
         self.gradients: dict[Any, Elementwise | None] = {}
         self.result_dtype: Callable[..., dtype] | None = None
+        # Of integers and booleans only.
+        self.whole = False
         # A gradient derived from the expression has no Python text of its own to step through.
         self.runs_on_numbers = True
         # PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
@@ -164,6 +166,8 @@ class Elementwise:
         promoted = result_type(*operands)
         if promoted.category < 2 and self.name in ("add", "sub") and any(each.__class__ is float for each in extras):
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        if self.whole and promoted.category >= 2:
+            raise NotImplementedError(f"{self.name} takes integers and booleans, and there is none for {promoted!r}")
         if self.promotion == "float" and promoted.category < 2:
             promoted = default_float[0]
         if self.result_dtype is not None:

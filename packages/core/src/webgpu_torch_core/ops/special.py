@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import return_types
 from ..tensor import Tensor
 from . import elementwise as e
+from .common import require_tensor
 from .elementwise.polynomials import LARGEST_DEGREE
 from .elementwise_call import default_float, finish_out, result_type
 from .inplace import make_in_place, type_title
@@ -28,12 +29,16 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     Raises:
         RuntimeError: the two have different element types.
     """
+    require_tensor("heaviside", "input", 1, input)
+    require_tensor("heaviside", "values", 2, values)
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return _out(e.heaviside_(input, values), out)
 
 
 def _require_integers(name: str, *operands: Any) -> None:
+    require_tensor(name, "input", 1, operands[0])
+    require_tensor(name, "other", 2, operands[1])
     kind = result_type(*operands)
     if kind.category != 1:
         what = "Bool" if kind.category == 0 else type_title(next(each for each in operands if isinstance(each, Tensor)))

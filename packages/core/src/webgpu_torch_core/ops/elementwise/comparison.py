@@ -202,3 +202,7 @@ def bitwise_left_shift(input, other):
 def bitwise_right_shift(input, other):
     """``input >> other``."""
     return shift_right(input, other)
+
+
+for _function in (bitwise_and, bitwise_or, bitwise_xor, bitwise_not, bitwise_left_shift, bitwise_right_shift):
+    _function.operation.whole = True
