@@ -71,11 +71,12 @@ class Buffer:
         device.allocated += nbytes
         device.buffers += 1
 
-    def __del__(self) -> None:
+    def __del__(self, references: Any = sys.getrefcount) -> None:
+        # (The function is bound here because at the interpreter's end this module's names are gone before the last tensors.)
         self.device.allocated -= self.nbytes
         self.device.buffers -= 1
         # Two references are this buffer's and the call's: no NumPy view of the user's shares the memory.
-        if self.array.base is None and sys.getrefcount(self.array) == 2:
+        if self.array.base is None and references(self.array) == 2:
             self.device.pool.give(self.array)
 
 
