@@ -9,6 +9,7 @@ from . import autograd as autograd
 from . import fft as fft
 from . import functional as functional
 from . import linalg as linalg
+from . import masked as masked
 from . import plugins as plugins
 from . import signal as signal
 from . import special as special
@@ -45,6 +46,11 @@ from .generator import set_rng_state as set_rng_state
 from .limits import finfo as finfo
 from .limits import iinfo as iinfo
 from .ops import attach_all as attach_all
+from .ops.conversion import channels_last as channels_last
+from .ops.conversion import channels_last_3d as channels_last_3d
+from .ops.conversion import contiguous_format as contiguous_format
+from .ops.conversion import memory_format as memory_format
+from .ops.conversion import preserve_format as preserve_format
 from .ops.elementwise_call import result_type as result_type
 from .ops.host import HostFallbackWarning as HostFallbackWarning
 from .ops.host import host_fallbacks as host_fallbacks

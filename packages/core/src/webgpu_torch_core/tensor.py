@@ -198,9 +198,12 @@ class Tensor(TensorMethods):
         return self.dtype.itemsize
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Return whether elements follow each other in row-major order."""
-        del memory_format
-        return self._layout.is_contiguous
+        """Return whether elements follow each other in row-major order, or in that of a memory format."""
+        if memory_format is None:
+            return self._layout.is_contiguous
+        from .ops.conversion import has_memory_format
+
+        return has_memory_format(self, memory_format)
 
     def is_floating_point(self) -> bool:
         """Return whether elements are real floating-point numbers."""
@@ -213,6 +216,11 @@ class Tensor(TensorMethods):
     def is_signed(self) -> bool:
         """Return whether the element type has negative numbers."""
         return self.dtype.is_signed
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only some elements are stored: never."""
+        return False
 
     @property
     def is_meta(self) -> bool:

@@ -76,6 +76,8 @@ from webgpu_torch_core import cdist as cdist
 from webgpu_torch_core import ceil as ceil
 from webgpu_torch_core import cfloat as cfloat
 from webgpu_torch_core import chain_matmul as chain_matmul
+from webgpu_torch_core import channels_last as channels_last
+from webgpu_torch_core import channels_last_3d as channels_last_3d
 from webgpu_torch_core import cholesky as cholesky
 from webgpu_torch_core import cholesky_inverse as cholesky_inverse
 from webgpu_torch_core import cholesky_solve as cholesky_solve
@@ -94,6 +96,7 @@ from webgpu_torch_core import concat as concat
 from webgpu_torch_core import concatenate as concatenate
 from webgpu_torch_core import conj as conj
 from webgpu_torch_core import conj_physical as conj_physical
+from webgpu_torch_core import contiguous_format as contiguous_format
 from webgpu_torch_core import conv1d as conv1d
 from webgpu_torch_core import conv2d as conv2d
 from webgpu_torch_core import conv3d as conv3d
@@ -247,6 +250,7 @@ from webgpu_torch_core import log2 as log2
 from webgpu_torch_core import log_softmax as log_softmax
 from webgpu_torch_core import logaddexp as logaddexp
 from webgpu_torch_core import logaddexp2 as logaddexp2
+from webgpu_torch_core import logcumsumexp as logcumsumexp
 from webgpu_torch_core import logdet as logdet
 from webgpu_torch_core import logical_and as logical_and
 from webgpu_torch_core import logical_not as logical_not
@@ -270,6 +274,7 @@ from webgpu_torch_core import max as max
 from webgpu_torch_core import maximum as maximum
 from webgpu_torch_core import mean as mean
 from webgpu_torch_core import median as median
+from webgpu_torch_core import memory_format as memory_format
 from webgpu_torch_core import meshgrid as meshgrid
 from webgpu_torch_core import min as min
 from webgpu_torch_core import minimum as minimum
@@ -314,6 +319,7 @@ from webgpu_torch_core import polar as polar
 from webgpu_torch_core import polygamma as polygamma
 from webgpu_torch_core import positive as positive
 from webgpu_torch_core import pow as pow
+from webgpu_torch_core import preserve_format as preserve_format
 from webgpu_torch_core import prod as prod
 from webgpu_torch_core import promote_types as promote_types
 from webgpu_torch_core import put as put

@@ -9,7 +9,7 @@ from ..devices import canonical_device, device
 from ..dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
 from ..host_data import unpack
 from ..kernels import Operand, Output, Pointwise, Store
-from ..layouts import Layout, contiguous_layout, real_layout
+from ..layouts import Layout, contiguous_layout, layout, real_layout
 from ..tensor import MetaValue, Tensor, storage_size
 from .common import attach, kernel_cache, record_on
 from .creation import as_dtype, from_bytes
@@ -54,16 +54,53 @@ def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     return _copy(part_alias(input, 0), kind, target)
 
 
-def _dense_layout(input: Tensor, contiguous: bool) -> Layout:
+def _dense_layout(input: Tensor, memory_format: Any) -> Layout:
+    """Return the layout of a copy: in a named order of elements, else in that of the input where it is dense."""
     from .elementwise_call import _result_layout
 
-    return contiguous_layout(input._layout.shape) if contiguous else _result_layout((input,), input._layout.shape)
+    shape = input._layout.shape
+    if memory_format is None or memory_format is preserve_format:
+        return _result_layout((input,), shape)
+    if memory_format is contiguous_format or memory_format == "contiguous":
+        return contiguous_layout(shape)
+    return layout(shape, _channels_last_strides(shape, memory_format))
+
+
+def _channels_last_strides(shape: tuple[int, ...], memory_format: Any) -> tuple[int, ...]:
+    """Return strides with the channels (dimension 1) next to each other."""
+    rank = _CHANNELS_LAST_RANKS.get(memory_format)
+    if rank is None:
+        raise TypeError(f"memory_format must be a torch.memory_format, not {type(memory_format).__name__}")
+    if len(shape) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {memory_format.name} format")
+    strides, step = [0] * rank, 1
+    for dim in (1, *range(rank - 1, 1, -1), 0):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)
+
+
+def has_memory_format(input: Tensor, memory_format: Any) -> bool:
+    """Return whether elements lie in a named order; strides of dimensions of one element do not matter."""
+    if memory_format not in _CHANNELS_LAST_RANKS:
+        return input._layout.is_contiguous
+    shape = input._layout.shape
+    if len(shape) != _CHANNELS_LAST_RANKS[memory_format] or 0 in shape:
+        return False
+    wanted = _channels_last_strides(shape, memory_format)
+    return all(
+        size == 1 or own == stride for size, own, stride in zip(shape, input._layout.strides, wanted, strict=True)
+    )
 
 
 @operation("composite")
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy of the elements with gradient; dense strides are kept."""
-    result = _copy(input, input.dtype, _dense_layout(input, memory_format in ("contiguous", contiguous_format)))
+    """A copy of the elements with gradient; dense strides are kept unless a memory format orders them.
+
+    Raises:
+        RuntimeError: a channels-last format for another number of dimensions than it has.
+    """
+    result = _copy(input, input.dtype, _dense_layout(input, memory_format))
     return attach(result, "CloneBackward0", (input,), lambda grad: grad)
 
 
@@ -81,6 +118,7 @@ contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
+_CHANNELS_LAST_RANKS = {channels_last: 4, channels_last_3d: 5}
 
 
 def _target(self: Tensor, args: tuple[Any, ...], kind: Any, place: Any) -> tuple[dtype, device]:
@@ -104,11 +142,14 @@ def to(
     copy: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """The tensor in another type or on another device; itself where nothing changes."""
-    del non_blocking, memory_format
+    """The tensor in another type, on another device or in another memory format; itself where nothing changes."""
+    del non_blocking
     kind, place = _target(self, args, dtype, device)
     if kind is self.dtype and place == self.device and not copy:
-        return self
+        # A tensor that is not channels-last counts as contiguous here, whatever its strides.
+        if memory_format not in _CHANNELS_LAST_RANKS or has_memory_format(self, memory_format):
+            return self
+        return clone(self, memory_format=memory_format)
     _warn_discarded(self.dtype, kind)
     result = self
     if place != self.device:
@@ -121,8 +162,10 @@ def to(
         attach(result, "ToCopyBackward0", (source,), lambda grad: converted(grad, own).to(device=back))
     if kind is not result.dtype or result is self:
         own = result.dtype
-        copied = _copy(result, kind, _dense_layout(result, False))
+        copied = _copy(result, kind, _dense_layout(result, memory_format))
         result = attach(copied, "ToCopyBackward0", (result,), lambda grad: converted(grad, own))
+    if memory_format in _CHANNELS_LAST_RANKS and not has_memory_format(result, memory_format):
+        return clone(result, memory_format=memory_format)
     return result
 
 

@@ -60,9 +60,12 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @operation("view", namespace="method")
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor with elements in row-major order: itself where they already are."""
-    del memory_format
-    return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
+    """The tensor with elements in row-major order, or in another memory format: itself where they already are."""
+    if memory_format is None:
+        return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
+    from .conversion import has_memory_format
+
+    return self if has_memory_format(self, memory_format) else self.clone(memory_format=memory_format)
 
 
 @operation("view", namespace="method")
