@@ -19,6 +19,7 @@ FOOTER = """
 from . import autograd as autograd
 from . import fft as fft
 from . import linalg as linalg
+from . import masked as masked
 from . import nn as nn
 from . import optim as optim
 from . import signal as signal
@@ -31,7 +32,7 @@ __version__ = "0.1.0"
 PRIVATE = {
     "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
     "interpreter", "kernels", "layouts", "ops", "plugins", "python_device", "random_distributions", "random_streams",
-    "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "fft", "signal", "special",
+    "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization",
 }  # fmt: skip
 
@@ -44,6 +45,9 @@ FROM_NETWORKS = (
     "selu", "threshold",
 )  # fmt: skip
 
+#: functions that change a tensor in place and that PyTorch has under ``torch``, too
+IN_PLACE = ("zero_", "resize_as_")
+
 
 def public_names() -> list[str]:
     """Return core's public names, sorted; implementation modules are left out."""
@@ -51,7 +55,9 @@ def public_names() -> list[str]:
     for name in dir(core):
         if name.startswith("_") or (name in PRIVATE and isinstance(getattr(core, name), types.ModuleType)):
             continue
-        if name in ("annotations", "attach_all", "Any", "TYPE_CHECKING") or name.endswith("_"):
+        if name in ("annotations", "attach_all", "Any", "TYPE_CHECKING") or (
+            name.endswith("_") and name not in IN_PLACE
+        ):
             continue
         names.append(name)
     return sorted(names)

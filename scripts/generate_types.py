@@ -36,6 +36,7 @@ MODULES = {
     "functional": "Functions of ``torch.nn.functional`` that core computes.",
     "linalg": "Functions of ``torch.linalg``.",
     "special": "Functions of ``torch.special``.",
+    "masked": "Functions of ``torch.masked``.",
     "fft": "Functions of ``torch.fft``.",
 }
 #: annotations that only the defining module can spell

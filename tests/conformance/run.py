@@ -113,6 +113,19 @@ def summary(results: dict[str, Any], title: str) -> str:
     return text
 
 
+def record(path: Path, device: str, dtype: str, results: dict[str, Any]) -> None:
+    """Put results into the record that the compatibility page is made of; what was not run stays as it is.
+
+    An entry is [reason forward, reason gradient (None: not differentiable), by the CPU fallback]; no reason means it passes.
+    """
+    known = json.loads(path.read_text()) if path.exists() else {}
+    table = known.setdefault(device, {}).setdefault(dtype, {})
+    for name, each in results.items():
+        gradient = each["gradient"][:120] if each["differentiable"] else None
+        table[name] = [each["forward"][:120], gradient, bool(each.get("fallback"))]
+    path.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
+
+
 def main() -> int:
     """Run the entries asked for; return 1 where one fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -122,6 +135,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, help="samples per operation (default: all)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--json", type=Path, help="file to write the results to")
+    parser.add_argument("--record", type=Path, help="compatibility record to update (docs/compatibility.json)")
     parser.add_argument("--errors", action="store_true", help="run PyTorch's error inputs too")
     parser.add_argument(
         "--verbose", action="store_true", help="tracebacks, and go on after an operation's first failure"
@@ -149,6 +163,8 @@ def main() -> int:
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(results, indent=1, sort_keys=True))
+    if arguments.record:
+        record(arguments.record, arguments.device, arguments.dtype, results)
     return int(any(each["forward"] or each["gradient"] for each in results.values()))
 
 

@@ -147,6 +147,8 @@ class CpuDevice(Device):
         return found
 
     def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
+        from webgpu_torch_core.ops.linear_algebra.common import LinAlgError
+
         from .algorithms import ALGORITHMS
 
         arrays = []
@@ -155,8 +157,11 @@ class CpuDevice(Device):
             # Complex numbers lie in memory as NumPy has them.
             of = np.complex64 if kind is complex64 else np.dtype(TYPES[kind.name])
             arrays.append(buffer.array[: count * kind.itemsize].view(of).reshape(shape))
-        with np.errstate(all="ignore"):
-            return list(ALGORITHMS[name](*arrays, **options))
+        try:
+            with np.errstate(all="ignore"):
+                return list(ALGORITHMS[name](*arrays, **options))
+        except np.linalg.LinAlgError as error:
+            raise LinAlgError(f"{name}: {error}") from error
 
     def synchronize(self) -> None:
         """Return at once: every run is finished when it returns."""

@@ -111,7 +111,10 @@ class Device(ABC):
         Raises:
             NotImplementedError: the device has none.
         """
-        raise NotImplementedError(f"{self.name} has no algorithm '{name}'")
+        raise NotImplementedError(
+            f"'{name}' has no kernel, and {self.name} no algorithm for it; the CPU backend has: "
+            "pip install webgpu-torch-backend-cpu"
+        )
 
     def source(self, kernel: Kernel) -> str:
         """Return the generated source of a kernel, for people."""

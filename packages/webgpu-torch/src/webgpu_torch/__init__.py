@@ -96,6 +96,7 @@ from webgpu_torch_core import concat as concat
 from webgpu_torch_core import concatenate as concatenate
 from webgpu_torch_core import conj as conj
 from webgpu_torch_core import conj_physical as conj_physical
+from webgpu_torch_core import constant_pad_nd as constant_pad_nd
 from webgpu_torch_core import contiguous_format as contiguous_format
 from webgpu_torch_core import conv1d as conv1d
 from webgpu_torch_core import conv2d as conv2d
@@ -138,6 +139,8 @@ from webgpu_torch_core import dtype as dtype
 from webgpu_torch_core import einsum as einsum
 from webgpu_torch_core import empty as empty
 from webgpu_torch_core import empty_like as empty_like
+from webgpu_torch_core import empty_permuted as empty_permuted
+from webgpu_torch_core import empty_strided as empty_strided
 from webgpu_torch_core import enable_grad as enable_grad
 from webgpu_torch_core import eq as eq
 from webgpu_torch_core import equal as equal
@@ -257,6 +260,7 @@ from webgpu_torch_core import logical_not as logical_not
 from webgpu_torch_core import logical_or as logical_or
 from webgpu_torch_core import logical_xor as logical_xor
 from webgpu_torch_core import logit as logit
+from webgpu_torch_core import logspace as logspace
 from webgpu_torch_core import logsumexp as logsumexp
 from webgpu_torch_core import long as long
 from webgpu_torch_core import lt as lt
@@ -341,6 +345,7 @@ from webgpu_torch_core import remainder as remainder
 from webgpu_torch_core import renorm as renorm
 from webgpu_torch_core import repeat_interleave as repeat_interleave
 from webgpu_torch_core import reshape as reshape
+from webgpu_torch_core import resize_as_ as resize_as_
 from webgpu_torch_core import resolve_conj as resolve_conj
 from webgpu_torch_core import resolve_neg as resolve_neg
 from webgpu_torch_core import result_type as result_type
@@ -350,6 +355,7 @@ from webgpu_torch_core import round as round
 from webgpu_torch_core import rsqrt as rsqrt
 from webgpu_torch_core import rsub as rsub
 from webgpu_torch_core import save as save
+from webgpu_torch_core import scalar_tensor as scalar_tensor
 from webgpu_torch_core import scatter as scatter
 from webgpu_torch_core import scatter_add as scatter_add
 from webgpu_torch_core import scatter_reduce as scatter_reduce
@@ -449,6 +455,7 @@ from webgpu_torch_core import vstack as vstack
 from webgpu_torch_core import webgpu as webgpu
 from webgpu_torch_core import where as where
 from webgpu_torch_core import xlogy as xlogy
+from webgpu_torch_core import zero_ as zero_
 from webgpu_torch_core import zeros as zeros
 from webgpu_torch_core import zeros_like as zeros_like
 from webgpu_torch_nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
@@ -480,6 +487,7 @@ from webgpu_torch_nn.functional import threshold as threshold
 from . import autograd as autograd
 from . import fft as fft
 from . import linalg as linalg
+from . import masked as masked
 from . import nn as nn
 from . import optim as optim
 from . import signal as signal

@@ -20,6 +20,7 @@ from . import (
     joining,
     linear_algebra,
     losses,
+    masked,
     moments,
     neural,
     products,
@@ -35,6 +36,7 @@ from . import (
     spectrograms,
     splitting,
     statistics,
+    strided_creation,
     transposed_convolution,
     view_copies,
     views,
@@ -43,7 +45,7 @@ from .complex import views as complex_views  # pyright: ignore[reportUnusedImpor
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, composite, contraction, conversion, convolution, creation, einsum, elementwise, fourier, gathering, host, indexing, joining, linear_algebra, losses, moments, neural, products, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, transposed_convolution, view_copies, views,
+    arithmetic, composite, contraction, conversion, convolution, creation, einsum, elementwise, fourier, gathering, host, indexing, joining, linear_algebra, losses, masked, moments, neural, products, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, strided_creation, transposed_convolution, view_copies, views,
 )  # fmt: skip
 
 

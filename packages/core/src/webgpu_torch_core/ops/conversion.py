@@ -265,7 +265,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     return assign(self, filled(self._layout.shape, value, self.dtype, self.device), fresh=True)
 
 
-@operation("composite", namespace="method")
+@operation("composite")
 def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with zero."""
     return fill_(self, 0)

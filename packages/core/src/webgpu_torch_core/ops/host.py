@@ -25,12 +25,16 @@ def host_fallbacks() -> dict[str, int]:
 
 
 def host_call(
-    name: str, inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]], dtypes: Sequence[dtype], **options: Any
+    name: str, inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]] | None, dtypes: Sequence[dtype], **options: Any
 ) -> tuple[Tensor, ...]:
     """Run an algorithm of the CPU backend, without gradient; outputs have the declared shapes and types.
 
+    Without ``shapes`` the data decide them, so that ``meta`` tensors have no result.
+
     Raises:
-        RuntimeError: no CPU backend is installed.
+        RuntimeError: no CPU backend is installed, or tensors of several devices.
+        NotImplementedError: shapes that depend on data, asked of ``meta`` tensors.
+        LinAlgError: the algorithm did not converge.
     """
     place = inputs[0].device
     for each in inputs[1:]:
@@ -39,6 +43,8 @@ def host_call(
                 f"Expected all tensors to be on the same device, but found at least two devices, {place} and {each.device}!"
             )
     if isinstance(inputs[0]._engine, MetaEngine):
+        if shapes is None:
+            raise NotImplementedError(f"'{name}' of meta tensors: the shape of its result depends on data")
         return tuple(inputs[0].new_empty(tuple(shape), dtype=kind) for shape, kind in zip(shapes, dtypes, strict=True))
     if place.type != "cpu":
         _announce(name, place)
@@ -50,16 +56,12 @@ def host_call(
         ) from error
     if inputs[0]._engine.capture is not None:
         inputs[0]._engine.capture.broken = f"'{name}' runs on the CPU while it records"
-    operands = []
-    keep = []
-    for each in inputs:
-        local = each.detach().to("cpu").clone(memory_format=contiguous_format)
-        keep.append(local)
-        operands.append((local._storage.value.realize(), local.dtype, tuple(local._layout.shape)))
+    copies = [each.detach().to("cpu").clone(memory_format=contiguous_format) for each in inputs]
+    operands = [(each._storage.value.realize(), each.dtype, tuple(each._layout.shape)) for each in copies]
     results = engine.device.algorithm(name, operands, options)
+    sizes = [each.shape for each in results] if shapes is None else shapes
     return tuple(
-        _wrapped(array, tuple(shape), kind).to(place)
-        for array, shape, kind in zip(results, shapes, dtypes, strict=True)
+        _wrapped(array, tuple(shape), kind).to(place) for array, shape, kind in zip(results, sizes, dtypes, strict=True)
     )
 
 

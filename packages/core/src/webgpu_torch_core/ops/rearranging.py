@@ -120,11 +120,6 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     axis = wrap_dimension(dim, input.ndim)
     size = input.shape[axis]
     if isinstance(indices_or_sections, Tensor):
-        if indices_or_sections.device.type != "cpu":
-            raise RuntimeError(
-                "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
-                f"{indices_or_sections.device}"
-            )
         if indices_or_sections.ndim > 1 or indices_or_sections.dtype.name != "int64":
             raise RuntimeError(
                 "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor "

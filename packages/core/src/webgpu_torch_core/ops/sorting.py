@@ -150,6 +150,44 @@ def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title:
     return make(title, values=values, indices=positions)
 
 
+@operation("scan")
+def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+    """The running ``log(sum(exp(input)))`` along a dimension, by doubling the run log2(n) times (Hillis and Steele, 1986)."""
+    if input.dtype.category < 2:
+        raise RuntimeError(f'"logcumsumexp_out_cpu" not implemented for {input.dtype!r}')
+    result = _running_logarithm(input.detach(), dim)
+    if needs_gradient(input):
+
+        def run_backward(grad: Tensor) -> Tensor:
+            total = logcumsumexp(input, dim) if needs_gradient(input, grad) else result.detach()
+
+            def part(share: Tensor) -> Tensor:
+                # Logarithms of the gradient, summed from the end, keep the range that exp(-total) would lose.
+                return (logcumsumexp((share.log() - total).flip(dim), dim).flip(dim) + input).exp()
+
+            return part(grad.clamp(min=0)) - part((-grad).clamp(min=0)) if input.ndim else grad
+
+        attach(result, "LogcumsumexpBackward0", (input,), run_backward)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def _running_logarithm(input: Tensor, dim: int) -> Tensor:
+    from .joining import cat
+
+    result = input.clone()
+    if input.ndim == 0:
+        return result
+    axis = wrap_dimension(dim, input.ndim)
+    size, step = input.shape[axis], 1
+    while step < size:
+        # Nothing comes before the first elements: the logarithm of zero.
+        shape = tuple(step if place == axis else each for place, each in enumerate(input.shape))
+        before = cat([result.new_full(shape, float("-inf")), result.narrow(axis, 0, size - step)], axis)
+        result = result.logaddexp(before)
+        step *= 2
+    return result
+
+
 @operation("sort")
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None
