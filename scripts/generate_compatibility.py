@@ -7,7 +7,10 @@ from pathlib import Path
 from webgpu_torch_core.ops import OPERATIONS
 
 TARGET = Path("docs/compatibility.md")
-NAMESPACES = {"torch": "torch", "functional": "torch.nn.functional", "linalg": "torch.linalg", "method": "torch.Tensor"}
+NAMESPACES = {
+    "torch": "torch", "functional": "torch.nn.functional", "linalg": "torch.linalg", "special": "torch.special", "fft": "torch.fft",
+    "method": "torch.Tensor",
+}  # fmt: skip
 
 
 def row(operation: object) -> str:
