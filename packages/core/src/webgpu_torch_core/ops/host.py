@@ -54,10 +54,10 @@ def host_call(
         raise RuntimeError(
             f"'{name}' runs on the CPU backend, which is not installed: pip install webgpu-torch-backend-cpu"
         ) from error
-    if inputs[0]._engine.capture is not None:
-        inputs[0]._engine.capture.broken = f"'{name}' runs on the CPU while it records"
     copies = [each.detach().to("cpu").clone(memory_format=contiguous_format) for each in inputs]
     operands = [(each._storage.value.realize(), each.dtype, tuple(each._layout.shape)) for each in copies]
+    if inputs[0]._engine.capture is not None:
+        inputs[0]._engine.capture.broken = f"'{name}' runs on the CPU while it records"
     results = engine.device.algorithm(name, operands, options)
     sizes = [each.shape for each in results] if shapes is None else shapes
     return tuple(
