@@ -56,13 +56,17 @@ def host_call(
         ) from error
     copies = [each.detach().to("cpu").clone(memory_format=contiguous_format) for each in inputs]
     operands = [(each._storage.value.realize(), each.dtype, tuple(each._layout.shape)) for each in copies]
-    if inputs[0]._engine.capture is not None:
-        inputs[0]._engine.capture.broken = f"'{name}' runs on the CPU while it records"
     results = engine.device.algorithm(name, operands, options)
     sizes = [each.shape for each in results] if shapes is None else shapes
-    return tuple(
-        _wrapped(array, tuple(shape), kind).to(place) for array, shape, kind in zip(results, sizes, dtypes, strict=True)
+    outputs = tuple(
+        _wrapped(array, tuple(shape), kind).to(place)
+        for array, shape, kind in zip(results, sizes, dtypes, strict=True)
     )
+    capture = inputs[0]._engine.capture
+    if capture is not None:
+        # After the copies, whose reads say something less precise.
+        capture.broken = f"'{name}' runs on the CPU while it records"
+    return outputs
 
 
 def _wrapped(array: Any, shape: tuple[int, ...], kind: dtype) -> Tensor:
