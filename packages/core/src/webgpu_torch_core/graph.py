@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .backend import Copy, Device, Plan
@@ -26,11 +26,11 @@ PLAN_CACHE_LIMIT = 512
 class Value:
     """A flat run of elements on a device: a buffer, or a slot of the graph that will fill one.
 
-    ``owner`` refers weakly to the one storage whose value this is. ``epoch`` tells whether ``slot`` belongs to the graph being recorded now. ``shared`` marks memory somebody outside
-    can see (an array passed to ``from_numpy``): such buffers are never overwritten by the planner.
+    ``owner`` refers weakly to the one storage whose value this is. ``epoch`` tells whether ``slot`` belongs to the graph
+    being recorded now. ``saved``: backward relies on these elements although PyTorch would not.
     """
 
-    __slots__ = ("__weakref__", "buffer", "dtype", "engine", "epoch", "numel", "owner", "shared", "slot")
+    __slots__ = ("__weakref__", "buffer", "dtype", "engine", "epoch", "numel", "outside", "owner", "saved", "slot")
 
     def __init__(self, engine: Engine, dtype: dtype, numel: int, buffer: Any = None) -> None:
         self.engine = engine
@@ -39,8 +39,21 @@ class Value:
         self.buffer = buffer
         self.epoch: object = None
         self.slot = -1
-        self.shared = False
         self.owner: Any = None
+        self.outside: tuple[Callable[[], Any], ...] = ()
+        self.saved = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether somebody outside sees this memory (an array given to ``from_numpy`` or returned by ``numpy()``).
+
+        The planner never overwrites such a buffer, and operations that read it run at once.
+        """
+        return any(each() is not None for each in self.outside)
+
+    def share(self, visible: Callable[[], Any]) -> None:
+        """Note that somebody outside sees this memory as long as ``visible()`` (a weak reference) is not None."""
+        self.outside = (*(each for each in self.outside if each() is not None), visible)
 
     def realize(self) -> Any:
         """Return the buffer, computing it first if need be."""
@@ -70,6 +83,7 @@ class Engine:
         self.references: list[weakref.ref[Value]] = []
         self.buffers: list[Any] = []
         self.parameters: list[float | int] = []
+        self.hasty = False
 
     def _import(self, value: Value) -> int:
         """Give a computed value a slot in the graph being recorded."""
@@ -83,7 +97,10 @@ class Engine:
         # -2: a buffer that must keep its contents, whoever still refers to it.
         # A recording notes every value that enters, shared or not.
         constant = self.capture is not None and not self.capture.enter(value)
-        kept = value.shared or constant
+        shared = bool(value.outside) and value.shared
+        # Whoever sees this memory may write into it as soon as the operation returns.
+        self.hasty = self.hasty or (shared and self.capture is None)
+        kept = shared or constant
         self.signature.append(-2 if kept else -1)
         return slot
 
@@ -107,7 +124,7 @@ class Engine:
                 references.append(weakref.ref(value))
                 buffers.append(None)
                 outputs.append(value)
-            if self.eager or len(self.kernels) >= NODE_LIMIT:
+            if self.eager or self.hasty or len(self.kernels) >= NODE_LIMIT:
                 self.flush()
             return outputs
 

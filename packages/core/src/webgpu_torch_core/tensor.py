@@ -63,6 +63,12 @@ class Storage:
         self.number = next(_storage_numbers)
         value.owner = weakref.ref(self)
 
+    def exchange(self, value: Any) -> Any:
+        """Point at other memory with the same elements, and return that."""
+        self.value = value
+        value.owner = weakref.ref(self)
+        return value
+
     def rebind(self, value: Any) -> None:
         """Point at a new value after an in-place write."""
         self.value = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from ..graph import Value
 from .node import Node
 
 
@@ -46,7 +47,6 @@ class SavedOperand:
         "storage",
         "title",
         "value",
-        "version",
     )
 
     def __init__(self, tensor: Any, edge: tuple[Node, int] | None, result: Any, title: str) -> None:
@@ -56,7 +56,14 @@ class SavedOperand:
             tensor.dtype,
             tensor.device,
         )
-        self.value, self.version, self.edge, self.title = tensor._storage.value, tensor._storage.version, edge, title
+        self.edge, self.title = edge, title
+        value = tensor._storage.value
+        if value.__class__ is Value:
+            if value.outside and value.shared:
+                # Writes from outside would reach what backward needs: it gets a copy.
+                value = tensor.detach().as_strided((value.numel,), (1,), 0).clone()._storage.value
+            value.saved = True
+        self.value = value
         # Weak: the result's memory must not live on for the sake of its version number.
         self.result = weakref.ref(result._storage)
         self.result_version = result._storage.version
@@ -70,13 +77,10 @@ class SavedOperand:
         result = self.result()
         if result is not None and result.version != self.result_version:
             raise _modified(self, f", which is output 0 of {self.title},", result.version, self.result_version)
-        changed = self.storage.version != self.version
-        if changed and getattr(self.value, "shared", False):
-            raise _modified(self, "", self.storage.version, self.version)
         from ..tensor import Storage, Tensor, _storage_numbers
 
         storage = self.storage
-        if changed:
+        if storage.value is not self.value:
             storage = Storage.__new__(Storage)
             storage.value, storage.version, storage.number = self.value, 0, next(_storage_numbers)
         tensor = Tensor._from_storage(storage, self.layout, self.dtype, self.device)
@@ -86,7 +90,9 @@ class SavedOperand:
 
 
 def _modified(tensor: Any, where: str, version: int, expected: int) -> RuntimeError:
-    kind = f"{tensor.device.type}.{_TYPE_NAMES.get(tensor.dtype.name, tensor.dtype.name)}"
+    place = "" if tensor.device.type == "cpu" else f"{tensor.device.type}."
+    name: str = tensor.dtype.name
+    kind = place + _TYPE_NAMES.get(name, name)
     shape = tensor.layout.shape if isinstance(tensor, SavedOperand) else tensor.shape
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
@@ -338,13 +339,34 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             dtype=np.dtype(source.dtype.name),
         )
         return array.reshape(source._layout.shape).copy()
+    # What was recorded reads the elements as they are now, not as the array's owner will write them.
+    engine.flush()
     value: Any = source._storage.value
+    if value.saved:
+        # Backward goes on with the present elements where PyTorch would go on with a result computed from them.
+        value = source._storage.exchange(clone(source.as_strided((value.numel,), (1,), 0))._storage.value)
     flat = share(value.realize(), source.dtype, value.numel)
-    value.shared = True
-    size = source.dtype.itemsize
-    return np.lib.stride_tricks.as_strided(
-        flat[source._layout.offset :], source._layout.shape, tuple(stride * size for stride in source._layout.strides)
-    )
+    window = _Window(flat, source._layout, source.dtype.itemsize)
+    value.share(weakref.ref(window))
+    return np.asarray(window)
+
+
+class _Window:
+    """What an array over a tensor's memory keeps alive: as long as it lives, somebody may write there."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "memory")
+
+    def __init__(self, flat: Any, layout: Layout, itemsize: int) -> None:
+        self.memory = flat
+        whole = flat.__array_interface__
+        address, readonly = whole["data"]
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": whole["typestr"],
+            "data": (address + layout.offset * itemsize, readonly),
+            "shape": tuple(layout.shape),
+            "strides": tuple(stride * itemsize for stride in layout.strides),
+        }
 
 
 def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:

@@ -136,7 +136,8 @@ def from_numpy(ndarray: Any) -> Tensor:
     if wrap is None or not ndarray.flags.c_contiguous or ndarray.size == 0 or not ndarray.flags.writeable:
         return _from_array(ndarray, None, place)
     value = Value(engine, kind, ndarray.size, wrap(ndarray))
-    value.shared = True
+    # The array may be a part of another one: nothing tells when the last of them is gone.
+    value.share(lambda: ndarray)
     return Tensor._from_value(value, contiguous_layout(tuple(ndarray.shape)), kind, place)
 
 

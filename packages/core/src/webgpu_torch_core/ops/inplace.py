@@ -42,7 +42,7 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
 def snapshot(tensor: Tensor) -> Tensor:
     """Return the tensor as it is now, for what an in-place operation saves: the write that follows does not reach it."""
     value = tensor._storage.value
-    if value.__class__ is not MetaValue and value.shared:
+    if value.__class__ is not MetaValue and value.outside and value.shared:
         # Somebody outside sees this memory and the write will land in it: only a copy keeps the old elements.
         return tensor.clone()
     owner = value.owner
@@ -110,7 +110,7 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
         replacement = given
     else:
         replacement = _record_write(value, target, source, whole)
-    if value.shared:
+    if value.outside and value.shared:
         # Somebody outside sees this memory: the new contents must land in it, now.
         storage.version += 1
         value.engine.overwrite(value, replacement)
