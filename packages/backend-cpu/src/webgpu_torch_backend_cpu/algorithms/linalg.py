@@ -32,6 +32,11 @@ def _first_bad_minor(a: Array) -> int:
     return a.shape[0]
 
 
+def _size(a: Array) -> Array:
+    """Return how large LAPACK takes elements for when it chooses pivots: |real| + |imaginary|."""
+    return np.abs(a.real) + np.abs(a.imag) if np.iscomplexobj(a) else np.abs(a)
+
+
 def lu(a: Array) -> tuple[Array, Array, Array]:
     """Return packed factors, LAPACK's pivots (from 1), and per matrix 0 or the first zero diagonal element (from 1).
 
@@ -46,7 +51,7 @@ def lu(a: Array) -> tuple[Array, Array, Array]:
     for step in range(steps):
         if not len(factors):
             break
-        chosen = step + np.argmax(np.abs(factors[:, step:, step]), axis=1)
+        chosen = step + np.argmax(_size(factors[:, step:, step]), axis=1)
         pivots[:, step] = chosen + 1
         swapped = factors[rows, chosen].copy()
         factors[rows, chosen] = factors[:, step]
@@ -138,7 +143,7 @@ def cofactor(a: Array) -> tuple[Array]:
     n = a.shape[-1]
     others = np.stack([np.prod(np.delete(s, each, -1), -1) for each in range(n)], -1) if n else s
     turn = np.linalg.det(u @ v) if n else np.ones(a.shape[:-2], a.dtype)
-    return ((turn[..., None, None] * ((u * others[..., None, :]) @ v)).astype(a.dtype),)
+    return ((turn[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(v))).astype(a.dtype),)
 
 
 def slogdet(a: Array) -> tuple[Array, Array]:
@@ -184,17 +189,17 @@ def _bunch_kaufman(a: Array, pivots: Array) -> int:
     alpha = (1 + np.sqrt(17.0)) / 8
     while step < n:
         size, pivot = 1, step
-        diagonal = abs(a[step, step])
-        below = np.abs(a[step + 1 :, step])
+        diagonal = _size(a[step, step])
+        below = _size(a[step + 1 :, step])
         largest = step + 1 + int(np.argmax(below)) if len(below) else step
         column = below.max() if len(below) else 0.0
         if max(diagonal, column) == 0:
             info = info or step + 1
         elif diagonal < alpha * column:
-            row = max(np.abs(a[largest, step:largest]).max(), np.abs(a[largest + 1 :, largest]).max(initial=0.0))
+            row = max(_size(a[largest, step:largest]).max(), _size(a[largest + 1 :, largest]).max(initial=0.0))
             if diagonal < alpha * column * (column / row):
                 pivot = largest
-                size = 1 if abs(a[largest, largest]) >= alpha * row else 2
+                size = 1 if _size(a[largest, largest]) >= alpha * row else 2
         other = step + size - 1
         if pivot != other:
             _exchange(a, step, other, pivot, size)
