@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import webgpu_torch_core as core
+from webgpu_torch_core.ops import in_place_functions
 from webgpu_torch_core.ops.registry import OPERATIONS, functions
 from webgpu_torch_core.tensor import Tensor
 
@@ -121,9 +122,11 @@ def methods() -> str:
 def module(namespace: str) -> str:
     """Return the functions of a namespace."""
     found = functions(namespace)
-    if namespace == "functional":
+    if namespace in ("functional", "special"):
         # PyTorch has some of torch's functions there too.
-        found = {name: getattr(core.functional, name) for name in core.functional.__all__}
+        found = {name: getattr(getattr(core, namespace), name) for name in getattr(core, namespace).__all__}
+    if namespace == "torch":
+        found.update(in_place_functions.functions())
     found = dict(sorted(found.items()))
     lines = [HEADER.format(title=MODULES[namespace]), f"__all__ = {sorted(found)!r}", ""]
     lines += [signature(name, each, False) for name, each in found.items()]

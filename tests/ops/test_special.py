@@ -9,6 +9,7 @@ import pytest
 import torch
 import webgpu_torch_core as core
 from ops_oracle import compare, to_ours, to_torch
+from webgpu_torch_core.ops import in_place_functions
 
 EXTREME = [0.0, -0.0, 1.0, -1.0, 0.5, -4.0, 8.0, -8.0, 1e-6, 20.0, -20.0, 100.0, 1000.0, math.inf, -math.inf, math.nan]
 UNARY = [
@@ -248,3 +249,15 @@ def test_bits_of_floats_are_refused(device: str) -> None:
         core.ones(2, device=device) & core.ones(2, device=device)
     with pytest.raises(TypeError, match="clamp_min"):
         core.clamp_min(2, core.ones(2, device=device))
+
+
+def test_in_place_operations_are_functions_too() -> None:
+    for name in in_place_functions.NAMES:
+        assert hasattr(torch, name), name
+        assert getattr(core, name) is getattr(core.Tensor, name)
+    x = core.tensor([-1.0, 2.0])
+    assert core.relu_(x) is x
+    compare(core.clamp_(x, max=1.5), torch.tensor([0.0, 1.5]))
+    compare(core.logit_(core.tensor([0.3])), torch.logit(torch.tensor([0.3])))
+    compare(core.lerp(x, x * 3, 0.25), torch.lerp(torch.tensor([0.0, 1.5]), torch.tensor([0.0, 4.5]), 0.25))
+    assert not hasattr(core, "lerp_tensor_")

@@ -16,6 +16,7 @@ from . import (
     fourier,
     gathering,
     host,
+    in_place_functions,
     indexing,
     joining,
     linear_algebra,
@@ -52,6 +53,7 @@ FAMILIES = (
 def attach_all(namespace: dict[str, Any]) -> None:
     """Put every function of namespace ``torch`` into a module's globals."""
     namespace.update(functions("torch"))
+    namespace.update(in_place_functions.functions())
 
 
 __all__ = ["FAMILIES", "OPERATIONS", "attach_all"]

@@ -143,7 +143,7 @@ def hypot(input, other):
     return _hypot(input, other)
 
 
-@elementwise(method=True)
+@elementwise(method=False, namespace="internal")
 def lerp_tensor_(input, end, weight):
     """``input + weight * (end - input)``, computed from the nearer end as PyTorch does."""
     difference = end - input

@@ -131,7 +131,7 @@ def _(grad, input):
     return grad * result * (1.0 - result)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", method=False, namespace="internal")
 def logit_(input):
     """``log(input / (1 - input))``."""
     return _log(input / (1.0 - input))
