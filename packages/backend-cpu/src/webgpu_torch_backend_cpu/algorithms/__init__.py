@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-from .linalg import ALGORITHMS as ALGORITHMS
+from . import linalg, symmetric
+
+ALGORITHMS = {**linalg.ALGORITHMS, **symmetric.ALGORITHMS}

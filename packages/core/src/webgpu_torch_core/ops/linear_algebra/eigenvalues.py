@@ -50,11 +50,18 @@ def _svd_gradient(U: Tensor, S: Tensor, Vh: Tensor, gU: Any, gS: Any, gVh: Any) 
         values = S.to(U.dtype)
         if gU is not None:
             skew = adjoint(U) @ gU
-            part = ((skew - adjoint(skew)) / gap) * values.unsqueeze(-2)
+            skew = skew - adjoint(skew)
+            part = (skew / gap) * values.unsqueeze(-2)
+            if U.dtype.is_complex:
+                # The phase of a pair of vectors: of a loss that does not depend on it, U's part tells all.
+                turn = skew.diagonal(0, -2, -1)
+                part = part + (turn / (2 * values) - turn * values).diag_embed()
             middle = part if middle is None else middle + part
         if gVh is not None:
             skew = Vh @ adjoint(gVh)
-            part = values.unsqueeze(-1) * ((skew - adjoint(skew)) / gap)
+            skew = skew - adjoint(skew)
+            skew = skew - skew.diagonal(0, -2, -1).diag_embed()
+            part = values.unsqueeze(-1) * (skew / gap)
             middle = part if middle is None else middle + part
     result = U @ middle @ Vh if middle is not None else (U * 0) @ Vh
     if gU is not None and U.shape[-2] > count:

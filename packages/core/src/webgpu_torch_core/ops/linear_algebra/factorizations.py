@@ -227,10 +227,11 @@ def lu_solve_of_torch(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Ten
 @operation("composite", namespace="linalg", method=False)
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """Packed ``L D L^T`` of symmetric matrices with LAPACK's pivots, and per matrix 0 or the position of a zero block."""
-    del hermitian
     require_square("torch.linalg.ldl_factor_ex", A)
     batch = batch_shape(A)
-    packed, pivots, info = host_call("ldl_factor", (A.tril(),), (A.shape, A.shape[:-1], batch), (A.dtype, int32, int32))
+    packed, pivots, info = host_call(
+        "ldl_factor", (A.tril(),), (A.shape, A.shape[:-1], batch), (A.dtype, int32, int32), hermitian=hermitian
+    )
     if check_errors:
         raise_where(info, "torch.linalg.ldl_factor_ex: {where}D[{order},{order}] is zero.")
     return into(make("linalg_ldl_factor_ex", LD=packed, pivots=pivots, info=info), out)
@@ -246,7 +247,6 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
 @operation("composite", namespace="linalg", method=False)
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None) -> Tensor:
     """The solution of ``A X = B`` from A's packed ``L D L^T`` factors."""
-    del hermitian
     require_square("torch.linalg.ldl_solve", LD, "LD")
     if B.ndim < 2:
         raise RuntimeError(
@@ -255,5 +255,5 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     batch = broadcast_shapes(batch_shape(LD), batch_shape(B))
     right = B.expand(*batch, *B.shape[-2:])
     factors, exchanges = LD.expand(*batch, *LD.shape[-2:]), pivots.expand(*batch, pivots.shape[-1])
-    (result,) = host_call("ldl_solve", (factors, exchanges, right), (right.shape,), (B.dtype,))
+    (result,) = host_call("ldl_solve", (factors, exchanges, right), (right.shape,), (B.dtype,), hermitian=hermitian)
     return into(result, out)

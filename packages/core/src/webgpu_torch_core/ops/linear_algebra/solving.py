@@ -10,6 +10,7 @@ from ...layouts import broadcast_shapes
 from ...return_types import make
 from ...tensor import Tensor
 from ..common import attach, needs_gradient
+from ..complex.views import complex as from_parts
 from ..host import host_call
 from ..ranges import eye
 from ..registry import operation
@@ -139,7 +140,12 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:
     sign, logarithm = host_call("slogdet", (A,), (batch_shape(A), batch_shape(A)), (A.dtype, real))
     if needs_gradient(A):
 
-        def run_backward(_: Any, grad: Any) -> Any:
+        def run_backward(gsign: Any, grad: Any) -> Any:
+            # d log det = tr(A^-1 dA): the real part moves the logarithm, the imaginary part turns the sign.
+            if A.dtype.is_complex and gsign is not None:
+                angle = slogdet(A).sign if needs_gradient(A, gsign) else sign.detach()
+                turn = (gsign.conj() * angle).imag
+                grad = from_parts(turn * 0 if grad is None else grad, -turn)
             if grad is None:
                 return None
             # At singular matrices this is infinite, as PyTorch's.
@@ -160,10 +166,8 @@ def slogdet_of_torch(input: Tensor) -> Any:
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Determinants of square matrices."""
     require_square("linalg.det", A)
-    sign, logarithm = host_call("slogdet", (A,), (batch_shape(A),) * 2, (A.dtype, A.dtype.to_real()))
-    result = sign * logarithm.exp()
+    (result,) = host_call("det", (A,), (batch_shape(A),), (A.dtype,))
     if needs_gradient(A):
-        result = result.detach()
 
         def run_backward(grad: Tensor) -> Any:
             if needs_gradient(grad) or needs_gradient(A):

@@ -13,7 +13,7 @@ from ..creation import arange
 from ..host import host_call
 from ..ranges import eye
 from ..registry import operation
-from .common import adjoint, batch_shape, into, lower_half, raise_where, require_matrix, require_square
+from .common import adjoint, batch_shape, into, raise_where, require_matrix, require_square
 
 
 @operation("composite", namespace="linalg", method=False)
@@ -70,11 +70,11 @@ def _factor(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
 
         def run_backward(grad: Tensor, _: Any = None) -> Any:
             factor = saved.unpack()
-            inner = lower_half(adjoint(factor) @ grad)
+            inner = (adjoint(factor) @ grad).tril()
+            inner = (inner + adjoint(inner.tril(-1))) * 0.5
             # L^-H phi(L^H g) L^-1, symmetrised (Murray, "Differentiation of the Cholesky decomposition", 2016).
             part = solve_triangular(adjoint(factor), inner, upper=True)
-            part = solve_triangular(factor, part, upper=False, left=False)
-            return (part + adjoint(part)) * 0.5
+            return solve_triangular(factor, part, upper=False, left=False)
 
         attach(lower, "LinalgCholeskyExBackward0", (A,), run_backward)
     return (adjoint(lower) if upper else lower), info
