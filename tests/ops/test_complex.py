@@ -79,6 +79,8 @@ MOVEMENT = {
     "prod": lambda t, z, w, r: z.prod(1),
     "cumsum": lambda t, z, w, r: z.cumsum(-1),
     "cumprod": lambda t, z, w, r: z.cumprod(0),
+    "logsumexp": lambda t, z, w, r: t.logsumexp(z, 1),
+    "logcumsumexp": lambda t, z, w, r: t.logcumsumexp(z * 4, 1),
     "var": lambda t, z, w, r: z.var(1),
     "std": lambda t, z, w, r: z.std(),
     "norm": lambda t, z, w, r: z.norm(dim=1),

@@ -11,6 +11,7 @@ from ...return_types import make
 from ...tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, needs_gradient, reduced_shape
+from ..creation import arange
 from ..reduction import restore
 from .views import as_complex, complex_view, conj, part, view_as_real
 
@@ -195,8 +196,32 @@ def _logsumexp(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
 
 
 def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None) -> Tensor:
+    """Running log-sums by doubling, on the branch of the logarithm that adding one element after the other ends on."""
+    axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0 or not input.numel():
         return _into(input.clone(), out)
-    highest = part(input, 0).detach().amax(dim, True)
-    shift = highest.masked_fill(highest.isinf(), 0.0)
-    return _into(e.log(e.exp(input - shift).cumsum(dim)) + shift, out)
+    source = line = input.movedim(axis, -1)
+    step, count = 1, line.shape[-1]
+    while step < count:
+        added = e.logaddexp(line.narrow(-1, step, count - step), line.narrow(-1, 0, count - step))
+        line = _cat(line.narrow(-1, 0, step), added)
+        step *= 2
+    turns = _full_turns(source.detach(), line.detach())
+    return _into((line + turns * complex(0.0, 2.0 * math.pi)).movedim(-1, axis), out)
+
+
+def _full_turns(source: Tensor, sums: Tensor) -> Tensor:
+    """Return how many full turns running log-sums are away from where one addition after the other leads.
+
+    Adding a smaller number turns a sum by less than a quarter; a larger number takes its own angle along.
+    """
+    angle, real = part(sums, 1), part(sums, 0)
+    count = angle.shape[-1]
+    first = angle.new_zeros((*angle.shape[:-1], 1))
+    follows = real.narrow(-1, 0, count - 1) >= part(source, 0).narrow(-1, 1, count - 1)
+    change = ((angle.narrow(-1, 0, count - 1) - angle.narrow(-1, 1, count - 1)) / (2.0 * math.pi)).round()
+    running = _cat(first, change * follows).cumsum(-1)
+    starts = ~_cat(first.to(follows.dtype), follows)
+    positions = (arange(count, device=angle.device) * starts).cummax(-1).values
+    own = ((part(source, 1) - angle) / (2.0 * math.pi)).round()
+    return running + (own - running).gather(-1, positions)
