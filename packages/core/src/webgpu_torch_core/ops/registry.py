@@ -72,7 +72,8 @@ def operation(
 
     def decorate(function: Callable[..., Any]) -> Any:
         is_method = namespace in ("torch", "method") if method is None else method
-        if (name or function.__name__) in RULES and kind != "elementwise":
+        ruled = (name or function.__name__) in RULES and namespace in ("torch", "method", "linalg")
+        if ruled and kind != "elementwise":
             function = with_complex_rule(name or function.__name__)(function)
         register(Operation(name or function.__name__, namespace, kind, function, is_method, aliases))
         return function
