@@ -58,7 +58,9 @@ class Writer:
         self.views: dict[Any, str] = {}
         self.number = itertools.count()
         for index, kind in enumerate(kernel.parameters):
-            self.head.append(f"p{index} = n.{TYPES[kind.name]}(parameters[{index}])")
+            name = f"n.{TYPES[kind.name]}"
+            text = f"r.integer({name}, parameters[{index}])" if kind.category == 1 else f"{name}(parameters[{index}])"
+            self.head.append(f"p{index} = {text}")
 
     def text(self) -> tuple[str, dict[str, Any]]:
         """Return the source and the constants it names."""

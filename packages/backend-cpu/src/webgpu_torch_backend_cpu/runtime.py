@@ -22,6 +22,14 @@ def flat(buffer: Array, kind: str, count: int) -> Array:
     return np.ndarray((count,), kind, buffer)
 
 
+def integer(kind: Any, value: float) -> Any:
+    """Return a number as an integer of a type: what does not fit wraps."""
+    try:
+        return kind(value)
+    except OverflowError:
+        return np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF).astype(kind)
+
+
 def from_bfloat16(bits: Array) -> Array:
     """Return bfloat16 bits as float32."""
     return np.left_shift(np.asarray(bits, np.uint32), 16).view(np.float32)

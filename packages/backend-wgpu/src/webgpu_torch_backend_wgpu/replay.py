@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import struct
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from webgpu_torch_core.backend import Copy, Plan, Step
 from webgpu_torch_core.dtypes import dtype
+from webgpu_torch_core.host_data import stored
 
 from . import native
 from .errors import KernelError
@@ -131,22 +131,7 @@ def pack_parameters(prepared: Prepared, parameters: Sequence[float | int]) -> by
     try:
         return layout.pack(*[parameters[index] for index, _ in prepared.parameter_order])
     except (struct.error, OverflowError):
-        return layout.pack(*[_fitting(parameters[index], kind) for index, kind in prepared.parameter_order])
-
-
-def _fitting(value: float, kind: dtype) -> float | int:
-    """Return a number as an element type stores it: floats overflow to infinity, integers wrap."""
-    if kind.is_floating_point:
-        if kind.itemsize == 4:
-            try:
-                struct.pack("<f", value)
-            except OverflowError:
-                return math.copysign(math.inf, value)
-        return float(value)
-    if kind.category == 0:
-        return int(bool(value))
-    bits = int(value) & ((1 << kind.bits) - 1)
-    return bits - (1 << kind.bits) if kind.is_signed and bits >> (kind.bits - 1) else bits
+        return layout.pack(*[stored(parameters[index], kind) for index, kind in prepared.parameter_order])
 
 
 class BindGroups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from math import copysign, inf
 from typing import Any
 
 from .dtypes import bfloat16, bool_, complex64, dtype, float16
@@ -59,6 +60,35 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
         raise TypeError(
             f"new(): invalid data type '{type(wrong).__name__}'" if wrong is not None else str(error)
         ) from error
+
+
+_C_NAMES = {
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+
+def check_number(value: float, kind: dtype) -> None:
+    """Raise PyTorch's RuntimeError for a number that a type cannot hold; unsigned types take negative numbers, wrapped."""
+    if kind.category == 2:
+        fits = not kind.maximum < abs(value) < inf
+    elif kind.category == 1:
+        fits = (kind.minimum or -kind.maximum) <= value <= kind.maximum
+    else:
+        return
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES[kind.name]} without overflow")
+
+
+def stored(value: float, kind: dtype) -> float | int:
+    """Return a number as an element of a type holds it: floats overflow to infinity, integers wrap."""
+    if kind.is_floating_point:
+        # Half a step above the largest number, where rounding goes to infinity.
+        return copysign(inf, value) if kind.itemsize == 4 and abs(value) >= 3.4028235677973366e38 else float(value)
+    if kind.category == 0:
+        return int(bool(value))
+    bits = int(value) & ((1 << kind.bits) - 1)
+    return bits - (1 << kind.bits) if kind.is_signed and bits >> (kind.bits - 1) else bits
 
 
 def _pack(numbers: Sequence[Any], kind: dtype) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import expression as ir
 from ..devices import MetaEngine, canonical_device, device, engine_for, get_default_device
 from ..dtypes import ALL_DTYPES, bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64
-from ..host_data import flatten, pack
+from ..host_data import check_number, flatten, pack
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
 from ..tensor import MetaValue, Tensor, check_supported, empty_tensor
@@ -175,6 +175,7 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Te
     if isinstance(value, complex):
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
     engine = engine_for(place)
+    check_number(value, kind)
     if kind.category == 1:
         value = int(value)
     number = bool(value) if kind is bool_ else value
@@ -391,7 +392,8 @@ def arange(
     """Numbers from ``start`` up to but without ``end``.
 
     Raises:
-        RuntimeError: the step is zero or points away from the end.
+        RuntimeError: the step is zero or points away from the end, or an end is not finite.
+        ValueError: the step of an int64 range is less than one.
     """
     del layout, pin_memory
     if end is None:
@@ -401,11 +403,18 @@ def arange(
     kind = as_dtype(dtype)
     if kind is None:
         kind = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {float(first):g} -> {float(last):g}")
     if by == 0:
         raise RuntimeError("step must be nonzero")
     if (last - first) * by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if all(isinstance(each, int) for each in numbers):
+    if kind is int64:
+        # PyTorch counts in int64 where that is the type, in double precision where it is another.
+        first, last, by = int(first), int(last), int(by)
+        if by == 0:
+            raise ValueError("step must be nonzero")
+    if all(isinstance(each, int) for each in (first, last, by)):
         count = -((first - last) // by)
     else:
         count = math.ceil((last - first) / by)

@@ -21,6 +21,25 @@ from .registry import Operation, register
 default_float: list[dtype] = [float32]
 
 CACHE_LIMIT = 4096
+#: what takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and products, among
+#: others, take it as it is.
+ROUNDING = frozenset(
+    (
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "remainder",
+        "fmod",
+        "power_",
+        "xlogy",
+        "clamp_low",
+        "clamp_high",
+        "clamp_both",
+    )
+)
 
 
 class Resolution:
@@ -132,7 +151,9 @@ class Elementwise:
                 kernel_operands.append(Operand(each.dtype, each._storage.value.numel))
                 leaves.append(ir.cast(ir.cast(leaf, promoted), compute))
             else:
-                leaves.append(_number_leaf(each, promoted, compute, parameter_types))
+                leaf = _number_leaf(each, promoted, compute, parameter_types)
+                rounds = self.name in ROUNDING and compute is not promoted
+                leaves.append(ir.cast(ir.cast(leaf, promoted), compute) if rounds else leaf)
         for each, default in zip(extras, self.defaults, strict=True):
             if (each.__class__ is float or each.__class__ is int) and each != default:
                 arguments.append(_number_leaf(each, promoted, compute, parameter_types))

@@ -56,6 +56,7 @@ def linspace(
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     if kind.category < 2:
         values = [int(start + step * i) if i < steps // 2 else int(end - step * (steps - 1 - i)) for i in range(steps)]
+        values = [int(start)] if steps == 1 else values
         result = tensor(values, dtype=kind, device=place)
     else:
         parameters = (float(start), float(end if steps != 1 else start), float(step))

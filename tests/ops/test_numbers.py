@@ -1,0 +1,127 @@
+"""Python numbers as operands and fills: ranges, constants and arithmetic give what PyTorch gives, on every device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from ops_oracle import ORACLE, OURS, compare
+
+KINDS = ("float32", "float16", "bfloat16", "int64", "int32", "uint8")
+INTEGERS = KINDS[3:]
+
+CREATION: dict[str, Callable[..., Any]] = {
+    "linspace": lambda t, **o: t.linspace(0, 10, 7, **o),
+    "linspace fractions": lambda t, **o: t.linspace(0.1, 0.9, 5, **o),
+    "linspace one": lambda t, **o: t.linspace(3.5, 10, 1, **o),
+    "linspace none": lambda t, **o: t.linspace(3, 10, 0, **o),
+    "linspace many": lambda t, **o: t.linspace(0, 100, 1001, **o),
+    "logspace": lambda t, **o: t.logspace(0, 2, 7, **o),
+    "logspace of two": lambda t, **o: t.logspace(0, 2, 7, base=2.0, **o),
+    "arange": lambda t, **o: t.arange(0, 5, 1, **o),
+    "arange fractions": lambda t, **o: t.arange(0.5, 9.7, 2.3, **o),
+    "arange down": lambda t, **o: t.arange(9, 2, -2, **o),
+    "full": lambda t, **o: t.full((3,), 2.7, **o),
+    "full whole": lambda t, **o: t.full((3,), 3, **o),
+    "full true": lambda t, **o: t.full((3,), True, **o),
+}
+FLOAT_CREATION: dict[str, Callable[..., Any]] = {
+    "arange tenths": lambda t, **o: t.arange(0, 1, 0.1, **o),
+    "arange thousandths": lambda t, **o: t.arange(0, 1, 1e-3, **o),
+    "arange far": lambda t, **o: t.arange(0, 1e6, 1234.567, **o),
+    "linspace far": lambda t, **o: t.linspace(-1e8, 1e8, 33, **o),
+    "full nan": lambda t, **o: t.full((2,), math.nan, **o),
+    "full infinity": lambda t, **o: t.full((2,), -math.inf, **o),
+    "full default": lambda t, **o: t.full((2,), 0.1, **o),
+    "full int64": lambda t, **o: t.full((2,), 1 << 40, **o),
+    "arange int64": lambda t, **o: t.arange(1 << 40, (1 << 40) + 5, **o),
+    "number": lambda t, **o: t.tensor(0.1, **o) * 0.3 + t.tensor([1, 2], **o),
+}
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda t, x: x + 0.1,
+    "add reversed": lambda t, x: 0.1 + x,
+    "multiply": lambda t, x: x * 0.3,
+    "divide": lambda t, x: x / 0.7,
+    "divide reversed": lambda t, x: 1.5 / (x + 1),
+    "power": lambda t, x: x**2.5,
+    "power reversed": lambda t, x: 1.5**x,
+    "floor divide": lambda t, x: x // 0.7,
+    "remainder": lambda t, x: x % 0.7,
+    "fmod": lambda t, x: t.fmod(x, 0.7),
+    "equal to a tenth": lambda t, x: x / 10 == 0.1,
+    "at most seven tenths": lambda t, x: x * 0.7 <= 0.7,
+    "subtract": lambda t, x: x - 1e-3,
+    "subtract reversed": lambda t, x: 1e-3 - x,
+    "greater": lambda t, x: x > 1.5,
+    "equal": lambda t, x: x == 0.1,
+    "large": lambda t, x: x * 1e30,
+    "too large": lambda t, x: x * 1e40,
+    "small": lambda t, x: x * 1e-30,
+    "clamp": lambda t, x: x.clamp(0.5, 2.5),
+    "infinity": lambda t, x: x + math.inf,
+    "nan": lambda t, x: x * math.nan,
+    "whole": lambda t, x: x + 16777217,
+    "wrapping": lambda t, x: x + (1 << 40),
+    "wrapping product": lambda t, x: x * 300,
+}
+
+
+def _check(work: Callable[..., Any], device: str) -> None:
+    compare(work(OURS, {"device": device}), work(ORACLE, {}))
+
+
+@pytest.mark.parametrize("name", sorted(CREATION))
+def test_creation(name: str, device: str) -> None:
+    for kind in (None, *KINDS):
+        if name == "arange down" and kind == "uint8":
+            continue
+        _check(lambda t, o, kind=kind: CREATION[name](t, **o, **({"dtype": getattr(t, kind)} if kind else {})), device)
+
+
+@pytest.mark.parametrize("name", sorted(FLOAT_CREATION))
+def test_default_types(name: str, device: str) -> None:
+    _check(lambda t, o: FLOAT_CREATION[name](t, **o), device)
+
+
+@pytest.mark.parametrize("name", sorted(ARITHMETIC))
+def test_arithmetic(name: str, device: str) -> None:
+    for kind in KINDS:
+        _check(lambda t, o, kind=kind: ARITHMETIC[name](t, t.arange(0, 5, dtype=getattr(t, kind), **o)), device)
+
+
+REFUSED: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "full float32": lambda t, o: t.full((2,), 1e39, **o),
+    "full float16": lambda t, o: t.full((2,), 70000, dtype=t.float16, **o),
+    "full bfloat16": lambda t, o: t.full((2,), -1e39, dtype=t.bfloat16, **o),
+    "full uint8": lambda t, o: t.full((2,), 300, dtype=t.uint8, **o),
+    "full int32": lambda t, o: t.full((2,), 1 << 40, dtype=t.int32, **o),
+    "full int32 from float": lambda t, o: t.full((2,), 3e9, dtype=t.int32, **o),
+    "full int32 from nan": lambda t, o: t.full((2,), math.nan, dtype=t.int32, **o),
+    "fill_": lambda t, o: t.ones(2, **o).fill_(1e39),
+    "masked_fill": lambda t, o: t.ones(2, **o).masked_fill(t.ones(2, **o) > 0, 1e39),
+    "where": lambda t, o: t.where(t.ones(2, **o) > 0, 1e39, t.ones(2, **o)),
+    "item": lambda t, o: t.ones(2, **o).__setitem__(0, 1e39),
+    "arange int64": lambda t, o: t.arange(0, 5, 0.5, dtype=t.int64, **o),
+    "arange to infinity": lambda t, o: t.arange(0, math.inf, **o),
+    "arange no step": lambda t, o: t.arange(0, 5, 0, **o),
+    "arange away": lambda t, o: t.arange(0, 5, -1, **o),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_refused(name: str, device: str) -> None:
+    with pytest.raises((RuntimeError, ValueError)) as expected:
+        REFUSED[name](ORACLE, {})
+    with pytest.raises(type(expected.value)) as found:
+        REFUSED[name](OURS, {"device": device})
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int32"])
+def test_negative_fills_wrap(kind: str, device: str) -> None:
+    _check(lambda t, o: t.full((2,), -1, dtype=getattr(t, kind), **o), device)
+    _check(lambda t, o: t.arange(5, dtype=getattr(t, kind), **o) > (1 << 40), device)
+    assert torch.full((1,), -1, dtype=torch.uint8).item() == 255
