@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+import webgpu_torch as facade
 import webgpu_torch_core as core
 from webgpu_torch_core.ops.conversion import contiguous_format
 from webgpu_torch_core.ops.creation import from_bytes
@@ -25,7 +26,7 @@ class _Namespace(SimpleNamespace):
 
 
 ORACLE = _Namespace(module=torch, F=torch.nn.functional, core=False)
-OURS = _Namespace(module=core, F=core.functional, core=True)
+OURS = _Namespace(module=facade, F=facade.nn.functional, core=True)
 
 
 def kind_of(name: str, device: str) -> torch.dtype | None:

@@ -53,7 +53,7 @@ class Pool:
 
     def __init__(self, device: Any, limit: int, wait: Callable[[], None]) -> None:
         self.device = device
-        self.limit = limit & ~15
+        self.limit = limit & ~31
         self.generation = 0
         self.peak = 0
         self._wait = wait

@@ -69,6 +69,7 @@ from webgpu_torch_core import baddbmm as baddbmm
 from webgpu_torch_core import bartlett_window as bartlett_window
 from webgpu_torch_core import bernoulli as bernoulli
 from webgpu_torch_core import bfloat16 as bfloat16
+from webgpu_torch_core import bincount as bincount
 from webgpu_torch_core import bitwise_and as bitwise_and
 from webgpu_torch_core import bitwise_left_shift as bitwise_left_shift
 from webgpu_torch_core import bitwise_not as bitwise_not
@@ -83,6 +84,7 @@ from webgpu_torch_core import broadcast_shapes as broadcast_shapes
 from webgpu_torch_core import broadcast_tensors as broadcast_tensors
 from webgpu_torch_core import broadcast_to as broadcast_to
 from webgpu_torch_core import bucketize as bucketize
+from webgpu_torch_core import can_cast as can_cast
 from webgpu_torch_core import cartesian_prod as cartesian_prod
 from webgpu_torch_core import cat as cat
 from webgpu_torch_core import cdist as cdist
@@ -257,6 +259,8 @@ from webgpu_torch_core import is_floating_point as is_floating_point
 from webgpu_torch_core import is_grad_enabled as is_grad_enabled
 from webgpu_torch_core import is_inference_mode_enabled as is_inference_mode_enabled
 from webgpu_torch_core import is_neg as is_neg
+from webgpu_torch_core import is_nonzero as is_nonzero
+from webgpu_torch_core import is_same_size as is_same_size
 from webgpu_torch_core import is_tensor as is_tensor
 from webgpu_torch_core import isclose as isclose
 from webgpu_torch_core import isfinite as isfinite
@@ -400,6 +404,7 @@ from webgpu_torch_core import roll as roll
 from webgpu_torch_core import rot90 as rot90
 from webgpu_torch_core import round as round
 from webgpu_torch_core import round_ as round_
+from webgpu_torch_core import row_stack as row_stack
 from webgpu_torch_core import rsqrt as rsqrt
 from webgpu_torch_core import rsqrt_ as rsqrt_
 from webgpu_torch_core import rsub as rsub
@@ -410,7 +415,9 @@ from webgpu_torch_core import scatter_add as scatter_add
 from webgpu_torch_core import scatter_reduce as scatter_reduce
 from webgpu_torch_core import searchsorted as searchsorted
 from webgpu_torch_core import seed as seed
+from webgpu_torch_core import segment_reduce as segment_reduce
 from webgpu_torch_core import select as select
+from webgpu_torch_core import select_copy as select_copy
 from webgpu_torch_core import select_scatter as select_scatter
 from webgpu_torch_core import set_default_device as set_default_device
 from webgpu_torch_core import set_default_dtype as set_default_dtype
@@ -441,6 +448,7 @@ from webgpu_torch_core import special_logsumexp as special_logsumexp
 from webgpu_torch_core import special_softmax as special_softmax
 from webgpu_torch_core import special_xlogy as special_xlogy
 from webgpu_torch_core import split as split
+from webgpu_torch_core import split_copy as split_copy
 from webgpu_torch_core import split_with_sizes as split_with_sizes
 from webgpu_torch_core import split_with_sizes_copy as split_with_sizes_copy
 from webgpu_torch_core import sqrt as sqrt
@@ -497,6 +505,7 @@ from webgpu_torch_core import unique_consecutive as unique_consecutive
 from webgpu_torch_core import unravel_index as unravel_index
 from webgpu_torch_core import unsafe_chunk as unsafe_chunk
 from webgpu_torch_core import unsafe_split as unsafe_split
+from webgpu_torch_core import unsafe_split_with_sizes as unsafe_split_with_sizes
 from webgpu_torch_core import unsqueeze as unsqueeze
 from webgpu_torch_core import unsqueeze_copy as unsqueeze_copy
 from webgpu_torch_core import vander as vander

@@ -234,6 +234,14 @@ class Printer:
                 self.names[node] = self._node(node)
         return self.names[root]
 
+    def _cast(self, node: Expression, value: str) -> str:
+        operand, module = node.arguments[0], self.module
+        source = (operand.dtype.name, module.type(operand.dtype).scalar)
+        if source[1] == "f16" and operand.step not in ("load", "load_at", "parameter", "constant"):
+            # Some compilers drop a conversion to f16 that is followed by one back.
+            value, source = f"wt_half_rounded(f32({value}))", ("float32", "f32")
+        return convert(value, source, (node.dtype.name, module.type(node.dtype).scalar))
+
     def _node(self, node: Expression) -> str:
         module, step = self.module, node.step
         if step == "constant":
@@ -242,12 +250,7 @@ class Printer:
         if step == "parameter":
             text = module.parameter(node.payload, node.dtype)
         elif step == "cast":
-            source = node.arguments[0].dtype
-            text = convert(
-                f"({arguments[0]})",
-                (source.name, module.type(source).scalar),
-                (node.dtype.name, module.type(node.dtype).scalar),
-            )
+            text = self._cast(node, f"({arguments[0]})")
         elif step == "load_at":
             text = self.leaf(node, _index(arguments[0], module.type(node.arguments[0].dtype).scalar))
         elif step in ("load", "coordinate", "reduced", "accumulator"):

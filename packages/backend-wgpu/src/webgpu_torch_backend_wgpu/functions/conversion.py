@@ -49,6 +49,18 @@ fn wt_f32_to_f16_bits(x: f32) -> u32 {
 }
 """)
 define("""
+// A number computed as binary16 that may have been left in f32: rounded to nearest even, overflow to infinity. Idempotent.
+fn wt_half_rounded(x: f32) -> f32 {
+  let bits = bitcast<u32>(x);
+  let magnitude = bits & 0x7fffffffu;
+  if (magnitude < 0x38800000u) { return wt_f16_bits_to_f32(wt_f32_to_f16_bits(x)); }
+  let rounded = bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u);
+  let infinite = bitcast<f32>((bits & 0x80000000u) | 0x7f800000u);
+  let finite = select(rounded, infinite, magnitude >= 0x477ff000u);
+  return select(finite, x, magnitude > 0x7f800000u);
+}
+""")
+define("""
 fn wt_f16_bits_to_f32(bits: u32) -> f32 {
   let sign = (bits & 0x8000u) << 16u;
   let magnitude = bits & 0x7fffu;

@@ -6,10 +6,12 @@ from typing import Any
 
 from . import (
     arithmetic,
+    asking,
     composite,
     contraction,
     conversion,
     convolution,
+    counting,
     creation,
     einsum,
     elementwise,
@@ -17,6 +19,7 @@ from . import (
     gathering,
     host,
     in_place_functions,
+    in_place_methods,
     indexing,
     joining,
     linear_algebra,
@@ -46,7 +49,7 @@ from .complex import views as complex_views  # pyright: ignore[reportUnusedImpor
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, composite, contraction, conversion, convolution, creation, einsum, elementwise, fourier, gathering, host, indexing, joining, linear_algebra, losses, masked, moments, neural, products, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, strided_creation, transposed_convolution, view_copies, views,
+    arithmetic, asking, composite, contraction, conversion, convolution, counting, creation, einsum, elementwise, fourier, gathering, host, in_place_methods, indexing, joining, linear_algebra, losses, masked, moments, neural, products, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, strided_creation, transposed_convolution, view_copies, views,
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
 from .complex.dispatch import with_complex_rule
 from .joining import element_index, place_inside
+from .outputs import into
 from .registry import operation
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     del sparse_grad
     _check_index("gather", index)
     if input.ndim == 0:
-        return gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape)
+        return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out)
     if index.numel() == 0:
-        return input.reshape(-1)[:0].reshape(index.shape)
+        return into(input.reshape(-1)[:0].reshape(index.shape), out)
     if input.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     axis = wrap_dimension(dim, input.ndim)
@@ -97,15 +98,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             result, "GatherBackward0", (input, index),
             lambda grad: (grad.new_zeros(shape).scatter_add(axis, saved.unpack(), grad), None),
         )  # fmt: skip
-    return result if out is None else out.copy_(result)
+    return into(result, out)
 
 
 @operation("composite")
 def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one."""
     if dim is None:
-        result = gather(input.reshape(-1), 0, indices.reshape(-1))
-        return result if out is None else out.copy_(result)
+        return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out)
     axis = wrap_dimension(dim, input.ndim)
     shape = broadcast_shapes(
         tuple(1 if each == axis else size for each, size in enumerate(input._layout.shape)),
@@ -113,8 +113,7 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
     )
     source = input.expand(tuple(input.shape[axis] if each == axis else size for each, size in enumerate(shape)))
     chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
-    result = gather(source, axis, chosen)
-    return result if out is None else out.copy_(result)
+    return into(gather(source, axis, chosen), out)
 
 
 @operation("composite")
@@ -125,9 +124,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         raise IndexError("index_select(): Index is supposed to be a vector")
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
-        return input.clone()
-    result = take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0")
-    return result if out is None else out.copy_(result)
+        return into(input.clone(), out)
+    return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
 
 
 @kernel_cache
@@ -250,12 +248,12 @@ def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind:
 
 
 @operation("scatter")
-def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with ``src`` added at ``index`` along a dimension."""
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     result = _scatter_along(input, dim, index, src.detach(), "add", "scatter_add")
-    return _attach_scatter(result, input, dim, index, src, "add", "ScatterAddBackward0")
+    return into(_attach_scatter(result, input, dim, index, src, "add", "ScatterAddBackward0"), out)
 
 
 def _attach_scatter(
@@ -293,15 +291,19 @@ def scatter(
         source = input.new_full((), source).expand(index._layout.shape)
     kind = "set" if reduce is None else _REDUCE[reduce]
     result = _scatter_along(input, dim, index, source.detach(), kind, "scatter")
-    result = _attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0")
-    return result if out is None else out.copy_(result)
+    return into(_attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out)
 
 
 @operation("scatter")
 def scatter_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: Any, *, include_self: bool = True
-) -> Tensor:
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: Any, *, include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """``input`` combined with ``src`` at ``index`` along a dimension by sum, prod, amax, amin or mean."""
+    return into(_scatter_reduce(input, dim, index, src, reduce, include_self), out)
+
+
+def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
     if reduce == "mean":
         total = scatter_reduce(input, dim, index, src, "sum", include_self=include_self)
         base = input.new_ones(input.shape) if include_self else input.new_zeros(input.shape)
@@ -366,14 +368,13 @@ def index_add(
 ) -> Tensor:
     """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
     scaled = source if alpha == 1 else source * alpha
-    result = _index_write(input, dim, index, scaled, "add", "index_add")
-    return result if out is None else out.copy_(result)
+    return into(_index_write(input, dim, index, scaled, "add", "index_add"), out)
 
 
 @operation("scatter")
-def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
-    return _index_write(input, dim, index, source, "set", "index_copy")
+    return into(_index_write(input, dim, index, source, "set", "index_copy"), out)
 
 
 @operation("scatter")

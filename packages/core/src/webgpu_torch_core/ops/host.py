@@ -59,8 +59,7 @@ def host_call(
     results = engine.device.algorithm(name, operands, options)
     sizes = [each.shape for each in results] if shapes is None else shapes
     outputs = tuple(
-        _wrapped(array, tuple(shape), kind).to(place)
-        for array, shape, kind in zip(results, sizes, dtypes, strict=True)
+        _wrapped(array, tuple(shape), kind).to(place) for array, shape, kind in zip(results, sizes, dtypes, strict=True)
     )
     capture = inputs[0]._engine.capture
     if capture is not None:

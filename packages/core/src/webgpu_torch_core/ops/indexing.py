@@ -12,6 +12,7 @@ from ..layouts import (
 )
 from ..tensor import Tensor
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
+from .outputs import into
 from .registry import operation
 from .views import make_view, permute, slice_view
 
@@ -229,11 +230,10 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if as_tuple:
         return tuple(coordinates) if input.ndim else (positions,)
     if not coordinates:
-        return input.new_zeros((int(positions.numel()), 0), dtype=int64)
+        return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
     from .joining import stack
 
-    result = stack(coordinates, 1)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(stack(coordinates, 1), out)
 
 
 def _nonzero_flat(input: Tensor) -> Tensor:
@@ -262,8 +262,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
-    result = input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)]
-    return result if out is None else out.copy_(result)
+    return into(input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)], out)
 
 
 @operation("composite")
@@ -281,9 +280,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 @operation("composite")
-def take(input: Tensor, index: Tensor) -> Tensor:
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at flat positions."""
-    return take_positions(input.reshape(-1), 0, index, "TakeBackward0")
+    return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0"), out)
 
 
 def _in_place_forms() -> None:

@@ -11,6 +11,7 @@ from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimens
 from ..tensor import Tensor
 from .common import attach, kernel_cache, record, sizes_from
 from .complex.dispatch import with_complex_rule
+from .outputs import into
 from .registry import operation
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     pieces = [each if each.dtype is kind else each.to(kind) for each in useful]
     filled = [each for each in pieces if each.numel()]
     result = _join(filled, index) if filled else _join_nothing(pieces, index)
-    if out is not None:
-        return out.resize_(result.shape).copy_(result)
-    return result
+    return into(result, out)
 
 
 def _check_joinable(tensors: list[Tensor], dim: int) -> None:
@@ -142,14 +141,14 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     return cat([each.unsqueeze(index) for each in tensors], index, out=out)
 
 
-def _stack_along(name: str, doc: str, dim: int, least: int) -> None:
+def _stack_along(name: str, doc: str, dim: int, least: int, aliases: tuple[str, ...] = ()) -> None:
     def function(tensors: Any, *, out: Tensor | None = None) -> Tensor:
         raised = [_at_least(each, least) for each in tensors]
         return cat(raised, 0 if dim == 1 and raised[0].ndim == 1 else dim, out=out)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    operation("composite", method=False)(function)
+    operation("composite", method=False, aliases=aliases)(function)
 
 
 def _at_least(input: Tensor, ndim: int) -> Tensor:
@@ -159,7 +158,7 @@ def _at_least(input: Tensor, ndim: int) -> Tensor:
 
 
 _stack_along("hstack", "Tensors joined horizontally.", 1, 1)
-_stack_along("vstack", "Tensors joined vertically.", 0, 2)
+_stack_along("vstack", "Tensors joined vertically.", 0, 2, ("row_stack",))
 
 
 @kernel_cache
@@ -268,13 +267,13 @@ def _triangle(input: Tensor, diagonal: int, upper: bool) -> Tensor:
 @operation("indexed")
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of matrices, zeros above the diagonal."""
-    return _triangle(input, diagonal, False) if out is None else out.copy_(_triangle(input, diagonal, False))
+    return into(_triangle(input, diagonal, False), out)
 
 
 @operation("indexed")
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of matrices, zeros below the diagonal."""
-    return _triangle(input, diagonal, True) if out is None else out.copy_(_triangle(input, diagonal, True))
+    return into(_triangle(input, diagonal, True), out)
 
 
 @kernel_cache
@@ -350,8 +349,7 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    result = input.diagonal(diagonal).clone() if input.ndim == 2 else _diagonal_matrix(input, diagonal)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(input.diagonal(diagonal).clone() if input.ndim == 2 else _diagonal_matrix(input, diagonal), out)
 
 
 def _diagonal_matrix(values: Tensor, diagonal: int) -> Tensor:

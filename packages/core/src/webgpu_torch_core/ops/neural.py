@@ -14,6 +14,7 @@ from .arithmetic import masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
 from .contraction import _matmul, matmul
 from .gathering import index_add, take_positions
+from .outputs import into
 from .reduction import amax, mean, sum
 from .registry import operation
 from .row_kernels import softmax_values, standardize
@@ -69,25 +70,39 @@ def _require_float(source: Tensor, name: str) -> None:
 
 
 @operation("reduction", aliases=("special_softmax",))
-def softmax(input: Tensor, dim: Dimensions = None, dtype: dtype | None = None, *, _stacklevel: Any = 3) -> Tensor:
+def softmax(
+    input: Tensor,
+    dim: Dimensions = None,
+    dtype: dtype | None = None,
+    *,
+    _stacklevel: Any = 3,
+    out: Tensor | None = None,
+) -> Tensor:
     """``exp(input) / sum(exp(input))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
     _require_float(source, "softmax")
     if source.ndim == 0:
-        return _softmax(source.reshape(1), 0).reshape(())
-    return _softmax(source, _chosen(source, dim))
+        return into(_softmax(source.reshape(1), 0).reshape(()), out)
+    return into(_softmax(source, _chosen(source, dim)), out)
 
 
 @operation("reduction", aliases=("special_log_softmax",))
-def log_softmax(input: Tensor, dim: Dimensions = None, dtype: dtype | None = None, *, _stacklevel: Any = 3) -> Tensor:
+def log_softmax(
+    input: Tensor,
+    dim: Dimensions = None,
+    dtype: dtype | None = None,
+    *,
+    _stacklevel: Any = 3,
+    out: Tensor | None = None,
+) -> Tensor:
     """``input - log(sum(exp(input)))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
     _require_float(source, "log_softmax")
     if source.ndim == 0:
-        return log_softmax(source.reshape(1), 0).reshape(())
-    return _log_softmax(source, _chosen(source, dim))
+        return into(log_softmax(source.reshape(1), 0).reshape(()), out)
+    return into(_log_softmax(source, _chosen(source, dim)), out)
 
 
 def _log_softmax(input: Tensor, dim: int) -> Tensor:

@@ -11,6 +11,7 @@ from ..layouts import wrap_dimension
 from ..tensor import Size, Tensor
 from .creation import arange, as_tensor
 from .joining import cat, flip, place_inside, stack
+from .outputs import into
 from .registry import operation
 from .splitting import chunk, split
 from .views import narrow
@@ -167,14 +168,20 @@ _split_dimension("dsplit", 3, lambda _: 2, "Pieces behind each other: of the thi
 
 @operation("composite")
 def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """:func:`split` whose pieces may be written in place."""
-    return tuple(each.clone() for each in split(tensor, split_size, dim))
+    """:func:`split`, for callers that promise not to write to pieces and whole alike."""
+    return split(tensor, split_size, dim)
 
 
 @operation("composite")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """:func:`chunk` whose pieces may be written in place."""
-    return tuple(each.clone() for each in chunk(input, chunks, dim))
+    """:func:`chunk`, for callers that promise not to write to pieces and whole alike."""
+    return chunk(input, chunks, dim)
+
+
+@operation("composite")
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """:func:`split_with_sizes` whose pieces may be written in place."""
+    return tuple(each.clone() for each in split(input, list(split_sizes), dim))
 
 
 @operation("view")
@@ -291,7 +298,7 @@ def diff(
         raise RuntimeError(f"order must be non-negative but got {n}")
     axis = wrap_dimension(dim, input.ndim)
     if n == 0:
-        return input.clone()
+        return into(input.clone(), out)
     result = input
 
     def joinable(each: Tensor) -> Tensor:
@@ -308,7 +315,7 @@ def diff(
         size = result.shape[axis]
         high, low = narrow(result, axis, 1, size - 1), narrow(result, axis, 0, size - 1)
         result = high.logical_xor(low) if result.dtype.category == 0 else high - low
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 @operation("composite")

@@ -12,6 +12,7 @@ from ..layouts import Layout, contiguous_strides, number_of_elements
 from ..tensor import Tensor
 from .common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape
 from .elementwise_call import default_float
+from .outputs import into as _into
 from .registry import operation
 
 if TYPE_CHECKING:
@@ -95,14 +96,6 @@ def sum(
     return _into(result, out)
 
 
-def _into(result: Tensor, out: Tensor | None) -> Tensor:
-    if out is None:
-        return result
-    from .elementwise_call import finish_out
-
-    return finish_out(result, out)
-
-
 def count_of(input: Tensor, dims: tuple[int, ...]) -> int:
     """Return how many elements each result reduces."""
     return number_of_elements(input._layout.shape[index] for index in dims)
@@ -141,7 +134,14 @@ def _dtype_title(kind: dtype) -> str:
 
 
 @operation("reduction")
-def prod(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: dtype | None = None) -> Tensor:
+def prod(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The product over one dimension (all by default); integers multiply in int64."""
     input = input if dtype is None else input.to(dtype)
     dims = as_dimensions(dim, input.ndim)
@@ -153,7 +153,7 @@ def prod(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype:
             return _prod_gradient(saved.unpack(), grad, dims, keepdim)
 
         attach(result, "ProdBackward0", (input,), run_backward)
-    return result
+    return _into(result, out)
 
 
 def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -266,15 +266,15 @@ def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
 
 
 @operation("reduction")
-def argmax(input: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+def argmax(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first maximum: in the flattened tensor, or along a dimension."""
-    return _position(input, "argmaximum", dim, keepdim, "argmax")
+    return _into(_position(input, "argmaximum", dim, keepdim, "argmax"), out)
 
 
 @operation("reduction")
-def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first minimum: in the flattened tensor, or along a dimension."""
-    return _position(input, "argminimum", dim, keepdim, "argmin")
+    return _into(_position(input, "argminimum", dim, keepdim, "argmin"), out)
 
 
 def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: str) -> Any:
@@ -320,20 +320,21 @@ def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, o
     if isinstance(dim, Tensor):
         return getattr(elementwise, kind)(input, dim, out=out)
     if dim is None:
-        return _extremum(input, kind, None, False, title)
-    return _with_positions(input, dim, keepdim, kind, title)
+        return _into(_extremum(input, kind, None, False, title), out)
+    return _into(_with_positions(input, dim, keepdim, kind, title), out)
 
 
 @operation("composite")
-def aminmax(input: Tensor, *, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """Minimum and maximum over a dimension (all by default)."""
     from ..return_types import make
 
-    return make(
+    found = make(
         "aminmax",
         min=_extremum(input, "minimum", dim, keepdim, "amin"),
         max=_extremum(input, "maximum", dim, keepdim, "amax"),
     )
+    return _into(found, out)
 
 
 @operation("composite", aliases=("special_logsumexp",))

@@ -9,6 +9,7 @@ from ..layouts import wrap_dimension
 from ..tensor import Tensor
 from .gathering import scatter_reduce
 from .inplace import make_in_place
+from .outputs import into
 from .reduction import sum_to_size as summed_to
 from .registry import operation
 from .views import as_strided, diagonal, select_dimension
@@ -34,12 +35,13 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 @operation("composite")
 def slice_scatter(
-    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """``input`` with ``src`` at a slice of a dimension."""
     axis = wrap_dimension(dim, input.ndim)
     chosen = (slice(None),) * axis + (slice(start, end, step),)
-    return _written(input, src.expand(input[chosen].shape), lambda each: each[chosen], "slice")
+    return into(_written(input, src.expand(input[chosen].shape), lambda each: each[chosen], "slice"), out)
 
 
 @operation("composite")
@@ -79,9 +81,10 @@ def index_reduce(
     if index.ndim > 1:
         raise IndexError("index_reduce(): Index is supposed to be a vector")
     if input.ndim == 0:
-        return index_reduce(
+        flat = index_reduce(
             input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce, include_self=include_self
-        ).reshape(())
+        )
+        return into(flat.reshape(()), out)
     axis = wrap_dimension(dim, input.ndim)
     if index.numel() != source.shape[axis]:
         raise RuntimeError(
@@ -90,8 +93,7 @@ def index_reduce(
         )
     shape = tuple(-1 if place == axis else 1 for place in range(input.ndim))
     spread = index.reshape(shape).expand(source.shape).long()
-    result = scatter_reduce(input, axis, spread, source, reduce, include_self=include_self)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(scatter_reduce(input, axis, spread, source, reduce, include_self=include_self), out)
 
 
 @operation("composite")
@@ -149,8 +151,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     size = vector_norm(input, p, tuple(each for each in range(input.ndim) if each != axis), True)
     # The small number is PyTorch's, so that gradients at the limit agree.
     factor = (maxnorm / (size + 1e-7)).where(size > maxnorm, 1.0)
-    result = input * factor.to(input.dtype)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(input * factor.to(input.dtype), out)
 
 
 for _function in (index_reduce, put, renorm):

@@ -13,6 +13,7 @@ from ..tensor import Tensor
 from .common import kernel_cache, record
 from .creation import arange, tensor
 from .joining import cat
+from .outputs import into
 from .registry import operation
 from .sorting import sort
 
@@ -112,7 +113,7 @@ def searchsorted(
             right or side == "right", kind, extra[0]._storage.value.numel if extra else None,
         )  # fmt: skip
         result = record(kernel, (edges, values, *extra), (), (values._layout.shape,))
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 def _flat(input: Tensor) -> Tensor:
@@ -141,7 +142,9 @@ def bucketize(
 
 
 @operation("composite", method=False)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Tensor | None = None
+) -> Tensor:
     """Whether each element is among others."""
     del assume_unique
     like = elements if isinstance(elements, Tensor) else test_elements
@@ -158,7 +161,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         one, ordered = one.to(kind), sort(other.reshape(-1).to(kind)).values
         place = searchsorted(ordered, one.contiguous()).clamp(max=ordered.numel() - 1)
         found = ordered[place] == one
-    return found.logical_not() if invert else found
+    return into(found.logical_not() if invert else found, out)
 
 
 @operation("composite")
@@ -168,18 +171,17 @@ def argwhere(input: Tensor) -> Tensor:
 
 
 @operation("composite")
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
     """The first ``size`` rows of :func:`nonzero`, filled up with a number."""
     found = input.nonzero()[:size]
     missing = size - found.shape[0]
-    return found if missing == 0 else cat([found, found.new_full((missing, input.ndim), fill_value)], 0)
+    return into(found if missing == 0 else cat([found, found.new_full((missing, input.ndim), fill_value)], 0), out)
 
 
 @operation("composite")
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Values in order along the first dimension."""
-    result = sort(input, 0).values if input.ndim else input.clone()
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(sort(input, 0).values if input.ndim else input.clone(), out)
 
 
 def _runs(order: Tensor, fresh: Tensor, counted: bool, inverse: bool) -> tuple[Any, Any, Any]:

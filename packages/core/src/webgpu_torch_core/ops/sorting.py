@@ -11,6 +11,7 @@ from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimens
 from ..return_types import make
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
+from .outputs import into
 from .registry import operation
 
 
@@ -53,7 +54,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor |
     result = _scan(input.detach(), dim, "sum", kind)
     own = input.dtype
     attach(result, "CumsumBackward0", (input,), lambda grad: reverse_cumsum(grad, dim).to(own))
-    return result if out is None else out.copy_(result)
+    return into(result, out)
 
 
 def reverse_cumsum(input: Tensor, dim: int) -> Tensor:
@@ -76,7 +77,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor 
             return _cumprod_gradient(saved.unpack().to(wide), grad.to(wide), dim).to(own)
 
         attach(result, "CumprodBackward0", (input,), run_backward)
-    return result if out is None else out.copy_(result)
+    return into(result, out)
 
 
 def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
@@ -108,15 +109,15 @@ def _running_extremum(input: Tensor, dim: int, scan: str, title: str) -> Any:
 
 
 @operation("scan")
-def cummax(input: Tensor, dim: int) -> Any:
+def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running maximum along a dimension, and its position."""
-    return _running_extremum(input, dim, "maximum", "cummax")
+    return into(_running_extremum(input, dim, "maximum", "cummax"), out)
 
 
 @operation("scan")
-def cummin(input: Tensor, dim: int) -> Any:
+def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running minimum along a dimension, and its position."""
-    return _running_extremum(input, dim, "minimum", "cummin")
+    return into(_running_extremum(input, dim, "minimum", "cummin"), out)
 
 
 @kernel_cache
@@ -168,7 +169,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
             return part(grad.clamp(min=0)) - part((-grad).clamp(min=0)) if input.ndim else grad
 
         attach(result, "LogcumsumexpBackward0", (input,), run_backward)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 def _running_logarithm(input: Tensor, dim: int) -> Tensor:
@@ -189,12 +190,10 @@ def _running_logarithm(input: Tensor, dim: int) -> Tensor:
 
 
 @operation("sort")
-def sort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None
-) -> Any:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
     """Values in order along a dimension, and where they came from; always stable, NaN last."""
-    del stable, out
-    return _sorted(input, dim, descending, None, "sort")
+    del stable
+    return into(_sorted(input, dim, descending, None, "sort"), out)
 
 
 @operation("sort")
@@ -205,33 +204,27 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 
 @operation("sort")
-def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Tensor | None = None
-) -> Any:
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
     """The ``k`` largest (or smallest) values along a dimension, in order, and their positions."""
-    del sorted, out
+    del sorted
     size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
     if not 0 <= k <= size:
         raise RuntimeError(f"selected index k out of range: k = {k} for a dimension of size {size}")
-    return _sorted(input, dim, largest, int(k), "topk")
+    return into(_sorted(input, dim, largest, int(k), "topk"), out)
 
 
 @operation("sort")
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The ``k``-th smallest value along a dimension, and its position."""
-    del out
     size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     values, positions = _sorted(input, dim, False, None, "sort")
     if input.ndim == 0:
-        return make("kthvalue", values=values, indices=positions)
+        return into(make("kthvalue", values=values, indices=positions), out)
     chosen = [each.narrow(dim, k - 1, 1) for each in (values, positions)]
-    return make(
-        "kthvalue",
-        values=chosen[0] if keepdim else chosen[0].squeeze(dim),
-        indices=chosen[1] if keepdim else chosen[1].squeeze(dim),
-    )
+    found = [each if keepdim else each.squeeze(dim) for each in chosen]
+    return into(make("kthvalue", values=found[0], indices=found[1]), out)
 
 
 @operation("composite")

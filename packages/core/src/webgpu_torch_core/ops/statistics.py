@@ -17,6 +17,7 @@ from .complex.views import conj, part
 from .creation import arange, tensor
 from .joining import cat
 from .moments import vector_norm
+from .outputs import into
 from .ranges import linspace
 from .reduction import sum as summed
 from .registry import operation
@@ -34,7 +35,7 @@ def nansum(
     """The sum over dimensions with NaN counted as zero."""
     filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
     result = summed(filled, dim, keepdim, dtype=dtype)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 @operation("composite")
@@ -46,7 +47,7 @@ def nanmean(
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype!r}")
     count = summed(input.isnan().logical_not(), dim, keepdim)
     result = nansum(input, dim, keepdim, dtype=dtype) / count
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 def _pick(values: Tensor, positions: Tensor, place: Tensor, axis: int, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -59,9 +60,9 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
     if dim is None:
         flat = input.reshape(-1)
         if flat.numel() == 0:
-            return (
-                input.new_full((), math.nan) if input.dtype.category == 2 else input.new_full((), input.dtype.minimum)
-            )
+            if input.dtype.category == 2:
+                return flat.sum() + math.nan
+            return input.new_full((), input.dtype.minimum if input.dtype.category else True)
         return _middle(flat, 0, False, ignore_nan, title)[0]
     if input.ndim == 0:
         return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
@@ -88,20 +89,14 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of all elements, or along a dimension with its position; NaN where there is one."""
     result = _middle(input, dim, keepdim, False, "median")
-    return result if out is None else _into_both(result, out)
+    return into(result, out)
 
 
 @operation("composite")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of what is not NaN, of all elements or along a dimension with its position."""
     result = _middle(input, dim, keepdim, True, "nanmedian")
-    return result if out is None else _into_both(result, out)
-
-
-def _into_both(result: Any, out: Any) -> Any:
-    for target, each in zip(out, result, strict=True):
-        target.resize_(each.shape).copy_(each)
-    return out
+    return into(result, out)
 
 
 @operation("composite")
@@ -122,7 +117,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     place = (number - start).argmax(-1, keepdim=True).movedim(-1, axis)
     found = _pick(values, positions, place, axis, keepdim)
     result = make("mode", values=found[0], indices=found[1])
-    return result if out is None else _into_both(result, out)
+    return into(result, out)
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -187,7 +182,7 @@ def quantile(
         RuntimeError: fractions outside of [0, 1], other types than float32 and float64, or no elements.
     """
     result = _quantile(input, q, dim, keepdim, interpolation, False, "quantile")
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 @operation("composite")
@@ -197,7 +192,7 @@ def nanquantile(
 ) -> Tensor:  # fmt: skip
     """:func:`quantile` of what is not NaN."""
     result = _quantile(input, q, dim, keepdim, interpolation, True, "nanquantile")
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 @operation("composite")
@@ -384,7 +379,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     place = clamp(((values - low) * bins / (high - low)).floor(), 0, bins - 1)
     place = where(inside, place, 0).to(int64)
     result = input.new_zeros(bins).index_add(0, place, inside.to(input.dtype))
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 @operation("composite")
@@ -396,7 +391,7 @@ def histogram(
     edges = bins if isinstance(bins, Tensor) else _edges(input.reshape(-1), int(bins), range)
     counts = _counts(input.reshape(-1, 1), [edges], None if weight is None else weight.reshape(-1), density)
     result = make("histogram", hist=counts, bin_edges=edges)
-    return result if out is None else _into_both(result, out)
+    return into(result, out)
 
 
 @operation("composite", method=False)

@@ -12,6 +12,7 @@ from .registry import OPERATIONS, operation
 _FUNCTIONS = (
     "as_strided", "diagonal", "permute", "squeeze", "t", "transpose", "unsqueeze", "unbind", "narrow", "split_with_sizes", "expand",
     "view", "unfold", "detach", "view_as_real", "view_as_complex", "slice", "alias",
+    "select", "split",
 )  # fmt: skip
 
 
@@ -29,7 +30,7 @@ def _copied(name: str, source: Callable[..., Any]) -> None:
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
     function.__doc__ = f"A copy of what ``{name}`` shows."
-    operation("composite", method=False)(function)
+    operation("composite", method=name == "narrow")(function)
 
 
 def _view_of(name: str) -> Callable[..., Any]:
