@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -32,7 +31,8 @@ def python_path(tmp_path_factory):
     source = tmp_path_factory.mktemp("source") / "backend"
     shutil.copytree(FOLDER, source, ignore=shutil.ignore_patterns("__pycache__"))
     options = ["--no-deps", "--no-build-isolation", "--target", str(target), str(source)]
-    if importlib.util.find_spec("pip"):
+    # Asked in a process of its own: looking for pip here would let setuptools replace distutils.
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
         run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *options])
     else:
         run(["uv", "pip", "install", "--quiet", "--python", sys.executable, *options])

@@ -12,11 +12,17 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def tolerances(entry: Any, dtype: Any) -> tuple[float, float]:
-    """Return (relative, absolute): the type's defaults, or what the database allows the operation where that is more."""
+def tolerances(entry: Any, dtype: Any, device: str = "cpu") -> tuple[float, float]:
+    """Return (relative, absolute): the type's defaults, or what PyTorch's common tests allow the operation where that is more.
+
+    A GPU gets what PyTorch allows its own GPUs.
+    """
+    devices = (None, "cpu") if device == "cpu" else (None, "cpu", "cuda")
     relative, absolute = DEFAULTS.get(dtype, (0.0, 0.0))
     for decoration in entry.decorators:
         if getattr(decoration, "cls_name", None) not in (None, "TestCommon"):
+            continue
+        if getattr(decoration, "device_type", None) not in devices:
             continue
         for each in getattr(decoration, "decorators", [decoration]):
             allowed = getattr(each, "d", {})
@@ -61,14 +67,10 @@ def same(actual: Any, expected: Any, relative: float, absolute: float, where: st
         return None
     if isinstance(expected, dict):
         return same(list(actual.values()), list(expected.values()), relative, absolute, where)
-    if isinstance(expected, float | int | complex) and isinstance(actual, float | int | complex):
-        close = torch.isclose(
-            torch.tensor(actual, dtype=torch.complex128),
-            torch.tensor(expected, dtype=torch.complex128),
-            1e-5,
-            1e-5,
-            True,
-        )
+    if isinstance(expected, float | complex) and type(actual) is type(expected):
+        relative, absolute = (relative, absolute) if relative else DEFAULTS[torch.float32]
+        have, want = torch.tensor(actual, dtype=torch.complex128), torch.tensor(expected, dtype=torch.complex128)
+        close = torch.isclose(have, want, relative, absolute, equal_nan=True)
         return None if close else f"{where}: {actual} instead of {expected}"
     return None if actual == expected else f"{where}: {actual!r} instead of {expected!r}"
 

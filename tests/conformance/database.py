@@ -36,7 +36,8 @@ class Missing(Exception):
     """We have no function of this name."""
 
 
-def _resolve(path: str) -> Any:
+def resolve(path: str) -> Any:
+    """Return what is at a dotted name of ours, None where nothing is."""
     found: Any = ours
     for part in path.split("."):
         found = getattr(found, part, None)
@@ -84,11 +85,11 @@ def our_function(entry: Any) -> Callable[..., Any]:
     if entry.name.startswith("__") or type(operation).__name__ == "method_descriptor":
         found = getattr(ours.Tensor, entry.name, None)
     else:
-        found = _resolve(entry.name)
+        found = resolve(entry.name)
     found = found if found is not None else getattr(ours.Tensor, entry.name, None)
     if found is None:
         raise Missing(f"no {entry.name}")
     return found
 
 
-__all__ = ["Missing", "database", "entries", "name_of", "our_function", "ours", "rebound", "torch"]
+__all__ = ["Missing", "database", "entries", "name_of", "our_function", "ours", "rebound", "resolve", "torch"]

@@ -37,6 +37,18 @@ def tensor(value: Any, device: str) -> Any:
     return result.requires_grad_() if value.requires_grad else result
 
 
+def _module(value: Any) -> Any:
+    """Return our module of the same class and plain attributes, such as the distance that a loss is given."""
+    found = getattr(ours.nn, type(value).__name__, None)
+    if found is None or list(value.parameters()) or list(value.buffers()):
+        raise Untranslatable(f"a module, {type(value).__name__}")
+    result = found()
+    for name, each in vars(value).items():
+        if not name.startswith("_") and isinstance(each, bool | int | float | str):
+            setattr(result, name, each)
+    return result
+
+
 class Translator:
     """Translates one sample; the same tensor stays the same tensor."""
 
@@ -76,7 +88,7 @@ class Translator:
         if isinstance(value, torch.Generator):
             return ours.Generator(device=self.device).manual_seed(value.initial_seed())
         if isinstance(value, torch.nn.Module):
-            raise Untranslatable(f"a module, {type(value).__name__}")
+            return _module(value)
         return rebound(value)
 
 

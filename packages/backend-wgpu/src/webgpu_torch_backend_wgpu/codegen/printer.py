@@ -9,6 +9,7 @@ from webgpu_torch_core.expression import Expression, topological
 
 from ..functions import prelude
 from ..program import Binding, Capabilities, Pass, part_bytes
+from .cancelling import guarded
 from .steps import convert, spell
 from .types import ElementType, element_type, literal
 
@@ -48,6 +49,8 @@ class Module:
         self.counter = 0
         self.shared: list[str] = []
         self.long: list[str] = []
+        # Reductions over single elements: their results equal elements.
+        self.single = False
 
     def type(self, kind: Any) -> ElementType:
         """Return the row of an element type on this adapter."""
@@ -257,7 +260,7 @@ class Printer:
             text = self.leaf(node, None)
         else:
             kind = node.arguments[1 if step == "select" else 0].dtype
-            text = _extremum(node, arguments) if kind.name == "float32" else None
+            text = _special(node, arguments, module.single) if kind.name == "float32" else None
             text = text or spell(step, module.type(kind).scalar, arguments)
         if text.isidentifier():
             return text
@@ -266,8 +269,14 @@ class Printer:
         return name
 
 
-def _extremum(node: Expression, arguments: list[str]) -> str | None:
-    """Return the shorter text of an extremum with a number, where only the other side can be NaN."""
+def _special(node: Expression, arguments: list[str], single: bool) -> str | None:
+    """Return the text of a float32 step that has another one than usual here.
+
+    Arithmetic that could be cancelled is tested; an extremum with a number is shorter, as only one side can be NaN.
+    """
+    function = guarded(node, single)
+    if function is not None:
+        return f"{function}({', '.join(arguments)})"
     if node.step not in ("maximum", "minimum"):
         return None
     for place, each in enumerate(node.arguments):

@@ -11,6 +11,7 @@ from typing import Any
 
 from webgpu_torch_core.expression import Expression
 from webgpu_torch_core.kernels import RowProgram, Store
+from webgpu_torch_core.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import LANES, Buffers
@@ -52,6 +53,7 @@ class RowWriter:
         self.kernel = kernel
         self.team = team
         self.module = Module(kernel, capabilities)
+        self.module.single = number_of_elements(kernel.inner) == 1
         self.lines = self.module.lines
         self.buffers = Buffers(self.module, kernel, stores, team.vector)
         self.reduced: list[str] = [""] * len(kernel.reductions)

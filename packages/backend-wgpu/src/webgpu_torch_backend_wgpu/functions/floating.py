@@ -57,6 +57,26 @@ fn wt_divide(a: f32, b: f32) -> f32 {
 """,
     accuracy=3,
 )
+# Arithmetic of related values: compilers without NaN and infinity would cancel them against each other.
+define("""
+fn wt_sum(a: f32, b: f32) -> f32 {
+  let infinite = wt_isinf(a) & wt_isinf(b) & (wt_signbit(a) != wt_signbit(b));
+  return select(select(a + b, wt_nan(), infinite | wt_isnan(a) | wt_isnan(b)), b, wt_isinf(b) & wt_isfinite(a));
+}
+""")
+define("fn wt_difference(a: f32, b: f32) -> f32 { return wt_sum(a, bitcast<f32>(bitcast<u32>(b) ^ 0x80000000u)); }")
+define("""
+fn wt_product(a: f32, b: f32) -> f32 {
+  let nothing = (wt_isinf(a) & ((bitcast<u32>(b) << 1u) == 0u)) | (wt_isinf(b) & ((bitcast<u32>(a) << 1u) == 0u));
+  return select(a * b, wt_nan(), nothing | wt_isnan(a) | wt_isnan(b));
+}
+""")
+define("""
+fn wt_quotient(a: f32, b: f32) -> f32 {
+  let both = (wt_isinf(a) & wt_isinf(b)) | (((bitcast<u32>(a) | bitcast<u32>(b)) << 1u) == 0u);
+  return select(wt_divide(a, b), wt_nan(), both | wt_isnan(a) | wt_isnan(b));
+}
+""")
 define("fn wt_reciprocal(x: f32) -> f32 { return wt_divide(1.0, x); }", accuracy=3)
 define(
     """

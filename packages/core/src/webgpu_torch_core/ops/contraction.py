@@ -223,7 +223,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     return matmul(input, tensor, out=out)
 
 
-@operation("contraction")
+@operation("contraction", aliases=("ger",))
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The outer product of two vectors."""
     result = input.unsqueeze(1) * vec2.unsqueeze(0)

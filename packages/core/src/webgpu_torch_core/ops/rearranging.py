@@ -232,7 +232,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([each.reshape(-1) for each in meshgrid(*vectors)], 1)
 
 
-@operation("composite")
+@operation("composite", method=False)
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Combinations of ``r`` elements of a vector, a row each."""
     if input.ndim != 1:

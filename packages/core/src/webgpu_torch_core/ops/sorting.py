@@ -156,20 +156,39 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
     """The running ``log(sum(exp(input)))`` along a dimension, by doubling the run log2(n) times (Hillis and Steele, 1986)."""
     if input.dtype.category < 2:
         raise RuntimeError(f'"logcumsumexp_out_cpu" not implemented for {input.dtype!r}')
+    if compute_dtype(input.dtype) is not input.dtype:
+        return into(logcumsumexp(input.to(compute_dtype(input.dtype)), dim).to(input.dtype), out)
     result = _running_logarithm(input.detach(), dim)
     if needs_gradient(input):
 
         def run_backward(grad: Tensor) -> Tensor:
             total = logcumsumexp(input, dim) if needs_gradient(input, grad) else result.detach()
 
-            def part(share: Tensor) -> Tensor:
-                # Logarithms of the gradient, summed from the end, keep the range that exp(-total) would lose.
-                return (logcumsumexp((share.log() - total).flip(dim), dim).flip(dim) + input).exp()
-
-            return part(grad.clamp(min=0)) - part((-grad).clamp(min=0)) if input.ndim else grad
+            return _running_share(input, total, grad, dim) if input.ndim else grad
 
         attach(result, "LogcumsumexpBackward0", (input,), run_backward)
     return into(result, out)
+
+
+def _running_share(input: Tensor, total: Tensor, grad: Tensor, dim: int) -> Tensor:
+    """Return ``sum over i >= j of grad_i * exp(input_j - total_i)``: a recurrence from the end whose factors are at most 1."""
+    from .joining import cat
+
+    axis = wrap_dimension(dim, input.ndim)
+    size, step = input.shape[axis], 1
+
+    def later(values: Tensor, by: int) -> Tensor:
+        shape = tuple(by if place == axis else each for place, each in enumerate(values.shape))
+        return cat([values.narrow(axis, by, size - by), values.new_zeros(shape)], axis)
+
+    known = total.narrow(axis, 0, max(size - 1, 0)) - total.narrow(axis, min(1, size), max(size - 1, 0))
+    last = tuple(min(1, size) if place == axis else each for place, each in enumerate(input.shape))
+    factor = cat([known.exp(), total.new_zeros(last)], axis)
+    while step < size:
+        grad = grad + factor * later(grad, step)
+        factor = factor * later(factor, step)
+        step *= 2
+    return grad * (input - total).exp()
 
 
 def _running_logarithm(input: Tensor, dim: int) -> Tensor:

@@ -6,11 +6,18 @@ from typing import Any
 
 from ...tensor import Tensor
 from ..common import attach, needs_gradient
+from ..contraction import matmul
 from ..host import host_call
 from ..joining import cat
 from ..ranges import eye
 from ..registry import operation
 from .common import adjoint, into, require_square
+
+
+@operation("contraction", namespace="linalg", method=False, name="matmul")
+def matmul_of_linalg(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """As :func:`torch.matmul`."""
+    return matmul(input, other, out=out)
 
 
 @operation("composite", namespace="linalg", method=False)

@@ -52,7 +52,7 @@ def solve_triangular(
     return into(result, out)
 
 
-@operation("composite", method=False)
+@operation("composite")
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
 ) -> Any:
