@@ -213,6 +213,7 @@ from webgpu_torch_core import gcd as gcd
 from webgpu_torch_core import gcd_ as gcd_
 from webgpu_torch_core import ge as ge
 from webgpu_torch_core import geqrf as geqrf
+from webgpu_torch_core import ger as ger
 from webgpu_torch_core import get_default_device as get_default_device
 from webgpu_torch_core import get_default_dtype as get_default_dtype
 from webgpu_torch_core import get_rng_state as get_rng_state

@@ -55,7 +55,10 @@ def atleast_3d(*tensors: Any) -> Any:
 @operation("composite", method=False)
 def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along the third dimension."""
-    return cat([atleast_3d(each) for each in tensors], 2, out=out)
+    raised = [atleast_3d(each) for each in tensors]
+    if not raised:
+        raise RuntimeError("dstack expects a non-empty TensorList")
+    return cat(raised, 2, out=out)
 
 
 @operation("composite", method=False)

@@ -9,7 +9,6 @@ from ...layouts import broadcast_shapes
 from ...return_types import make
 from ...tensor import Tensor
 from ..common import attach, needs_gradient
-from ..creation import arange
 from ..host import host_call
 from ..ranges import eye
 from ..registry import operation
@@ -173,25 +172,31 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
         raise RuntimeError(
             "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]"
         )
-    rows, columns = A.shape[-2], A.shape[-1]
-    result = eye(rows, columns, dtype=A.dtype, device=A.device).expand(A.shape)
-    return into(_reflected(A, tau, result, reverse=True), out)
+    result = eye(A.shape[-2], A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
+    return into(_reflected(A, tau, result, turned=False), out)
 
 
-def _reflected(A: Tensor, tau: Tensor, target: Tensor, reverse: bool, conjugated: bool = False) -> Tensor:
-    """Apply the reflections, last to first or first to last, to the rows of a matrix."""
-    positions = arange(A.shape[-2], device=A.device)
+def _reflected(A: Tensor, tau: Tensor, target: Tensor, turned: bool) -> Tensor:
+    """Return ``Q target`` (or ``Q^H target``) of the packed reflections.
+
+    ``Q = I - V T V^H`` with ``T = (I + D S)^-1 D``, D the factors and S the strict upper triangle of ``V^H V``: the compact
+    form of Schreiber and Van Loan (1989), as a solution instead of a recurrence.
+    """
     count = tau.shape[-1]
-    for step in range(count - 1, -1, -1) if reverse else range(count):
-        vector = A[..., :, step] * (positions > step).to(A.dtype) + (positions == step).to(A.dtype)
-        factor = tau[..., step, None, None]
-        factor = factor.conj() if conjugated and A.dtype.is_complex else factor
-        column = vector.unsqueeze(-1)
-        target = target - factor * (column @ (adjoint(column) @ target))
-    return target if count else target + A * 0 if reverse and A.shape == target.shape else target
+    if not count:
+        return target + A * 0 if A.shape == target.shape else target.clone()
+    vectors = A[..., :, :count].tril(-1) + eye(A.shape[-2], count, dtype=A.dtype, device=A.device)
+    factors = tau.unsqueeze(-1)
+    triangle = factors * (adjoint(vectors) @ vectors).triu(1)
+    inner = adjoint(vectors) @ target
+    if turned:
+        inner = adjoint(tau.unsqueeze(-2)) * solve_triangular(adjoint(triangle), inner, upper=False, unitriangular=True)
+    else:
+        inner = solve_triangular(triangle, factors * inner, upper=True, unitriangular=True)
+    return target - vectors @ inner
 
 
-@operation("composite", aliases=())
+@operation("composite")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """As :func:`torch.linalg.householder_product`."""
     return householder_product(input, input2)
@@ -213,5 +218,4 @@ def ormqr(
     if not left:
         # other Q = (Q^H other^H)^H.
         return into(adjoint(ormqr(input, tau, adjoint(other), True, not transpose)), out)
-    # Q = H1 H2 … Hk: the last reflection meets the operand first; Q^H the other way round.
-    return into(_reflected(input, tau, other, reverse=not transpose, conjugated=transpose), out)
+    return into(_reflected(input, tau, other, turned=transpose), out)
