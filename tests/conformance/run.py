@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -19,7 +20,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+#: kilobytes after which a process makes room for another
+MEMORY = 3_000_000
 sys.path.insert(0, str(HERE))
+
+import report  # noqa: E402
 
 
 def chosen(pattern: str, dtype: str) -> list[str]:
@@ -35,27 +40,35 @@ def chosen(pattern: str, dtype: str) -> list[str]:
 def work(arguments: argparse.Namespace) -> None:
     """Answer names from standard input with a line of JSON each."""
     from database import entries
-    from running import run_entry, run_errors
+    from error_inputs import run_errors
+    from running import run_entry
 
     warnings.simplefilter("ignore")
     table = entries()
+    # What libraries print must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     for line in sys.stdin:
         name = line.strip()
-        outcome = run_entry(table[name], arguments.device, arguments.dtype, arguments.limit, arguments.verbose)
+        outcome = run_entry(
+            table[name], arguments.device, arguments.dtype, arguments.limit, arguments.verbose, arguments.seconds,
+            not arguments.no_variants,
+        )  # fmt: skip
         if arguments.errors:
             try:
                 outcome["errors"] = run_errors(table[name], arguments.device)
             except Exception as error:  # noqa: BLE001 - PyTorch's generators of bad inputs fail here and there
-                outcome["errors"] = [0, 0, 0, str(error)[:100]]
-        print(json.dumps(outcome), flush=True)
+                outcome["errors"] = [0, 0, 0, [str(error)[:100]]]
+        outcome["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(json.dumps(outcome), file=answers, flush=True)
 
 
 class Worker(threading.Thread):
-    """Feeds names to a process, and starts another where one dies."""
+    """Feeds names to a process, and starts another where one dies, hangs or has grown large."""
 
-    def __init__(self, names: list[str], results: dict[str, Any], command: list[str], show: Any) -> None:
+    def __init__(self, names: list[str], results: dict[str, Any], command: list[str], seconds: int) -> None:
         super().__init__()
-        self.names, self.results, self.command, self.show = names, results, command, show
+        self.names, self.results, self.command, self.seconds = names, results, command, seconds
 
     def start_process(self) -> subprocess.Popen[str]:
         """Start a process that answers names."""
@@ -64,66 +77,61 @@ class Worker(threading.Thread):
     def run(self) -> None:
         """Work until no name is left."""
         process = self.start_process()
-        while self.names:
-            name = self.names.pop(0)
+        while True:
+            try:
+                name = self.names.pop(0)
+            except IndexError:
+                break
             started = time.perf_counter()
+            # The process stops itself after its own time; one that waits forever does not use any.
+            alarm = threading.Timer(10 * self.seconds, process.kill)
+            alarm.start()
             try:
                 process.stdin.write(name + "\n")  # type: ignore[union-attr]
                 process.stdin.flush()  # type: ignore[union-attr]
-                line = process.stdout.readline()  # type: ignore[union-attr]
-                outcome = json.loads(line)
+                outcome = json.loads(process.stdout.readline())  # type: ignore[union-attr]
             except (BrokenPipeError, json.JSONDecodeError):
                 process.kill()
-                outcome = {
-                    "samples": 0,
-                    "forward": "the process died",
-                    "gradient": "the process died",
-                    "differentiable": True,
-                }
+                outcome = dead(name, process.wait())
                 process = self.start_process()
+            alarm.cancel()
             outcome["seconds"] = round(time.perf_counter() - started, 2)
+            if outcome.pop("memory", 0) > MEMORY:
+                close(process)
+                process = self.start_process()
             self.results[name] = outcome
-            self.show(name, outcome)
-        process.stdin.close()  # type: ignore[union-attr]
-        process.wait()
+            show(name, outcome)
+        close(process)
+
+
+def close(process: subprocess.Popen[str]) -> None:
+    """Let a process end."""
+    process.stdin.close()  # type: ignore[union-attr]
+    process.wait()
+
+
+def dead(name: str, status: int) -> dict[str, Any]:
+    """Return the outcome of an entry that kills its process."""
+    reason = f"the process died with status {status}"
+    return {
+        "operation": name.split(".")[0], "samples": 1, "more": 0, "gradients": 0, "forward": reason, "gradient": reason,
+        "differentiable": True, "variants": {}, "fallback": [], "exact": False,
+    }  # fmt: skip
 
 
 def show(name: str, outcome: dict[str, Any]) -> None:
     """Print a line where an entry fails."""
-    if outcome["forward"]:
+    if not outcome["samples"]:
+        print(f"NONE     {name}: PyTorch has no sample that runs on this machine", flush=True)
+    elif outcome["forward"]:
         print(f"FORWARD  {name}: {outcome['forward']}", flush=True)
     elif outcome["gradient"]:
         print(f"GRADIENT {name}: {outcome['gradient']}", flush=True)
-
-
-def summary(results: dict[str, Any], title: str) -> str:
-    """Return the counts as one line."""
-    forward = sum(not each["forward"] for each in results.values())
-    differentiable = [each for each in results.values() if each["differentiable"]]
-    gradient = sum(not each["gradient"] for each in differentiable)
-    fallback = sum(bool(each.get("fallback")) and not each["forward"] for each in results.values())
-    samples = sum(each["samples"] for each in results.values())
-    text = f"{title}: forward {forward}/{len(results)} ({100 * forward / max(len(results), 1):.1f}%)"
-    text += f", gradient {gradient}/{len(differentiable)} ({100 * gradient / max(len(differentiable), 1):.1f}%)"
-    text += f", {samples} samples, {fallback} of the passing by the CPU fallback"
-    errors = [each["errors"] for each in results.values() if "errors" in each]
-    if errors:
-        total, raised, alike = (sum(each[number] for each in errors) for number in range(3))
-        text += f"; errors {total}: {100 * raised / max(total, 1):.1f}% raise, {100 * alike / max(total, 1):.1f}% alike"
-    return text
-
-
-def record(path: Path, device: str, dtype: str, results: dict[str, Any]) -> None:
-    """Put results into the record that the compatibility page is made of; what was not run stays as it is.
-
-    An entry is [reason forward, reason gradient (None: not differentiable), by the CPU fallback]; no reason means it passes.
-    """
-    known = json.loads(path.read_text()) if path.exists() else {}
-    table = known.setdefault(device, {}).setdefault(dtype, {})
-    for name, each in results.items():
-        gradient = each["gradient"][:120] if each["differentiable"] else None
-        table[name] = [each["forward"][:120], gradient, bool(each.get("fallback"))]
-    path.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
+    for form, reason in outcome["variants"].items():
+        if reason:
+            print(f"{form.upper().replace('_', ' '):8} {name}: {reason}", flush=True)
+    for each in outcome.get("errors", ((),))[-1]:
+        print(f"ERROR    {name}: {each}", flush=True)
 
 
 def main() -> int:
@@ -140,6 +148,8 @@ def main() -> int:
     parser.add_argument(
         "--verbose", action="store_true", help="tracebacks, and go on after an operation's first failure"
     )
+    parser.add_argument("--no-variants", action="store_true", help="neither methods nor in-place, out= and aliases")
+    parser.add_argument("--seconds", type=int, default=240, help="processor time per operation (default: 240)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -152,20 +162,23 @@ def main() -> int:
     command += ["--dtype", arguments.dtype, *(["--verbose"] if arguments.verbose else [])]
     command += ["--limit", str(arguments.limit)] if arguments.limit else []
     command += ["--errors"] if arguments.errors else []
+    command += ["--no-variants"] if arguments.no_variants else []
+    command += ["--seconds", str(arguments.seconds)]
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    workers = [Worker(names, results, command, show) for _ in range(min(arguments.jobs, len(names)))]
+    workers = [Worker(names, results, command, arguments.seconds) for _ in range(min(arguments.jobs, len(names)))]
     for each in workers:
         each.start()
     for each in workers:
         each.join()
-    print(summary(results, f"{arguments.device} {arguments.dtype}"))
+    print(report.summary(results, arguments.device, arguments.dtype))
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(results, indent=1, sort_keys=True))
     if arguments.record:
-        record(arguments.record, arguments.device, arguments.dtype, results)
-    return int(any(each["forward"] or each["gradient"] for each in results.values()))
+        whole = arguments.ops == "." and arguments.limit is None
+        report.record(arguments.record, arguments.device, arguments.dtype, results, whole)
+    return int(not all(report.Counts(results).whole))
 
 
 if __name__ == "__main__":

@@ -11,195 +11,73 @@ from typing import Any
 
 from comparison import nearer, same, tolerances
 from database import Missing, our_function, ours, rebound, torch
-from translation import Translator, Untranslatable, tensors, to_torch
+from gradients import gradient
+from samples import Sample, samples_of
+from translation import Untranslatable, tensors, to_torch
+from variants import Variants
 
-SEED = 20260101
 #: seconds one entry may take per element type
-TIME_LIMIT = 120
+TIME_LIMIT = 240
 #: results that are whatever the memory held
 UNINITIALISED = (
     "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_",
 )  # fmt: skip
 
 
-class TimeUp(Exception):
+class TimeUp(BaseException):
     """An entry takes too long."""
 
 
 @contextlib.contextmanager
 def time_limit(seconds: int) -> Iterator[None]:
-    """Raise TimeUp in the main thread after some seconds."""
+    """Raise TimeUp in the main thread after some seconds of the processor's time, however busy the machine is."""
 
     def ring(*_: Any) -> None:
         raise TimeUp(f"takes more than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
-class Sample:
-    """One call: a function of ours and of PyTorch's with the same arguments."""
+class Judged:
+    """What came of one call's usual form."""
 
-    def __init__(self, entry: Any, sample: Any, device: str) -> None:
-        self.entry, self.sample, self.device = entry, sample, device
-        self.arguments = (sample.input, *sample.args)
-        self.translate = Translator(device)
-
-    def expected(self, seed: int = SEED) -> Any:
-        """Return PyTorch's result."""
-        torch.manual_seed(seed)
-        return self.entry.op(*self.arguments, **self.sample.kwargs)
-
-    def actual(self, function: Any, **more: Any) -> Any:
-        """Return ours."""
-        arguments = self.translate(self.arguments)
-        keywords = self.translate(self.sample.kwargs)
-        ours.manual_seed(SEED)
-        return function(*arguments, **keywords, **more)
-
-    def wide(self) -> Sample | None:
-        """Return the same call in float64, for judging rounding."""
-        if not any(each.dtype is torch.float32 for each in tensors([self.arguments, self.sample.kwargs], torch.Tensor)):
-            return None
-
-        def widened(value: Any) -> Any:
-            if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
-                return value.detach().double().requires_grad_(value.requires_grad)
-            return value
-
-        return Sample(self.entry, self.sample.transform(widened), self.device)
-
-    def exact(self) -> Any:
-        """Return PyTorch's result in float64, None where it refuses."""
-        wide = self.wide()
-        try:
-            return None if wide is None else wide.expected()
-        except Exception:  # noqa: BLE001 - the operation has no float64 or mixes types
-            return None
-
-    def leaves(self) -> list[Any]:
-        """Return PyTorch's inputs that want a gradient."""
-        return [each for each in tensors([self.arguments, self.sample.kwargs], torch.Tensor) if each.requires_grad]
-
-    def describe(self) -> str:
-        """Return the arguments briefly."""
-
-        def brief(value: Any) -> str:
-            if isinstance(value, torch.Tensor):
-                stride = "" if value.is_contiguous() else f" strides {tuple(value.stride())}"
-                return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{stride}"
-            if isinstance(value, list | tuple):
-                return f"({', '.join(map(brief, value))})"
-            return repr(value)[:60]
-
-        keywords = ", ".join(f"{name}={brief(each)}" for name, each in self.sample.kwargs.items())
-        return f"{', '.join(map(brief, self.arguments))}; {keywords}"[:400]
+    def __init__(self, problem: str | None, actual: Any, exact: bool = False, random: bool = False) -> None:
+        self.problem, self.actual, self.exact, self.random = problem, actual, exact, random
 
 
-def is_random(sample: Sample, expected: Any) -> bool:
-    """Return whether another seed gives another result."""
-    try:
-        return same(expected, sample.expected(SEED + 1), 0.0, 0.0) is not None
-    except (RuntimeError, TypeError, ValueError):
-        return False
-
-
-def forward(sample: Sample, function: Any, limits: tuple[float, float]) -> tuple[str | None, Any, Any]:
-    """Return what differs and both results."""
-    expected = sample.expected()
+def forward(sample: Sample, function: Any, expected: Any, limits: tuple[float, float]) -> Judged:
+    """Run our function and compare."""
     actual = sample.actual(function)
     found = to_torch(actual)
-    entry = sample.entry
-    uninitialised = entry.name in UNINITIALISED
-    if uninitialised or (sample.device != "cpu" and is_random(sample, expected)):
-        shapes = [[(tuple(x.shape), x.dtype) for x in tensors(each, torch.Tensor)] for each in (found, expected)]
-        return (
-            (None if shapes[0] == shapes[1] else f"shape and type {shapes[0]} instead of {shapes[1]}"),
-            actual,
-            expected,
-        )
+    if sample.entry.name in UNINITIALISED:
+        return Judged(_other_shapes(found, expected), actual, random=True)
     problem = same(found, expected, *limits)
-    if problem:
-        exact = sample.exact()
-        problem = problem if exact is None else same(found, nearer(found, expected, exact, *limits), *limits)
+    if not problem:
+        return Judged(None, actual)
+    if sample.device != "cpu" and sample.is_random(expected):
+        # Random streams are PyTorch's on the CPU; elsewhere they are only as random.
+        return Judged(_other_shapes(found, expected), actual, random=True)
+    exact = sample.exact()
+    if exact is not None and same(found, nearer(found, expected, exact, *limits), *limits) is None:
+        return Judged(None, actual, exact=True)
     process = sample.sample.output_process_fn_grad
-    if problem and process is not None and getattr(process, "__name__", "") != "<lambda>x":
+    with contextlib.suppress(Exception):
         # Eigenvectors and the like are unique up to a sign: the database says what is not.
-        with contextlib.suppress(Exception):
-            if same(to_torch(rebound(process)(actual)), process(expected), *limits) is None:
-                problem = None if process(expected) is not expected else problem
-    return problem, actual, expected
+        wanted = process(expected)
+        if wanted is not expected and same(to_torch(rebound(process)(actual)), wanted, *limits) is None:
+            return Judged(None, actual)
+    return Judged(problem, actual)
 
 
-def gradient(sample: Sample, actual: Any, expected: Any, limits: tuple[float, float]) -> str | None:
-    """Return how the gradients for random cotangents differ."""
-    process = sample.sample.output_process_fn_grad
-    theirs, mine = process(expected), rebound(process)(actual)
-    outputs = [each for each in tensors(theirs, torch.Tensor)]
-    own = [each for each in tensors(mine, ours.Tensor)]
-    if len(outputs) != len(own):
-        return f"{len(own)} tensors instead of {len(outputs)}"
-    generator = torch.Generator().manual_seed(7)
-    pairs = [
-        (one, other, torch.randn(one.shape, generator=generator, dtype=one.dtype))
-        for one, other in zip(outputs, own, strict=True)
-        if one.requires_grad
-    ]
-    leaves = sample.leaves()
-    if not pairs or not leaves:
-        return None
-    lacking = [number for number, (_, other, _) in enumerate(pairs) if not other.requires_grad]
-    if lacking:
-        return f"output {lacking[0]} does not require a gradient"
-    seeds = [each[2] for each in pairs]
-    wanted = torch.autograd.grad([each[0] for each in pairs], leaves, seeds, allow_unused=True)
-    translate = sample.translate
-    found = ours.autograd.grad(
-        [each[1] for each in pairs],
-        [translate(each) for each in leaves],
-        [Translator(sample.device)(each[2]) for each in pairs],
-        allow_unused=True,
-    )
-    for number, (have, want) in enumerate(zip(found, wanted, strict=True)):
-        have = None if have is None else to_torch(have)
-        if want is None or have is None:
-            other = have if want is None else want
-            if other is not None and bool((other != 0).any()):
-                return f"gradient {number}: {'none' if have is None else 'one'} where PyTorch has {'one' if want is not None else 'none'}"
-            continue
-        problem = same(have, want, *limits, f"gradient {number}")
-        if problem:
-            exact = _exact_gradient(sample, seeds, number)
-            problem = (
-                problem
-                if exact is None
-                else same(have, nearer(have, want, exact, *limits), *limits, f"gradient {number}")
-            )
-        if problem:
-            return problem
-    return None
-
-
-def _exact_gradient(sample: Sample, seeds: list[Any], number: int) -> Any:
-    """Return one of PyTorch's gradients in float64, None where it refuses."""
-    wide = sample.wide()
-    if wide is None:
-        return None
-    try:
-        outputs = [
-            each
-            for each in tensors(wide.sample.output_process_fn_grad(wide.expected()), torch.Tensor)
-            if each.requires_grad
-        ]
-        cotangents = [seed.to(each.dtype) for seed, each in zip(seeds, outputs, strict=True)]
-        return torch.autograd.grad(outputs, wide.leaves(), cotangents, allow_unused=True)[number]
-    except Exception:  # noqa: BLE001 - the operation has no float64 or mixes types
-        return None
+def _other_shapes(found: Any, expected: Any) -> str | None:
+    shapes = [[(tuple(x.shape), x.dtype) for x in tensors(each, torch.Tensor)] for each in (found, expected)]
+    return None if shapes[0] == shapes[1] else f"shape and type {shapes[0]} instead of {shapes[1]}"
 
 
 def _reason(error: BaseException, verbose: bool) -> str:
@@ -208,114 +86,107 @@ def _reason(error: BaseException, verbose: bool) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:240]
 
 
-def samples_of(entry: Any, dtype: Any, requires_grad: bool) -> Iterator[Any]:
-    """Yield PyTorch's samples, and each one with non-contiguous tensors."""
-    torch.manual_seed(SEED)
-    # PyTorch itself does not expect the same results of some operations whose inputs lie elsewhere in memory.
-    anywhere = all(getattr(each, "test_name", None) != "test_noncontiguous_samples" for each in entry.decorators)
-    for each in entry.sample_inputs("cpu", dtype, requires_grad=requires_grad):
-        yield each
-        if anywhere:
-            with contextlib.suppress(Exception):
-                yield each.noncontiguous()
-
-
 class Outcome(dict[str, Any]):
-    """What came of one entry for one device and element type: reasons are empty where it passes."""
+    """What came of one entry for one device and element type: reasons are empty where it passes.
+
+    ``samples`` counts PyTorch's own, ``more`` those made non-contiguous, ``gradients`` the gradients compared; ``exact`` says that PyTorch's
+    float64 result had to decide for one of them; ``variants`` has a reason for each other form of the call.
+    """
+
+
+class Run:
+    """One entry on one device, with one element type."""
+
+    def __init__(self, entry: Any, device: str, dtype: Any, verbose: bool, variants: bool) -> None:
+        self.entry, self.device, self.dtype, self.verbose = entry, device, dtype, verbose
+        self.differentiable = bool(entry.supports_autograd and dtype in entry.supported_backward_dtypes("cpu"))
+        self.limits = tolerances(entry, dtype, device)
+        self.variants = Variants(entry, device, self.limits) if variants else None
+        self.outcome = Outcome(
+            operation=entry.name, samples=0, more=0, gradients=0, forward="", gradient="", variants={}, exact=False,
+            differentiable=self.differentiable,
+        )  # fmt: skip
+
+    def run(self, limit: int | None) -> None:
+        """Run the samples."""
+        outcome = self.outcome
+        try:
+            function = our_function(self.entry)
+        except Missing as error:
+            function, outcome["forward"] = None, str(error)
+        for number, (each, scattered) in enumerate(samples_of(self.entry, self.dtype, self.differentiable)):
+            if limit is not None and number >= limit:
+                break
+            sample = Sample(self.entry, each, self.device)
+            untranslatable = None
+            try:
+                sample.prepare()
+            except Untranslatable as error:
+                untranslatable = error
+            try:
+                expected = sample.expected()
+            except Exception:  # noqa: BLE001 - what PyTorch refuses is no sample
+                continue
+            outcome["more" if scattered else "samples"] += 1
+            if untranslatable is not None:
+                outcome["forward"] = outcome["forward"] or f"Untranslatable: {untranslatable} | {sample.describe()}"
+            if function is None or untranslatable is not None:
+                continue
+            self._one(sample, function, expected, scattered)
+            if outcome["forward"] and not self.verbose:
+                break
+
+    def _one(self, sample: Sample, function: Any, expected: Any, scattered: bool) -> None:
+        outcome = self.outcome
+        try:
+            judged = forward(sample, function, expected, self.limits)
+        except (TimeUp, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever goes wrong is the result
+            judged = Judged(_reason(error, self.verbose), None)
+        outcome["exact"] = outcome["exact"] or judged.exact
+        if judged.problem:
+            outcome["forward"] = outcome["forward"] or f"{judged.problem} | {sample.describe()}"
+            return
+        if self.differentiable and not judged.random and not outcome["gradient"]:
+            self._gradient(sample, judged, expected)
+        if self.variants is not None and not scattered:
+            self.variants.run(sample, expected, judged.random)
+
+    def _gradient(self, sample: Sample, judged: Judged, expected: Any) -> None:
+        exact = False
+        try:
+            problem, exact = gradient(sample, judged.actual, expected, self.limits)
+        except (TimeUp, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001
+            problem = _reason(error, self.verbose)
+        self.outcome["gradients"] += 1
+        self.outcome["exact"] = self.outcome["exact"] or exact
+        if problem:
+            self.outcome["gradient"] = f"{problem} | {sample.describe()}"
 
 
 def run_entry(
-    entry: Any, device: str, dtype_name: str, limit: int | None = None, verbose: bool = False, seconds: int = TIME_LIMIT
-) -> Outcome:
-    """Run an entry's samples, forward and, for floating-point types, backward."""
-    dtype = getattr(torch, dtype_name)
-    outcome = Outcome(samples=0, forward="", gradient="", differentiable=False)
-    differentiable = entry.supports_autograd and dtype in entry.supported_backward_dtypes("cpu")
-    outcome["differentiable"] = differentiable
+    entry: Any, device: str, dtype_name: str, limit: int | None = None, verbose: bool = False, seconds: int = TIME_LIMIT,
+    variants: bool = True,
+) -> Outcome:  # fmt: skip
+    """Run an entry's samples, forward, for floating-point types backward, and in its other forms."""
+    run = Run(entry, device, getattr(torch, dtype_name), verbose, variants)
+    outcome = run.outcome
     fallbacks = getattr(ours, "host_fallbacks", dict)
-    before = sum(fallbacks().values())
-    try:
-        function = our_function(entry)
-    except Missing as error:
-        outcome["forward"] = outcome["gradient"] = str(error)
-        return outcome
+    before = dict(fallbacks())
     try:
         with time_limit(seconds), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _run_samples(entry, function, device, dtype, differentiable, limit, verbose, outcome)
+            run.run(limit)
     except TimeUp as error:
         outcome["forward"] = outcome["forward"] or str(error)
     if outcome["forward"] and not outcome["gradient"]:
         outcome["gradient"] = "forward: " + outcome["forward"]
-    if not differentiable:
+    if not run.differentiable:
         outcome["gradient"] = ""
-    outcome["fallback"] = sum(fallbacks().values()) > before
+    if run.variants is not None and not outcome["forward"]:
+        outcome["variants"] = run.variants.reasons
+    outcome["fallback"] = sorted(name for name, count in fallbacks().items() if count > before.get(name, 0))
     return outcome
-
-
-def _run_samples(
-    entry: Any, function: Any, device: str, dtype: Any, differentiable: bool, limit: int | None, verbose: bool,
-    outcome: Outcome,
-) -> None:  # fmt: skip
-    limits = tolerances(entry, dtype)
-    for number, each in enumerate(samples_of(entry, dtype, differentiable)):
-        if limit is not None and number >= limit:
-            break
-        sample = Sample(entry, each, device)
-        try:
-            sample.expected()
-        except Exception:  # noqa: BLE001 - what PyTorch refuses is no sample
-            continue
-        outcome["samples"] += 1
-        actual = expected = None
-        try:
-            problem, actual, expected = forward(sample, function, limits)
-        except (TimeUp, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever goes wrong is the result
-            problem = _reason(error, verbose)
-        if problem:
-            outcome["forward"] = outcome["forward"] or f"{problem} | {sample.describe()}"
-            if not verbose:
-                break
-            continue
-        if not differentiable or outcome["gradient"]:
-            continue
-        try:
-            problem = gradient(sample, actual, expected, limits)
-        except (TimeUp, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # noqa: BLE001
-            problem = _reason(error, verbose)
-        if problem:
-            outcome["gradient"] = f"{problem} | {sample.describe()}"
-
-
-def run_errors(entry: Any, device: str) -> tuple[int, int, int]:
-    """Return how many of PyTorch's error inputs there are, how many raise here, and how many with the same type."""
-    if entry.error_inputs_func is None:
-        return 0, 0, 0
-    try:
-        function = our_function(entry)
-    except Missing:
-        function = None
-    total = raised = alike = 0
-    torch.manual_seed(SEED)
-    for each in entry.error_inputs("cpu"):
-        sample = Sample(entry, each.sample_input, device)
-        try:
-            sample.expected()
-        except Exception as error:  # noqa: BLE001
-            kind = type(error)
-        else:
-            continue
-        total += 1
-        try:
-            result = None if function is None else sample.actual(function)
-            to_torch(result)
-        except Untranslatable:
-            total -= 1
-        except Exception as error:  # noqa: BLE001
-            raised += 1
-            alike += isinstance(error, kind)
-    return total, raised, alike

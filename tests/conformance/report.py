@@ -1,0 +1,131 @@
+"""Counting results, judging them by the targets, and keeping them for the compatibility page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+#: shares of the operations that must pass, forward and gradient of the differentiable ones, by device and element type
+TARGETS = {
+    ("cpu", "float32"): (0.92, 0.90), ("webgpu", "float32"): (0.90, 0.88), ("cpu", "float16"): (0.85, 0.0),
+    ("cpu", "bfloat16"): (0.85, 0.0), ("cpu", "int64"): (0.92, 0.0), ("cpu", "bool"): (0.92, 0.0),
+}  # fmt: skip
+#: shares of the error inputs that must raise, and with the same type
+ERROR_TARGETS = (0.85, 0.75)
+#: share of the passing operations that may be computed by the CPU instead of a GPU
+FALLBACK_TARGET = 0.10
+
+
+def top_operations() -> list[str]:
+    """Return the names that models call most."""
+    lines = (HERE / "top_operations.txt").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def counted(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries that PyTorch has samples for on this machine."""
+    return {name: each for name, each in results.items() if each["samples"]}
+
+
+def share(passed: list[bool]) -> float:
+    """Return the part that is true."""
+    return sum(passed) / max(len(passed), 1)
+
+
+class Counts:
+    """Which entries pass: ``forward``, ``gradient`` (of the differentiable ones), ``variants``, ``fallback`` (of the passing)."""
+
+    def __init__(self, results: dict[str, Any]) -> None:
+        self.results = results = counted(results)
+        self.forward = [not each["forward"] for each in results.values()]
+        self.gradient = [not each["gradient"] for each in results.values() if each["differentiable"]]
+        self.variants: dict[str, list[bool]] = {}
+        for each in results.values():
+            for form, reason in each["variants"].items():
+                self.variants.setdefault(form, []).append(not reason)
+        self.fallback = [bool(each["fallback"]) for each in results.values() if not each["forward"]]
+        self.exact = [bool(each["exact"]) for each in results.values() if not (each["forward"] or each["gradient"])]
+        errors = [each["errors"] for each in results.values() if "errors" in each]
+        self.errors = [sum(each[number] for each in errors) for number in range(3)] if errors else None
+        top = set(top_operations())
+        self.top = {name: each for name, each in results.items() if each["operation"] in top}
+        self.whole = [
+            not (each["forward"] or each["gradient"] or any(each["variants"].values())) for each in results.values()
+        ]
+
+    def samples(self) -> tuple[int, int, int]:
+        """Return the numbers of PyTorch's samples, of those made non-contiguous, and of gradients compared."""
+        return tuple(sum(each[key] for each in self.results.values()) for key in ("samples", "more", "gradients"))  # type: ignore[return-value]
+
+
+def of(passed: list[bool], target: float = 0.0) -> str:
+    """Return ``passed/all (share)``, and the target where there is one."""
+    text = f"{sum(passed)}/{len(passed)} ({100 * share(passed):.1f}%"
+    return text + (f", target {100 * target:.0f}%)" if target else ")")
+
+
+def summary(results: dict[str, Any], device: str, dtype: str) -> str:
+    """Return the counts and the targets as text."""
+    counts = Counts(results)
+    forward, gradient = TARGETS.get((device, dtype), (0.0, 0.0))
+    samples, more, gradients = counts.samples()
+    lines = [
+        f"{device} {dtype}: forward {of(counts.forward, forward)}, gradient {of(counts.gradient, gradient)}",
+        f"  samples: {samples} and {more} non-contiguous, {gradients} gradients",
+    ]
+    if counts.variants:
+        forms = ", ".join(f"{form.replace('_', '-')} {of(passed)}" for form, passed in sorted(counts.variants.items()))
+        lines += [f"  variants: {forms}", f"  forward, gradient and every variant: {of(counts.whole)}"]
+    lines.append(f"  PyTorch's float64 result decided for {sum(counts.exact)} of the passing operations")
+    if device != "cpu":
+        lines.append(
+            f"  by the CPU fallback: {of(counts.fallback)} of the passing, at most {100 * FALLBACK_TARGET:.0f}%"
+        )
+    if counts.top:
+        good = [not (each["forward"] or each["gradient"]) for each in counts.top.values()]
+        lines.append(f"  operations that models call most: {of(good, 1.0)}")
+    if counts.errors and counts.errors[0]:
+        total, raised, alike = counts.errors
+        lines.append(
+            f"  error inputs: {total}, {100 * raised / total:.1f}% raise (target {100 * ERROR_TARGETS[0]:.0f}%), "
+            f"{100 * alike / total:.1f}% with the same type (target {100 * ERROR_TARGETS[1]:.0f}%)"
+        )
+    return "\n".join(lines)
+
+
+def short(reason: str) -> str:
+    """Return a reason in one line of a table."""
+    return " ".join(reason.split())[:140]
+
+
+def entry(each: dict[str, Any]) -> Any:
+    """Return one result as it is recorded: "gradient" (passes with it), "forward" (nothing to differentiate), or what is amiss."""
+    details: dict[str, Any] = {}
+    if each["forward"]:
+        details["forward"] = short(each["forward"])
+    elif each["gradient"]:
+        details["gradient"] = short(each["gradient"])
+    variants = {form: short(reason) for form, reason in each["variants"].items() if reason}
+    if variants:
+        details["variants"] = variants
+    if each["fallback"]:
+        details["fallback"] = each["fallback"]
+    passes = "gradient" if each["differentiable"] else "forward"
+    return {**details, "differentiable": each["differentiable"]} if details else passes
+
+
+def record(path: Path, device: str, dtype: str, results: dict[str, Any], whole: bool) -> None:
+    """Put results into the record that the compatibility page is made of; what was not run stays as it is."""
+    from webgpu_torch_core.ops import OPERATIONS
+
+    known = json.loads(path.read_text()) if path.exists() else {"operations": [], "results": {}, "counts": {}}
+    table = known["results"].setdefault(device, {}).setdefault(dtype, {})
+    for name, each in counted(results).items():
+        table[name] = entry(each)
+    if whole:
+        counts = Counts(results)
+        known["operations"] = sorted(OPERATIONS)
+        known["counts"].setdefault(device, {})[dtype] = {"samples": counts.samples(), "errors": counts.errors}
+    path.write_text(json.dumps(known, indent=0, sort_keys=True, separators=(",", ":")) + "\n")

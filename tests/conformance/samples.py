@@ -1,0 +1,121 @@
+"""PyTorch's samples: one call that both libraries make with the same arguments."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from comparison import same
+from database import ours, torch
+from torch.testing._internal.common_device_type import toleranceOverride
+from translation import Translator, tensors
+
+SEED = 20260101
+
+
+class Sample:
+    """One call: a function of ours and of PyTorch's with the same arguments."""
+
+    def __init__(self, entry: Any, sample: Any, device: str) -> None:
+        self.entry, self.sample, self.device = entry, sample, device
+        self.arguments = (sample.input, *sample.args)
+        self.translate = Translator(device)
+
+    def prepare(self) -> None:
+        """Translate the arguments before PyTorch's function may change them in place."""
+        self.translate([self.arguments, self.sample.kwargs])
+
+    def expected(self, seed: int = SEED) -> Any:
+        """Return PyTorch's result."""
+        torch.manual_seed(seed)
+        return self.entry.op(*self.arguments, **self.sample.kwargs)
+
+    def actual(self, function: Any, **more: Any) -> Any:
+        """Return ours."""
+        arguments = self.translate(self.arguments)
+        keywords = self.translate(self.sample.kwargs)
+        ours.manual_seed(SEED)
+        return function(*arguments, **keywords, **more)
+
+    def changed(self, change: Any) -> Sample:
+        """Return the call with PyTorch's tensors put through a function."""
+        return Sample(self.entry, self.sample.transform(change), self.device)
+
+    def detached(self) -> Sample:
+        """Return the call with inputs that want no gradient."""
+
+        def detach(value: Any) -> Any:
+            return value.detach() if isinstance(value, torch.Tensor) else value
+
+        return self.changed(detach)
+
+    def wide(self) -> Sample | None:
+        """Return the same call in float64, for judging rounding."""
+        if not any(each.dtype is torch.float32 for each in tensors([self.arguments, self.sample.kwargs], torch.Tensor)):
+            return None
+
+        def widened(value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+                return value.detach().double().requires_grad_(value.requires_grad)
+            return value
+
+        return self.changed(widened)
+
+    def exact(self) -> Any:
+        """Return PyTorch's result in float64, None where it refuses."""
+        wide = self.wide()
+        try:
+            return None if wide is None else wide.expected()
+        except Exception:  # noqa: BLE001 - the operation has no float64 or mixes types
+            return None
+
+    def leaves(self) -> list[Any]:
+        """Return PyTorch's inputs that want a gradient."""
+        return [each for each in tensors([self.arguments, self.sample.kwargs], torch.Tensor) if each.requires_grad]
+
+    def is_random(self, expected: Any) -> bool:
+        """Return whether another seed gives another result."""
+        try:
+            return same(expected, self.expected(SEED + 1), 0.0, 0.0) is not None
+        except (RuntimeError, TypeError, ValueError):
+            return False
+
+    def describe(self) -> str:
+        """Return the arguments briefly."""
+        keywords = ", ".join(f"{name}={_brief(each)}" for name, each in self.sample.kwargs.items())
+        return f"{', '.join(map(_brief, self.arguments))}; {keywords}"[:400]
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        stride = "" if value.is_contiguous() else f" strides {tuple(value.stride())}"
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{stride}"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_brief, value))})"
+    return repr(value)[:60]
+
+
+def samples_of(entry: Any, dtype: Any, requires_grad: bool) -> Iterator[tuple[Any, bool]]:
+    """Yield PyTorch's samples, and each one with non-contiguous tensors; the flag says which it is."""
+    torch.manual_seed(SEED)
+    anywhere = not any(_skips_noncontiguous(each, dtype) for each in entry.decorators)
+    for each in entry.sample_inputs("cpu", dtype, requires_grad=requires_grad):
+        # A generator may draw from the stream that running the samples before disturbs.
+        state = torch.get_rng_state()
+        yield each, False
+        if anywhere:
+            other = None
+            with contextlib.suppress(Exception):
+                other = each.noncontiguous()
+            if other is not None:
+                yield other, True
+        torch.set_rng_state(state)
+
+
+def _skips_noncontiguous(decoration: Any, dtype: Any) -> bool:
+    """Return whether PyTorch does not expect the same results where inputs lie elsewhere in memory."""
+    if not hasattr(decoration, "is_active"):
+        return False
+    active = decoration.is_active("TestCommon", "test_noncontiguous_samples", "cpu", dtype, None)
+    return active and not all(isinstance(each, toleranceOverride) for each in decoration.decorators)
