@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...dtypes import dtype
 from ...tensor import Tensor
 
@@ -56,17 +54,6 @@ def lower_half(A: Tensor) -> Tensor:
 def batch_shape(A: Tensor) -> tuple[int, ...]:
     """Return the dimensions before the matrices."""
     return tuple(A.shape[:-2])
-
-
-def into(result: Any, out: Any) -> Any:
-    """Write results into ``out`` where it is given."""
-    if out is None:
-        return result
-    if isinstance(result, Tensor):
-        return out.resize_(result.shape).copy_(result)
-    for target, each in zip(out, result, strict=True):
-        target.resize_(each.shape).copy_(each)
-    return out
 
 
 def raise_where(info: Tensor, message: str) -> None:

@@ -9,8 +9,9 @@ from ...return_types import make
 from ...tensor import Tensor
 from ..common import attach, needs_gradient
 from ..host import host_call
+from ..outputs import into
 from ..registry import operation
-from .common import adjoint, batch_shape, into, real_of, require_matrix, require_square
+from .common import adjoint, batch_shape, real_of, require_matrix, require_square
 
 
 def _sizes(A: Tensor, full: bool) -> tuple[tuple[int, ...], ...]:

@@ -12,9 +12,10 @@ from ..common import attach, needs_gradient
 from ..creation import arange
 from ..host import host_call
 from ..joining import cat
+from ..outputs import into
 from ..ranges import eye
 from ..registry import operation
-from .common import adjoint, batch_shape, into, lower_half, raise_where, require_matrix, require_square
+from .common import adjoint, batch_shape, lower_half, raise_where, require_matrix, require_square
 from .triangular import solve_triangular
 
 
@@ -178,7 +179,12 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 def lu_of_torch(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """Packed L and U with LAPACK's pivots (and info)."""
     packed, pivots, info = lu_factor_ex(A, pivot=pivot)
-    return into((packed, pivots, info) if get_infos else (packed, pivots), out)
+    results = (packed, pivots, info) if get_infos else (packed, pivots)
+    if out is None:
+        return results
+    for target, each in zip(out, results, strict=True):
+        target.resize_(each.shape).copy_(each)
+    return out
 
 
 @operation("composite", method=False)

@@ -8,8 +8,9 @@ from typing import Any
 from ...layouts import wrap_dimension
 from ...tensor import Tensor
 from ..moments import vector_norm
+from ..outputs import into
 from ..registry import operation
-from .common import into, require_square
+from .common import require_square
 from .eigenvalues import svdvals
 from .solving import inv_ex
 

@@ -9,9 +9,10 @@ from ..common import attach, needs_gradient
 from ..contraction import matmul
 from ..host import host_call
 from ..joining import cat
+from ..outputs import into
 from ..ranges import eye
 from ..registry import operation
-from .common import adjoint, into, require_square
+from .common import adjoint, require_square
 
 
 @operation("contraction", namespace="linalg", method=False, name="matmul")

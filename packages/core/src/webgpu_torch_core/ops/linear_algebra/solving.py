@@ -12,9 +12,10 @@ from ...tensor import Tensor
 from ..common import attach, needs_gradient
 from ..complex.views import complex as from_parts
 from ..host import host_call
+from ..outputs import into
 from ..ranges import eye
 from ..registry import operation
-from .common import adjoint, batch_shape, into, raise_where, require_matrix, require_square
+from .common import adjoint, batch_shape, raise_where, require_matrix, require_square
 from .eigenvalues import svdvals
 
 _SINGULAR = (
@@ -294,7 +295,7 @@ def _absolute_eigenvalues(A: Tensor) -> Tensor:
 
 
 @operation("composite", namespace="linalg", method=False)
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Any = None) -> Any:
     """The solution of least norm that minimises ``|A X - B|``, with residuals, rank and singular values.
 
     Raises:
@@ -316,13 +317,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     residuals = solution.reshape(-1)[:0].abs()
     if rows > unknowns and driver != "gelsy" and (driver in (None, "gels") or bool((rank == unknowns).all().item())):
         residuals = ((A @ solution - columns).abs() ** 2).sum(-2)
-    return make(
-        "linalg_lstsq",
-        solution=solution.squeeze(-1) if vector else solution,
-        residuals=residuals,
-        rank=rank,
-        singular_values=S,
-    )
+    solution = solution.squeeze(-1) if vector else solution
+    return into(make("linalg_lstsq", solution=solution, residuals=residuals, rank=rank, singular_values=S), out)
 
 
 @operation("composite", namespace="linalg", method=False)

@@ -10,9 +10,10 @@ from ...return_types import make
 from ...tensor import Tensor
 from ..common import attach, needs_gradient
 from ..host import host_call
+from ..outputs import into
 from ..ranges import eye
 from ..registry import operation
-from .common import adjoint, batch_shape, into, raise_where, require_matrix, require_square
+from .common import adjoint, batch_shape, raise_where, require_matrix, require_square
 
 
 @operation("composite", namespace="linalg", method=False)
