@@ -15,7 +15,7 @@ LENGTHS = (5, 17, 33, 64, 259, 1030)
 WRITES: dict[str, Callable[[Any, Any], Any]] = {
     "fill": lambda whole, part: part.fill_(1),
     "reversed": lambda whole, part: part.copy_(part.flip(-1)),
-    "compute": lambda whole, part: part.copy_((part * 3 + 1).to(part.dtype)),
+    "compute": lambda whole, part: part.copy_((part * 2 + 1).to(part.dtype)),
     "masked": lambda whole, part: part.masked_fill_(part == 1, 0),
     "neighbour": lambda whole, part: part.copy_(whole.flip(-1)[..., : part.shape[-1]].expand(part.shape)),
 }

@@ -60,8 +60,10 @@ fn wt_divide(a: f32, b: f32) -> f32 {
 # Arithmetic of related values: compilers without NaN and infinity would cancel them against each other.
 define("""
 fn wt_sum(a: f32, b: f32) -> f32 {
-  let infinite = wt_isinf(a) & wt_isinf(b) & (wt_signbit(a) != wt_signbit(b));
-  return select(select(a + b, wt_nan(), infinite | wt_isnan(a) | wt_isnan(b)), b, wt_isinf(b) & wt_isfinite(a));
+  let opposed = wt_isinf(a) & wt_isinf(b) & (wt_signbit(a) != wt_signbit(b));
+  let endless = select(b, a, wt_isinf(a));
+  let special = select(endless, wt_nan(), opposed | wt_isnan(a) | wt_isnan(b));
+  return select(special, a + b, wt_isfinite(a) & wt_isfinite(b));
 }
 """)
 define("fn wt_difference(a: f32, b: f32) -> f32 { return wt_sum(a, bitcast<f32>(bitcast<u32>(b) ^ 0x80000000u)); }")
