@@ -84,6 +84,7 @@ def test_every_step_has_a_spelling() -> None:
         "bitwise_not",
         "shift_left",
         "shift_right",
+        "greatest_common_divisor",
         "philox",
     } <= set(FLOAT_STEPS)
 
