@@ -43,8 +43,8 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 
 
 def _contains(self: Tensor, element: Any) -> bool:
-    if isinstance(element, Tensor | bool | int | float | complex):
-        return bool((element == self).any())
+    if isinstance(element, Tensor | bool | int | float) or element.__class__ is complex:
+        return bool(self.eq(element).any())
     raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
 

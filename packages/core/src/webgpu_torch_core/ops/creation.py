@@ -15,6 +15,7 @@ from ..tensor import MetaValue, Tensor, check_supported, empty_tensor
 from .common import kernel_cache, record_on, sizes_from
 from .complex.joining import complex_alias
 from .elementwise_call import default_float
+from .outputs import into
 from .registry import operation
 
 if TYPE_CHECKING:
@@ -32,6 +33,19 @@ def as_dtype(kind: Any) -> dtype | None:
             f"dtype must be torch.dtype, not {type(kind).__name__}; one of {', '.join(map(repr, ALL_DTYPES))}"
         )
     return kind
+
+
+def asked(dtype: Any, place: DeviceLike, out: Tensor | None, usual: dtype) -> tuple[dtype, device]:
+    """Return the element type and device of a new tensor: what is given, else those of ``out``, else the usual ones.
+
+    Raises:
+        RuntimeError: a type that is not that of ``out``.
+    """
+    if out is None:
+        return as_dtype(dtype) or usual, place_of(place)
+    if dtype is not None and as_dtype(dtype) is not out.dtype:
+        raise RuntimeError(f"dtype {as_dtype(dtype)!r} does not match dtype of out parameter ({out.dtype!r})")
+    return as_dtype(dtype) or out.dtype, out.device if place is None else place_of(place)
 
 
 def place_of(where: Any) -> device:
@@ -197,10 +211,10 @@ def full(
     del layout
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
-    kind = as_dtype(dtype) or dtype_of_number(fill_value, default_float[0])
-    result = filled(sizes_from((size,)), fill_value, kind, place_of(device))
+    kind, place = asked(dtype, device, out, dtype_of_number(fill_value, default_float[0]))
+    result = filled(sizes_from((size,)), fill_value, kind, place)
     if out is not None:
-        return out.copy_(result)
+        return into(result, out)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -223,9 +237,9 @@ def _constant(name: str, value: int, doc: str) -> Any:
         shape = sizes_from(size)
         if any(each < 0 for each in shape):
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-        result = filled(shape, value, as_dtype(dtype) or default_float[0], place_of(device))
+        result = filled(shape, value, *asked(dtype, device, out, default_float[0]))
         if out is not None:
-            return out.copy_(result)
+            return into(result, out)
         return result.requires_grad_() if requires_grad else result
 
     function.__name__ = function.__qualname__ = name
@@ -400,9 +414,8 @@ def arange(
         start, end = 0, start
     numbers: list[Any] = [each.item() if isinstance(each, Tensor) else each for each in (start, end, step)]
     first, last, by = numbers
-    kind = as_dtype(dtype)
-    if kind is None:
-        kind = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
+    usual = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
+    kind, place = asked(dtype, device, out, usual)
     if not (math.isfinite(first) and math.isfinite(last)):
         raise RuntimeError(f"unsupported range: {float(first):g} -> {float(last):g}")
     if by == 0:
@@ -418,9 +431,9 @@ def arange(
         count = -((first - last) // by)
     else:
         count = math.ceil((last - first) / by)
-    result = _range(max(count, 0), first, by, kind, place_of(device))
+    result = _range(max(count, 0), first, by, kind, place)
     if out is not None:
-        return out.resize_(result.shape).copy_(result)
+        return into(result, out)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -70,9 +70,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     del sparse_grad
     _check_index("gather", index)
     if input.ndim == 0:
-        return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out)
+        return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out, True)
     if index.numel() == 0:
-        return into(input.reshape(-1)[:0].reshape(index.shape), out)
+        return into(input.reshape(-1)[:0].reshape(index.shape), out, True)
     if input.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     axis = wrap_dimension(dim, input.ndim)
@@ -98,7 +98,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             result, "GatherBackward0", (input, index),
             lambda grad: (grad.new_zeros(shape).scatter_add(axis, saved.unpack(), grad), None),
         )  # fmt: skip
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite")
@@ -224,6 +224,8 @@ def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     if index.numel() == 0:
         return input.clone()
+    if source.ndim != index.ndim and source.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     for each in range(input.ndim):
         if (each != axis and shape[each] > input.shape[each]) or shape[each] > source.shape[each]:
             raise RuntimeError(
@@ -253,7 +255,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     result = _scatter_along(input, dim, index, src.detach(), "add", "scatter_add")
-    return into(_attach_scatter(result, input, dim, index, src, "add", "ScatterAddBackward0"), out)
+    return into(_attach_scatter(result, input, dim, index, src, "add", "ScatterAddBackward0"), out, True)
 
 
 def _attach_scatter(
@@ -287,11 +289,13 @@ def scatter(
 ) -> Tensor:
     """``input`` with ``src`` (a tensor or number) written at ``index`` along a dimension."""
     source = value if src is None else src
+    if isinstance(source, Tensor) and source.dtype is not input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if not isinstance(source, Tensor):
         source = input.new_full((), source).expand(index._layout.shape)
     kind = "set" if reduce is None else _REDUCE[reduce]
     result = _scatter_along(input, dim, index, source.detach(), kind, "scatter")
-    return into(_attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out)
+    return into(_attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True)
 
 
 @operation("scatter")
@@ -300,7 +304,7 @@ def scatter_reduce(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """``input`` combined with ``src`` at ``index`` along a dimension by sum, prod, amax, amin or mean."""
-    return into(_scatter_reduce(input, dim, index, src, reduce, include_self), out)
+    return into(_scatter_reduce(input, dim, index, src, reduce, include_self), out, True)
 
 
 def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
@@ -368,13 +372,13 @@ def index_add(
 ) -> Tensor:
     """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
     scaled = source if alpha == 1 else source * alpha
-    return into(_index_write(input, dim, index, scaled, "add", "index_add"), out)
+    return into(_index_write(input, dim, index, scaled, "add", "index_add"), out, True)
 
 
 @operation("scatter")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
-    return into(_index_write(input, dim, index, source, "set", "index_copy"), out)
+    return into(_index_write(input, dim, index, source, "set", "index_copy"), out, True)
 
 
 @operation("scatter")

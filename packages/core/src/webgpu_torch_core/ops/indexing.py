@@ -282,7 +282,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 @operation("composite")
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at flat positions."""
-    return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0"), out)
+    return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0"), out, True)
 
 
 def _in_place_forms() -> None:

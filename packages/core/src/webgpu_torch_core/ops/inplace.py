@@ -73,6 +73,11 @@ def check_writable(target: Tensor) -> None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     if recording.enabled and target._base is not None and target._base._requires_grad:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    check_distinct(target)
+
+
+def check_distinct(target: Tensor) -> None:
+    """Raise where a tensor that is to be written shows one element several times."""
     layout = target._layout
     if any(stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)):
         raise RuntimeError(

@@ -62,9 +62,15 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
 
     Raises:
         ValueError: no tensors.
+        TypeError: something that is no tensor.
         RuntimeError: sizes that differ in another dimension.
     """
+    if isinstance(tensors, Tensor):
+        raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)
+    for position, each in enumerate(tensors):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"expected Tensor as element {position} in argument 0, but got {type(each).__name__}")
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     kind = tensors[0].dtype
@@ -144,6 +150,8 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
 def _stack_along(name: str, doc: str, dim: int, least: int, aliases: tuple[str, ...] = ()) -> None:
     def function(tensors: Any, *, out: Tensor | None = None) -> Tensor:
         raised = [_at_least(each, least) for each in tensors]
+        if not raised:
+            raise RuntimeError(f"{name} expects a non-empty TensorList")
         return cat(raised, 0 if dim == 1 and raised[0].ndim == 1 else dim, out=out)
 
     function.__name__ = function.__qualname__ = name
@@ -267,13 +275,13 @@ def _triangle(input: Tensor, diagonal: int, upper: bool) -> Tensor:
 @operation("indexed")
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of matrices, zeros above the diagonal."""
-    return into(_triangle(input, diagonal, False), out)
+    return into(_triangle(input, diagonal, False), out, True)
 
 
 @operation("indexed")
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of matrices, zeros below the diagonal."""
-    return into(_triangle(input, diagonal, True), out)
+    return into(_triangle(input, diagonal, True), out, True)
 
 
 @kernel_cache

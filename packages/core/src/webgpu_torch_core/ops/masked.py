@@ -102,8 +102,8 @@ def logsumexp(
 ) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions of what the mask shows."""
     input = _converted(input, dtype, False)
-    input = input.float() if input.dtype.category < 2 else input
-    return _filled(input, mask, -math.inf).logsumexp(_dims(input, dim), keepdim)
+    wide = input.float() if input.dtype.category < 2 else input
+    return _filled(wide, mask, -math.inf).logsumexp(_dims(input, dim), keepdim).to(input.dtype)
 
 
 @operation("composite", namespace="masked", method=False)

@@ -83,8 +83,8 @@ def softmax(
     source = input if dtype is None else input.to(dtype)
     _require_float(source, "softmax")
     if source.ndim == 0:
-        return into(_softmax(source.reshape(1), 0).reshape(()), out)
-    return into(_softmax(source, _chosen(source, dim)), out)
+        return into(_softmax(source.reshape(1), 0).reshape(()), out, True)
+    return into(_softmax(source, _chosen(source, dim)), out, True)
 
 
 @operation("reduction", aliases=("special_log_softmax",))
@@ -101,8 +101,8 @@ def log_softmax(
     source = input if dtype is None else input.to(dtype)
     _require_float(source, "log_softmax")
     if source.ndim == 0:
-        return into(log_softmax(source.reshape(1), 0).reshape(()), out)
-    return into(_log_softmax(source, _chosen(source, dim)), out)
+        return into(log_softmax(source.reshape(1), 0).reshape(()), out, True)
+    return into(_log_softmax(source, _chosen(source, dim)), out, True)
 
 
 def _log_softmax(input: Tensor, dim: int) -> Tensor:

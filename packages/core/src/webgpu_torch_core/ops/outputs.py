@@ -6,10 +6,13 @@ from typing import Any
 
 from ..tensor import Tensor
 from .elementwise_call import finish_out
+from .inplace import check_distinct
 
 
-def into(result: Any, out: Any) -> Any:
+def into(result: Any, out: Any, exact: bool = False) -> Any:
     """Return a result (a tensor or several); where ``out`` is given, written into it and resized to fit.
+
+    ``exact``: the operation does not convert between element types.
 
     Raises:
         RuntimeError: the types cannot be cast, gradients are being recorded, or another number of tensors.
@@ -17,10 +20,18 @@ def into(result: Any, out: Any) -> Any:
     if out is None:
         return result
     if isinstance(result, Tensor):
-        return finish_out(result, out)
+        return _written(result, out, exact)
     targets = tuple(out)
     if len(targets) != len(result):
         raise RuntimeError(f"expected {len(result)} tensors for 'out', but got {len(targets)}")
     for target, each in zip(targets, result, strict=True):
-        finish_out(each, target)
+        _written(each, target, exact)
     return type(result)(*targets) if hasattr(result, "_fields") else targets
+
+
+def _written(result: Tensor, out: Tensor, exact: bool) -> Tensor:
+    if exact and out.dtype is not result.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
+    if out._layout.shape == result._layout.shape:
+        check_distinct(out)
+    return finish_out(result, out)

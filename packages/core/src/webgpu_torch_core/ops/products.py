@@ -14,14 +14,11 @@ from .contraction import matmul
 from .creation import arange
 from .joining import place_inside, stack
 from .moments import vector_norm
+from .outputs import into
 from .registry import operation
 
 if TYPE_CHECKING:
     from ..type_aliases import Number
-
-
-def _into(result: Tensor, out: Tensor | None) -> Tensor:
-    return result if out is None else out.resize_(result.shape).copy_(result)
 
 
 @operation("contraction")
@@ -49,7 +46,7 @@ def addbmm(
     right = batch2.reshape(batch2.shape[0] * batch2.shape[1], batch2.shape[2])
     product = left @ right
     product = product if alpha == 1 else product * alpha
-    return _into(product if beta == 0 else product + (input if beta == 1 else input * beta), out)
+    return into(product if beta == 0 else product + (input if beta == 1 else input * beta), out)
 
 
 @operation("contraction")
@@ -66,9 +63,9 @@ def addr(
     product = vec1.unsqueeze(1) * vec2.unsqueeze(0)
     if product.dtype.category == 0:
         product = product if alpha else product & False
-        return _into(product if not beta else product | input, out)
+        return into(product if not beta else product | input, out)
     product = product if alpha == 1 else product * alpha
-    return _into(product if beta == 0 else product + (input if beta == 1 else input * beta), out)
+    return into(product if beta == 0 else product + (input if beta == 1 else input * beta), out)
 
 
 @operation("contraction")
@@ -76,7 +73,7 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The dot product of two vectors, the first one conjugated."""
     from .contraction import dot
 
-    return _into(dot(input.conj() if input.dtype.is_complex else input, other), out)
+    return into(dot(input.conj() if input.dtype.is_complex else input, other), out)
 
 
 @operation("contraction")
@@ -87,13 +84,13 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         RuntimeError: last dimensions of different sizes.
     """
     if input.ndim == 0 or other.ndim == 0:
-        return _into(input * other, out)
+        return into(input * other, out)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}"
         )
-    return _into(tensordot(input, other, ([-1], [-1])), out)
+    return into(tensordot(input, other, ([-1], [-1])), out)
 
 
 @operation("contraction", method=False)
@@ -134,7 +131,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     left = a.permute(*free_a, *first).reshape(math.prod(a.shape[each] for each in free_a), size)
     right = b.permute(*second, *free_b).reshape(size, math.prod(b.shape[each] for each in free_b))
     shape = (*(a.shape[each] for each in free_a), *(b.shape[each] for each in free_b))
-    return _into((left @ right).reshape(shape), out)
+    return into((left @ right).reshape(shape), out)
 
 
 @operation("composite")
@@ -147,7 +144,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         left = left.unsqueeze(2 * number + 1)
         right = right.unsqueeze(2 * number)
     shape = tuple(left.shape[2 * number] * right.shape[2 * number + 1] for number in range(depth))
-    return _into((left * right).reshape(shape), out)
+    return into((left * right).reshape(shape), out)
 
 
 @operation("composite")
@@ -196,7 +193,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
         )
     a, b = input.unbind(axis), other.unbind(axis)
     parts = [a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3] for i in range(3)]
-    return _into(stack(parts, axis), out)
+    return into(stack(parts, axis), out)
 
 
 @operation("composite", name="cross")
@@ -268,7 +265,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
         middle = order[first, last]
         return matmul(product(first, middle), product(middle + 1, last))
 
-    return _into(product(0, len(chain) - 1).reshape(shape), out)
+    return into(product(0, len(chain) - 1).reshape(shape), out)
 
 
 def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
@@ -304,7 +301,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     if x.dtype is not y.dtype:
         raise RuntimeError("linalg.vecdot: Expected x and y to have the same dtype")
     left = x.conj() if x.dtype.is_complex else x
-    return _into((left * y).sum(dim).to(x.dtype), out)
+    return into((left * y).sum(dim).to(x.dtype), out)
 
 
 @operation("composite", namespace="linalg", method=False)

@@ -15,9 +15,10 @@ from ..scalar import philox
 from ..tensor import Tensor, empty_tensor
 from .common import attach, kernel_cache, record_on, sizes_from
 from .complex.joining import complex_alias
-from .creation import as_dtype, from_bytes, place_of
+from .creation import as_dtype, asked, from_bytes, place_of
 from .elementwise_call import default_float
 from .inplace import assign, check_writable
+from .outputs import into
 from .registry import operation
 
 if TYPE_CHECKING:
@@ -127,9 +128,9 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         place = place_of(device) if out is None else out.device
         if device is None and out is None and generator is not None:
             place = canonical_device(generator.device)
-        result = draw(kind, sizes_from(size), as_dtype(dtype) or default_float[0], place, generator, *numbers)
+        result = draw(kind, sizes_from(size), asked(dtype, place, out, default_float[0])[0], place, generator, *numbers)
         if out is not None:
-            return out.resize_(result.shape).copy_(result)
+            return into(result, out)
         return result.requires_grad_() if requires_grad else result
 
     function.__name__ = function.__qualname__ = name
@@ -185,7 +186,7 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     result = integers(int(low), int(high), sizes_from((size,)), kind, place, generator)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: device, generator: Any) -> Tensor:
@@ -244,7 +245,7 @@ def randperm(
     else:
         result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
     result = result if dtype is int64 else result.to(dtype)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return into(result, out)
 
 
 @operation("random", method=False)
@@ -281,7 +282,7 @@ def normal(
         result = draw("normal", tuple(shape), like.dtype, like.device, generator, 0.0, 1.0) * plain[1] + plain[0]
         _attach_zero(result, "NormalBackward0", (mean, std))
     if out is not None:
-        return out.resize_(result.shape).copy_(result)
+        return into(result, out)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -11,8 +11,9 @@ from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
 from ..tensor import Tensor
 from .common import kernel_cache, record_on
-from .creation import as_dtype, place_of, tensor
+from .creation import asked, tensor
 from .elementwise_call import default_float
+from .outputs import into
 from .registry import operation
 
 if TYPE_CHECKING:
@@ -49,12 +50,16 @@ def linspace(
     """``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
     del layout, pin_memory
     start, end = (each.item() if isinstance(each, Tensor) else each for each in (start, end))
+    if not isinstance(steps, int):
+        raise TypeError(f"linspace(): argument 'steps' must be int, not {type(steps).__name__}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    kind = as_dtype(dtype) or default_float[0]
-    place = place_of(device)
+    kind, place = asked(dtype, device, out, default_float[0])
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     if kind.category < 2:
+        # The ends are truncated first, as PyTorch does.
+        start, end = int(start), int(end)
+        step = (end - start) / (steps - 1) if steps > 1 else 0.0
         values = [int(start + step * i) if i < steps // 2 else int(end - step * (steps - 1 - i)) for i in range(steps)]
         values = [int(start)] if steps == 1 else values
         result = tensor(values, dtype=kind, device=place)
@@ -64,7 +69,7 @@ def linspace(
             engine_for(place), place, linspace_kernel(steps, kind), (), parameters, (contiguous_layout((steps,)),)
         )
     if out is not None:
-        return out.resize_(result.shape).copy_(result)
+        return into(result, out)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -94,9 +99,9 @@ def eye(
     columns = n if m is None else m
     if n < 0 or columns < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {min(n, columns)}")
-    place = place_of(device)
-    kernel = eye_kernel(n, columns, as_dtype(dtype) or default_float[0])
+    kind, place = asked(dtype, device, out, default_float[0])
+    kernel = eye_kernel(n, columns, kind)
     result = record_on(engine_for(place), place, kernel, (), (), (contiguous_layout((n, columns)),))
     if out is not None:
-        return out.resize_(result.shape).copy_(result)
+        return into(result, out)
     return result.requires_grad_() if requires_grad else result

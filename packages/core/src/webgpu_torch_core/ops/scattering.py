@@ -41,7 +41,7 @@ def slice_scatter(
     """``input`` with ``src`` at a slice of a dimension."""
     axis = wrap_dimension(dim, input.ndim)
     chosen = (slice(None),) * axis + (slice(start, end, step),)
-    return into(_written(input, src.expand(input[chosen].shape), lambda each: each[chosen], "slice"), out)
+    return into(_written(input, src.expand(input[chosen].shape), lambda each: each[chosen], "slice"), out, True)
 
 
 @operation("composite")
@@ -129,7 +129,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
         have not in (want, 0) and want != 1 for want, have in zip(padded, self.shape, strict=True)
     ):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(self.shape)}}}.")
-    return summed_to(self, shape)
+    return summed_to(self, shape) if shape else self.sum()
 
 
 @operation("composite")

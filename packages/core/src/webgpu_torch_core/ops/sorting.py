@@ -111,13 +111,13 @@ def _running_extremum(input: Tensor, dim: int, scan: str, title: str) -> Any:
 @operation("scan")
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running maximum along a dimension, and its position."""
-    return into(_running_extremum(input, dim, "maximum", "cummax"), out)
+    return into(_running_extremum(input, dim, "maximum", "cummax"), out, True)
 
 
 @operation("scan")
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running minimum along a dimension, and its position."""
-    return into(_running_extremum(input, dim, "minimum", "cummin"), out)
+    return into(_running_extremum(input, dim, "minimum", "cummin"), out, True)
 
 
 @kernel_cache
@@ -212,7 +212,7 @@ def _running_logarithm(input: Tensor, dim: int) -> Tensor:
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
     """Values in order along a dimension, and where they came from; always stable, NaN last."""
     del stable
-    return into(_sorted(input, dim, descending, None, "sort"), out)
+    return into(_sorted(input, dim, descending, None, "sort"), out, True)
 
 
 @operation("sort")
@@ -229,7 +229,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
     if not 0 <= k <= size:
         raise RuntimeError(f"selected index k out of range: k = {k} for a dimension of size {size}")
-    return into(_sorted(input, dim, largest, int(k), "topk"), out)
+    return into(_sorted(input, dim, largest, int(k), "topk"), out, True)
 
 
 @operation("sort")
@@ -240,10 +240,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     values, positions = _sorted(input, dim, False, None, "sort")
     if input.ndim == 0:
-        return into(make("kthvalue", values=values, indices=positions), out)
+        return into(make("kthvalue", values=values, indices=positions), out, True)
     chosen = [each.narrow(dim, k - 1, 1) for each in (values, positions)]
     found = [each if keepdim else each.squeeze(dim) for each in chosen]
-    return into(make("kthvalue", values=found[0], indices=found[1]), out)
+    return into(make("kthvalue", values=found[0], indices=found[1]), out, True)
 
 
 @operation("composite")

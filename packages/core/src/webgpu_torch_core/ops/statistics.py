@@ -15,6 +15,7 @@ from .common import as_dimensions
 from .complex.joining import join
 from .complex.views import conj, part
 from .creation import arange, tensor
+from .elementwise_call import default_float
 from .joining import cat
 from .moments import vector_norm
 from .outputs import into
@@ -89,14 +90,14 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of all elements, or along a dimension with its position; NaN where there is one."""
     result = _middle(input, dim, keepdim, False, "median")
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of what is not NaN, of all elements or along a dimension with its position."""
     result = _middle(input, dim, keepdim, True, "nanmedian")
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite")
@@ -117,7 +118,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     place = (number - start).argmax(-1, keepdim=True).movedim(-1, axis)
     found = _pick(values, positions, place, axis, keepdim)
     result = make("mode", values=found[0], indices=found[1])
-    return into(result, out)
+    return into(result, out, True)
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -214,6 +215,7 @@ def cov(
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
         )
+    input = input if input.dtype.category >= 2 else input.to(default_float[0])
     values = input.reshape(1, -1) if input.ndim < 2 else input
     count = values.shape[1]
     weights = None
@@ -309,6 +311,9 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
         if not isinstance(dim, list | tuple)
         else tuple(wrap_dimension(each, input.ndim) for each in dim)
     )
+    if len(set(dims)) != len(dims):
+        repeated = next(each for each in dims if dims.count(each) > 1)
+        raise RuntimeError(f"dim {repeated} appears multiple times in the list of dims")
     spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
     if len(spacings) != len(dims):

@@ -9,8 +9,9 @@ from ..dtypes import dtype
 from ..layouts import layout, storage_extent
 from ..tensor import Tensor
 from .composite import pad
-from .creation import as_dtype, empty, filled, place_of
+from .creation import as_dtype, asked, empty, filled, place_of
 from .elementwise_call import default_float
+from .outputs import into
 from .ranges import linspace
 from .registry import operation
 from .splitting import resize_
@@ -99,9 +100,11 @@ def logspace(
     del layout, pin_memory
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    kind = as_dtype(dtype) or default_float[0]
-    place = place_of(device)
+    kind, place = asked(dtype, device, out, default_float[0])
     first, last = (float(each.item() if isinstance(each, Tensor) else each) for each in (start, end))
+    if kind.category < 2:
+        # The ends are truncated first, as PyTorch does.
+        first, last = float(int(first)), float(int(last))
     if kind.category < 2 or place.type in ("cpu", "python"):
         # PyTorch's integers step in whole numbers; double precision keeps the powers' last digits.
         step = (last - first) / (steps - 1) if steps > 1 else 0.0
@@ -112,7 +115,7 @@ def logspace(
         exponents = linspace(first, last, steps, device=place)
         result = (base**exponents).to(kind)
     if out is not None:
-        return out.resize_(result.shape).copy_(result)
+        return into(result, out)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..tensor import Tensor
+from .conversion import contiguous_format
+from .outputs import into
 from .registry import OPERATIONS, operation
 
 #: functions of torch whose result is a view
@@ -20,13 +22,12 @@ def _copied(name: str, source: Callable[..., Any]) -> None:
     def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         found: Any = source(input, *args, **kwargs)
         many = isinstance(found, tuple | list)
-        copies = tuple(each.clone() for each in found) if many else found.clone()
-        if out is None:
-            return copies
-        pairs: Any = zip(out, copies, strict=True) if many else ((out, copies),)
-        for target, each in pairs:
-            target.resize_(each.shape).copy_(each)
-        return out
+        copies = (
+            tuple(each.clone(memory_format=contiguous_format) for each in found)
+            if many
+            else found.clone(memory_format=contiguous_format)
+        )
+        return into(copies, out, True)
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
     function.__doc__ = f"A copy of what ``{name}`` shows."

@@ -217,6 +217,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of dims as "
             f"destination ({destination} dims)"
         )
+    for name, chosen in (("source", sources), ("destination", targets)):
+        if len(set(chosen)) != len(chosen):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(chosen)})")
     order = [-1] * input.ndim
     for start, end in zip(sources, targets, strict=True):
         order[end] = start
@@ -363,12 +366,25 @@ def select_dimension(input: Tensor, dim: int, index: int) -> Tensor:
 
 @operation("view")
 def narrow(input: Tensor, dim: int, start: Tensor | Number, length: int) -> Tensor:
-    """``length`` positions of a dimension from ``start`` on."""
+    """``length`` positions of a dimension from ``start`` on.
+
+    Raises:
+        RuntimeError: a scalar input, a negative length, or positions past the end.
+        IndexError: a start outside of the dimension.
+    """
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != 1):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
     position = wrap_dimension(dim, input.ndim)
     size = input._layout.shape[position]
     start = int(start)
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
     first = start + size if start < 0 else start
-    if length < 0 or first < 0 or first + length > size:
+    if first + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return slice_view(input, position, first, length, 1)
 

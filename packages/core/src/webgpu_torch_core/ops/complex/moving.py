@@ -8,6 +8,7 @@ from ...dtypes import float32
 from ...layouts import wrap_dimension
 from ...tensor import Tensor
 from ..common import sizes_from
+from ..outputs import into
 from .arithmetic import split
 from .joining import join
 from .views import as_complex, complex_view, view_as_real
@@ -35,7 +36,7 @@ def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value
         for part in (0, 1)
     ]
     result = join(*parts)
-    return result if out is None else out.copy_(result)
+    return into(result, out)
 
 
 def join_pieces_rule(function: Any, pieces: list[Tensor], dim: int) -> Tensor:
@@ -116,7 +117,7 @@ def eye_rule(
 ) -> Tensor:
     result = as_complex(function(*args, dtype=float32, **named))
     if out is not None:
-        return out.resize_(result.shape).copy_(result)
+        return into(result, out)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -139,7 +140,7 @@ def linspace_rule(
     )
     result = join(real, imag)
     if out is not None:
-        return out.resize_(result.shape).copy_(result)
+        return into(result, out)
     return result.requires_grad_() if requires_grad else result
 
 
