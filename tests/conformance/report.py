@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -129,3 +130,37 @@ def record(path: Path, device: str, dtype: str, results: dict[str, Any], whole: 
         known["operations"] = sorted(OPERATIONS)
         known["counts"].setdefault(device, {})[dtype] = {"samples": counts.samples(), "errors": counts.errors}
     path.write_text(json.dumps(known, indent=0, sort_keys=True, separators=(",", ":")) + "\n")
+
+
+def families(results: dict[str, Any]) -> str:
+    """Return what does not pass, by PyTorch's namespaces, with reasons."""
+    groups: dict[str, list[str]] = {}
+    for name, each in sorted(results.items()):
+        lines = [f"{form}: {each[form]}" for form in ("forward", "gradient") if each[form]][:1]
+        lines += [f"{form}: {reason}" for form, reason in each["variants"].items() if reason]
+        lines += [f"error: {reason}" for reason in each.get("errors", ((),))[-1]]
+        if lines and each["samples"]:
+            text = "\n".join(f"    {' '.join(line.split())[:300]}" for line in lines)
+            groups.setdefault(".".join(each["operation"].split(".")[:-1]) or "torch", []).append(f"  {name}\n{text}")
+    return "\n".join(f"{family} ({len(each)})\n" + "\n".join(each) for family, each in sorted(groups.items()))
+
+
+def main() -> None:
+    """Say what a results file has, and record it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("results", type=Path, help="what run.py --json wrote")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--record", type=Path, help="compatibility record to update (docs/compatibility.json)")
+    parser.add_argument("--families", action="store_true", help="list what does not pass")
+    arguments = parser.parse_args()
+    results = json.loads(arguments.results.read_text())
+    print(summary(results, arguments.device, arguments.dtype))
+    if arguments.families:
+        print(families(results))
+    if arguments.record:
+        record(arguments.record, arguments.device, arguments.dtype, results, len(results) > 100)
+
+
+if __name__ == "__main__":
+    main()

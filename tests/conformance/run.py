@@ -7,6 +7,7 @@ python tests/conformance/run.py --device webgpu --dtype float32 --jobs 2 --json 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -92,7 +93,7 @@ class Worker(threading.Thread):
                 outcome = json.loads(process.stdout.readline())  # type: ignore[union-attr]
             except (BrokenPipeError, json.JSONDecodeError):
                 process.kill()
-                outcome = dead(name, process.wait())
+                outcome = dead(name, close(process))
                 process = self.start_process()
             alarm.cancel()
             outcome["seconds"] = round(time.perf_counter() - started, 2)
@@ -104,10 +105,13 @@ class Worker(threading.Thread):
         close(process)
 
 
-def close(process: subprocess.Popen[str]) -> None:
-    """Let a process end."""
-    process.stdin.close()  # type: ignore[union-attr]
-    process.wait()
+def close(process: subprocess.Popen[str]) -> int:
+    """Let a process end and return its status."""
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()  # type: ignore[union-attr]
+    status = process.wait()
+    process.stdout.close()  # type: ignore[union-attr]
+    return status
 
 
 def dead(name: str, status: int) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Run:
     def __init__(self, entry: Any, device: str, dtype: Any, verbose: bool, variants: bool) -> None:
         self.entry, self.device, self.dtype, self.verbose = entry, device, dtype, verbose
         self.differentiable = bool(entry.supports_autograd and dtype in entry.supported_backward_dtypes("cpu"))
-        self.limits = tolerances(entry, dtype, device)
+        self.limits = tolerances(entry, dtype)
         self.variants = Variants(entry, device, self.limits) if variants else None
         self.outcome = Outcome(
             operation=entry.name, samples=0, more=0, gradients=0, forward="", gradient="", variants={}, exact=False,

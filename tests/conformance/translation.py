@@ -27,6 +27,8 @@ def tensor(value: Any, device: str) -> Any:
     """Return a leaf with the same storage, strides, offset and ``requires_grad``."""
     if value.layout is not torch.strided:
         raise Untranslatable(f"layout {value.layout}")
+    if value.is_meta:
+        return ours.empty_strided(tuple(value.shape), value.stride(), dtype=kind(value.dtype), device="meta")
     source = value.detach().resolve_conj().resolve_neg()
     whole = torch.empty(0, dtype=source.dtype).set_(source.untyped_storage())
     data = whole.view(torch.uint8).numpy().tobytes() if whole.numel() else b""
