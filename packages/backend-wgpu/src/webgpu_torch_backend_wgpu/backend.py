@@ -12,26 +12,44 @@ from typing import Any
 from webgpu_torch_core.backend import Backend, Device
 
 _KIND_RANK = {"DiscreteGPU": 0, "IntegratedGPU": 1, "VirtualGPU": 2, "Unknown": 3, "CPU": 4}
-_API_RANK = {"Vulkan": 0, "Metal": 0, "D3D12": 1}
+_API_RANK = {"Vulkan": 0, "Metal": 0, "D3D12": 1, "OpenGL": 2, "OpenGLES": 2}
+#: the APIs by the names that an instance is asked for, in the order in which they are tried
+_RANKS = {("Vulkan", "Metal", "DX12"): (0, 1), ("GL",): (2,)}
 _ADVICE = "On Linux install a Vulkan driver (for software rendering: apt-get install mesa-vulkan-drivers libvulkan1)"
 
 
 def adapters() -> list[Any]:
     """Return the adapters that can compute, the most capable first; ``WEBGPU_TORCH_ADAPTER`` keeps those it names."""
-    import wgpu
-    from wgpu.backends.wgpu_native.extras import set_instance_extras
-
-    # OpenGL cannot run our kernels and complains on stderr where there is no display; an instance that the program
-    # made already stays as it is.
-    with contextlib.suppress(RuntimeError):
-        set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
-    with _runtime_directory():
-        found = [each for each in wgpu.gpu.enumerate_adapters_sync() if each.info["backend_type"] in _API_RANK]
     wanted = os.environ.get("WEBGPU_TORCH_ADAPTER", "").lower()
-    if wanted:
-        found = [each for each in found if wanted in str(dict(each.info)).lower()]
+    # Probing OpenGL is slow and complains on stderr where there is no display: it is asked only if nothing else is there.
+    found: list[Any] = []
+    for names in _RANKS:
+        found = [each for each in _listed(names) if wanted in str(dict(each.info)).lower()]
+        if found:
+            break
     found = _one_api_each(found)
     return sorted(found, key=lambda each: _KIND_RANK.get(each.info["adapter_type"], 3))
+
+
+_instance: Any = None
+
+
+def _listed(names: tuple[str, ...]) -> list[Any]:
+    """Return the adapters of some graphics APIs; of all of them where the program made a wgpu instance already."""
+    global _instance
+    import wgpu
+    from wgpu.backends.wgpu_native import _helpers
+    from wgpu.backends.wgpu_native.extras import set_instance_extras
+
+    if _instance is not None and _helpers._the_instance is _instance:
+        # Our own, which has no adapters that anybody uses: the next one takes its place.
+        _helpers._the_instance = None
+    with contextlib.suppress(RuntimeError):
+        set_instance_extras(backends=names)
+        _instance = _helpers._the_instance
+    with _runtime_directory():
+        found = wgpu.gpu.enumerate_adapters_sync()
+    return [each for each in found if _API_RANK.get(each.info["backend_type"]) in _RANKS[names]]
 
 
 @contextlib.contextmanager
@@ -63,7 +81,7 @@ def _one_api_each(found: list[Any]) -> list[Any]:
 
 
 class WgpuBackend(Backend):
-    """WebGPU through wgpu-native: Vulkan, Metal or DirectX 12."""
+    """WebGPU through wgpu-native: Vulkan, Metal or DirectX 12; OpenGL where there is none of them."""
 
     device_type = "webgpu"
 
