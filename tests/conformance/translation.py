@@ -84,7 +84,9 @@ class Translator:
         if isinstance(value, str):
             return self.device if value == "cpu" else value
         if isinstance(value, torch.layout):
-            return getattr(ours, str(value).removeprefix("torch."))
+            if value is not torch.strided:
+                raise Untranslatable(f"layout {value}")
+            return ours.strided
         if isinstance(value, torch.memory_format):
             return getattr(ours, str(value).removeprefix("torch."))
         if isinstance(value, torch.Generator):
