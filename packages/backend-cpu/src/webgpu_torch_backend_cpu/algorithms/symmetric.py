@@ -32,7 +32,7 @@ def ldl_factor(a: Array, hermitian: bool) -> tuple[Array, Array, Array]:
 def _bunch_kaufman(a: Array, pivots: Array, hermitian: bool) -> int:
     n, step, info = len(a), 0, 0
     if hermitian:
-        np.fill_diagonal(a, np.diagonal(a).real)
+        np.fill_diagonal(a, np.real(np.diagonal(a)))
     while step < n:
         pivot, size = _chosen(a, step)
         if not a[step:, step].any():
