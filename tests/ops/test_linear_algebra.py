@@ -131,7 +131,7 @@ EMPTY = [
 ]
 
 
-@pytest.mark.parametrize(("name", "function", "shape"), EMPTY, ids=str)
+@pytest.mark.parametrize(("name", "function", "shape"), EMPTY, ids=[f"{name} {shape}" for name, _, shape in EMPTY])
 def test_no_elements(name: str, function: Callable[..., Any], shape: tuple[int, ...], device: str) -> None:
     assert check(function, [torch.zeros(shape)], device, gradient=False, where=name)
 
