@@ -58,7 +58,9 @@ def read_text() -> str:
     """Return the prose of this repository."""
     paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     paths += sorted((ROOT / "examples" / "data").glob("*.md"))
-    return "\n\n".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
+    # The table of operations is no prose.
+    paths = [path for path in paths if path.is_file() and path.name != "compatibility.md"]
+    return "\n\n".join(path.read_text(encoding="utf-8") for path in paths)
 
 
 def train_tokenizer(text: str) -> Tokenizer:
