@@ -201,3 +201,20 @@ def test_low_rank_approximations() -> None:
     _, values, _ = core.pca_lowrank(matrix, q=3)
     exact = core.linalg.svdvals(matrix - matrix.mean(0))[:3]
     assert float((values - exact).abs().max()) < 1e-3
+
+
+def test_factors_of_integer_sums_are_truncated(device: str) -> None:
+    left, right = torch.arange(6).reshape(2, 3), torch.arange(12).reshape(3, 4)
+    batch = [left.expand(2, 2, 3), right.expand(2, 3, 4)]
+    added = torch.ones(2, 4, dtype=torch.int64)
+    check(lambda t, a, b, c: t.addmm(a, b, c, beta=2.7, alpha=1.6), [added, left, right], device, where="addmm")
+    check(lambda t, a, b, c: t.addbmm(a, b, c, beta=0.7, alpha=2.6), [added, *batch], device, where="addbmm")
+    check(lambda t, a, b, c: t.addmv(a, b, c, alpha=0.6), [added[:, 0], left, right[:, 0]], device, where="addmv")
+    with pytest.raises(RuntimeError, match="argument beta must not be a floating point number"):
+        core.addr(to_ours(added, device), to_ours(left[:, 0], device), to_ours(right[0], device), beta=0.5)
+
+
+def test_norms_of_16_bit_numbers_do_not_overflow(device: str) -> None:
+    numbers = torch.tensor([30.0, -40.0, 20.0], dtype=torch.float16)
+    check(lambda t, a: t.linalg.vector_norm(a, 6), [numbers], device, gradient=False, where="6-norm")
+    check(lambda t, a: t.linalg.vector_norm(a, -0.5), [numbers], device, gradient=False, where="-0.5-norm")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from ops_oracle import EVERY, both_raise, check, kind_of, sample
+from ops_oracle import EVERY, OURS, both_raise, check, kind_of, sample
 
 CASES = {
     "sort": lambda t, x: tuple(t.sort(x, stable=True)),
@@ -94,7 +94,7 @@ ERRORS = {
     "kthvalue": (lambda t, x: x.kthvalue(9), "selected number k out of range"),
     "dim": (lambda t, x: x.sort(5), "Dimension out of range"),
     "cumsum": (lambda t, x: x.cumsum(2), "Dimension out of range"),
-    "multinomial": (lambda t, x: t.multinomial(-x.abs(), 1), "probability tensor contains either"),
+    "multinomial": (lambda t, x: t.multinomial(-x.abs(), 1).tolist(), "probability tensor contains either"),
     "multinomial count": (
         lambda t, x: t.multinomial(x.abs(), 9),
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
@@ -104,6 +104,22 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", sorted(ERRORS))
 def test_errors(name: str, device: str) -> None:
-    if name == "multinomial" and device != "cpu":
-        pytest.skip("weights on a GPU are not read back to be checked")
     both_raise(ERRORS[name][0], [sample((3, 4), torch.float32)], device, ERRORS[name][1])
+
+
+@pytest.mark.parametrize("bad", [[1.0, -1.0], [1.0, float("nan")], [float("inf"), 1.0], [0.0, 0.0]])
+@pytest.mark.parametrize("replacement", [False, True])
+def test_bad_weights_are_refused_with_the_next_results(bad: list[float], replacement: bool, device: str) -> None:
+    words = (
+        "sum of probabilities <= 0"
+        if not any(bad)
+        else "probability tensor contains either `inf`, `nan` or element < 0"
+    )
+    good = OURS.tensor([[1.0, 2.0], [0.0, 3.0]], device=device)
+    rows = OURS.tensor([[1.0, 2.0], bad], device=device)
+    with pytest.raises(RuntimeError, match=words):
+        drawn = OURS.multinomial(rows, 1, replacement)
+        OURS.multinomial(good, 1, replacement)
+        drawn.tolist()
+    # Once told, it is over.
+    assert OURS.multinomial(good, 1, replacement)[1].item() == 1

@@ -164,6 +164,8 @@ def synchronize(place: Any = None) -> None:
     for engine in chosen:
         engine.flush()
         engine.device.synchronize()
+        if engine.checks:
+            engine.raise_failed_checks()
 
 
 def flush() -> None:

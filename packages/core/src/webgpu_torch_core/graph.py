@@ -74,6 +74,8 @@ class Engine:
         self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0}
         self.eager = os.environ.get("WEBGPU_TORCH_EAGER", "0") not in ("", "0")
         self.capture: Any = None
+        # By its messages, a value that says which of them applies (0: none): read with the next results.
+        self.checks: dict[tuple[str, ...], Value] = {}
         self._reset()
 
     def _reset(self) -> None:
@@ -145,8 +147,18 @@ class Engine:
         if self.capture is not None:
             self.capture.broken = "it reads results while it runs"
         buffer = value.realize()
+        if self.checks:
+            self.raise_failed_checks()
         nbytes = value.numel * value.dtype.itemsize
         return self.device.read(buffer, nbytes) if nbytes else bytearray()
+
+    def raise_failed_checks(self) -> None:
+        """Raise the RuntimeError of a check that failed since the last results were read."""
+        checks, self.checks = self.checks, {}
+        for messages, value in checks.items():
+            failed = int.from_bytes(self.device.read(value.realize(), 4), sys.byteorder)
+            if failed:
+                raise RuntimeError(messages[failed - 1])
 
     def overwrite(self, target: Value, source: Value) -> None:
         """Copy a value's elements into the buffer of another, whose memory is visible outside."""

@@ -258,6 +258,9 @@ def addmv(
 
 
 def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+    if left.dtype.category < 2:
+        # PyTorch truncates the factors of integer products.
+        beta, alpha = int(beta), int(alpha)
     # The sum rounds once, as in PyTorch's kernels: 16-bit products stay in float32 until the input is added.
     product = _matmul(left, right, wide=True)
     scaled = product if alpha == 1 else product * alpha

@@ -265,7 +265,8 @@ def empty(
     """A tensor of undefined contents."""
     del layout, pin_memory, memory_format
     if out is not None:
-        return out.resize_(sizes_from(size))
+        asked(dtype, device, out, out.dtype)
+        return out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size))
     result = empty_tensor(sizes_from(size), as_dtype(dtype) or default_float[0], place_of(device))
     return result.requires_grad_() if requires_grad else result
 

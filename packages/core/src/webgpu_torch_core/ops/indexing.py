@@ -220,40 +220,44 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 @operation("indexed")
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
-    positions = _nonzero_flat(input)
-    coordinates = []
-    rest = positions
-    for size, stride in zip(input._layout.shape, contiguous_strides(input._layout.shape), strict=True):
-        coordinates.append(rest.floor_divide(stride) if stride > 1 else rest)
-        rest = rest.remainder(stride) if stride > 1 else rest
-        del size
+    positions, _ = nonzero_positions(input)
+    rows = coordinates(positions, input._layout.shape)
     if as_tuple:
-        return tuple(coordinates) if input.ndim else (positions,)
-    if not coordinates:
+        return tuple(rows) if input.ndim else (positions,)
+    if not rows:
         return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
     from .joining import stack
 
-    return into(stack(coordinates, 1), out)
+    return into(stack(rows, 1), out)
 
 
-def _nonzero_flat(input: Tensor) -> Tensor:
-    """Return flat positions of non-zero elements: a running count says where each one goes."""
+def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+    """Return flat positions in a shape as one tensor per dimension."""
+    found, rest = [], positions
+    for stride in contiguous_strides(shape):
+        found.append(rest.floor_divide(stride) if stride > 1 else rest)
+        rest = rest.remainder(stride) if stride > 1 else rest
+    return found
+
+
+def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return flat positions of the elements that are not zero, in order, and how many there are.
+
+    A running count says where each one goes. ``size`` makes room for so many: then nothing waits for the data, and what is not
+    filled is zero.
+    """
+    from .arithmetic import where
     from .creation import arange
 
     flags = (input.detach() != 0).reshape(-1)
     if flags.numel() == 0:
-        return input.new_zeros((0,), dtype=int64)
+        return input.new_zeros((size or 0,), dtype=int64), input.new_zeros((), dtype=int64)
     running = flags.to(int64).cumsum(0)
-    count = int(running[-1].item())
-    if count == 0:
-        return input.new_zeros((0,), dtype=int64)
-    # Elements that are zero all write to one spare place at the end.
-    target = running - 1
-    from .arithmetic import where
-
-    slots = where(flags, target, input.new_full((), count, dtype=int64))
+    count = int(running[-1].item()) if size is None else size
+    # Elements that are zero, and those without room, all write to one spare place at the end.
+    slots = where(flags, running - 1, input.new_full((), count, dtype=int64)).clamp(max=count)
     spare = input.new_zeros((count + 1,), dtype=int64)
-    return spare.scatter(0, slots, arange(flags.numel(), device=input.device))[:count]
+    return spare.scatter(0, slots, arange(flags.numel(), device=input.device))[:count], running[-1]
 
 
 @operation("composite")

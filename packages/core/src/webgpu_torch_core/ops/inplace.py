@@ -79,7 +79,9 @@ def check_writable(target: Tensor) -> None:
 def check_distinct(target: Tensor) -> None:
     """Raise where a tensor that is to be written shows one element several times."""
     layout = target._layout
-    if any(stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)):
+    if layout.numel and any(
+        stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)
+    ):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."

@@ -11,6 +11,7 @@ from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimens
 from ..tensor import Tensor
 from .common import attach, kernel_cache, record, sizes_from
 from .complex.dispatch import with_complex_rule
+from .inplace import type_title
 from .outputs import into
 from .registry import operation
 
@@ -76,6 +77,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     kind = tensors[0].dtype
     for each in tensors[1:]:
         kind = promote_types(kind, each.dtype)
+    if out is not None and kind.category > out.dtype.category:
+        raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {type_title(out)}")
     # PyTorch lets 1-d empty tensors take part in any cat.
     useful = [each for each in tensors if not (each.ndim == 1 and each.numel() == 0)] or list(tensors[:1])
     index = wrap_dimension(dim, useful[0].ndim)

@@ -158,7 +158,9 @@ def vector_norm(
     elif ord == 2:
         result = _two_norm(input, dims, keepdim)
     else:
-        result = _power_norm(input, float(ord), dims, keepdim)
+        # Powers of 16-bit numbers overflow: the norm is computed in float32.
+        wide = input.to(float32) if input.dtype.itemsize < 4 else input
+        result = _power_norm(wide, float(ord), dims, keepdim).to(input.dtype.to_real())
     return _into(result, out)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..layouts import wrap_dimension
 from ..tensor import Tensor
 from .arithmetic import where
-from .contraction import matmul
+from .contraction import addmm, matmul
 from .creation import arange
 from .joining import place_inside, stack
 from .moments import vector_norm
@@ -44,9 +44,7 @@ def addbmm(
     # The batch joins the summed dimension: one product.
     left = batch1.movedim(0, 1).reshape(batch1.shape[1], batch1.shape[0] * batch1.shape[2])
     right = batch2.reshape(batch2.shape[0] * batch2.shape[1], batch2.shape[2])
-    product = left @ right
-    product = product if alpha == 1 else product * alpha
-    return into(product if beta == 0 else product + (input if beta == 1 else input * beta), out)
+    return addmm(input, left, right, beta=beta, alpha=alpha, out=out)
 
 
 @operation("contraction")
@@ -56,15 +54,19 @@ def addr(
     """``beta * input + alpha * outer(vec1, vec2)``.
 
     Raises:
-        RuntimeError: operands that are not vectors.
+        RuntimeError: operands that are not vectors, or factors that the result's type does not hold.
     """
     if vec1.ndim != 1 or vec2.ndim != 1:
         raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
-    product = vec1.unsqueeze(1) * vec2.unsqueeze(0)
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and max(each.dtype.category for each in (input, vec1, vec2)) < 2:
+            raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    # The factor goes first, as in PyTorch's kernel, whose rounding depends on it.
+    scaled = vec1 if alpha == 1 or vec1.dtype.category == 0 else vec1 * alpha
+    product = scaled.unsqueeze(1) * vec2.unsqueeze(0)
     if product.dtype.category == 0:
         product = product if alpha else product & False
         return into(product if not beta else product | input, out)
-    product = product if alpha == 1 else product * alpha
     return into(product if beta == 0 else product + (input if beta == 1 else input * beta), out)
 
 

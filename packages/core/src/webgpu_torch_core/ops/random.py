@@ -20,6 +20,7 @@ from .elementwise_call import default_float
 from .inplace import assign, check_writable
 from .outputs import into
 from .registry import operation
+from .weight_checks import check_weights
 
 if TYPE_CHECKING:
     from ..type_aliases import DeviceLike, Number
@@ -335,8 +336,8 @@ def multinomial(
     """Category positions drawn with the weights in each row.
 
     Raises:
-        RuntimeError: too many samples without replacement; on the CPU also negative, infinite or NaN weights, and rows that
-            sum to zero. Weights on a GPU are not read back to be checked; PyTorch aborts the process there (CUDA).
+        RuntimeError: too many samples without replacement; negative, infinite or NaN weights; rows that sum to zero. Weights
+            on a GPU are checked there, and the error is raised when results are read next.
     """
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
@@ -364,6 +365,7 @@ def _device_multinomial(weights: Tensor, count: int, replacement: bool, generato
             f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {count} > {weights.shape[-1]}"
         )
     shape = tuple(weights._layout.shape)
+    check_weights(weights)
     if not replacement:
         waits = draw("exponential", shape, float32, weights.device, generator, 1.0, 0.0)
         scores = weights.to(float32) / waits

@@ -10,6 +10,7 @@ from ..layouts import broadcast_shapes as common_shape
 from ..layouts import wrap_dimension
 from ..tensor import Size, Tensor
 from .creation import arange, as_tensor
+from .indexing import coordinates, nonzero_positions
 from .joining import cat, flip, place_inside, stack
 from .outputs import into
 from .registry import operation
@@ -337,7 +338,8 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
     """The rows and columns [2, n] on and below a diagonal."""
-    return _triangle(row, col, lambda i, j: j - i <= offset, dtype, device, layout)
+    del layout
+    return _triangle(row, col, _below(row, col, offset), lambda i, j: j - i <= offset, dtype, device)
 
 
 @operation("composite", method=False)
@@ -345,11 +347,18 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
     """The rows and columns [2, n] on and above a diagonal."""
-    return _triangle(row, col, lambda i, j: j - i >= offset, dtype, device, layout)
-
-
-def _triangle(row: int, col: int, keep: Any, dtype: Any, device: Any, layout: Any) -> Tensor:
     del layout
+    count = row * col - _below(row, col, offset - 1)
+    return _triangle(row, col, count, lambda i, j: j - i >= offset, dtype, device)
+
+
+def _below(row: int, col: int, offset: int) -> int:
+    """Return how many places lie on and below a diagonal."""
+    return sum(min(max(each + offset + 1, 0), col) for each in range(row))
+
+
+def _triangle(row: int, col: int, count: int, keep: Any, dtype: Any, device: Any) -> Tensor:
     i, j = meshgrid(arange(row, device=device), arange(col, device=device))
-    found = keep(i, j).nonzero().t()
+    positions, _ = nonzero_positions(keep(i, j), count)
+    found = stack(coordinates(positions, (row, col)), 0)
     return found if dtype is None else found.to(dtype)

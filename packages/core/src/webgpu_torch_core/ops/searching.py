@@ -12,7 +12,10 @@ from ..layouts import Layout, contiguous_layout, wrap_dimension
 from ..tensor import Tensor
 from .common import kernel_cache, record
 from .creation import arange, tensor
-from .joining import cat
+from .gathering import index_select
+from .indexing import coordinates, nonzero_positions
+from .inplace import type_title
+from .joining import cat, stack
 from .outputs import into
 from .registry import operation
 from .sorting import sort
@@ -172,10 +175,70 @@ def argwhere(input: Tensor) -> Tensor:
 
 @operation("composite")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
-    """The first ``size`` rows of :func:`nonzero`, filled up with a number."""
-    found = input.nonzero()[:size]
-    missing = size - found.shape[0]
-    return into(found if missing == 0 else cat([found, found.new_full((missing, input.ndim), fill_value)], 0), out)
+    """The first ``size`` rows of :func:`nonzero`, filled up with a number; nothing waits for the data.
+
+    Raises:
+        RuntimeError: a negative size.
+    """
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    positions, count = nonzero_positions(input, size)
+    rows = coordinates(positions, input._layout.shape)
+    if not rows:
+        return into(positions.new_zeros((size, 0)), out)
+    missing = arange(size, device=input.device) >= count
+    return into(stack([each.masked_fill(missing, fill_value) for each in rows], 1), out)
+
+
+@operation("composite")
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Elements repeated: each ``repeats`` times, or by counts per element; without ``repeats`` the positions by counts.
+
+    ``output_size`` is the sum of the counts, where the caller knows it: then nothing waits for them.
+
+    Raises:
+        RuntimeError: counts that are negative, of more than one dimension, of another size, or no integers.
+    """
+    if repeats is None:
+        if input.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        repeats, input, dim = input, arange(input.numel(), device=input.device), 0
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    axis = wrap_dimension(dim, input.ndim)
+    input = input.reshape(1) if input.ndim == 0 else input
+    if isinstance(repeats, list | tuple):
+        repeats = tensor(repeats, device=input.device)
+    if isinstance(repeats, Tensor) and repeats.numel() != 1:
+        return index_select(input, axis, _repeated(repeats, input.shape[axis], output_size))
+    count = int(repeats)
+    if count < 0:
+        raise RuntimeError("Repeats must be non-negative")
+    spread = input.unsqueeze(axis + 1)
+    sizes = list(spread._layout.shape)
+    sizes[axis + 1] = count
+    return spread.expand(sizes).clone().flatten(axis, axis + 1)
+
+
+def _repeated(repeats: Tensor, size: int, total: int | None) -> Tensor:
+    """Return every position as often as its count says."""
+    if repeats.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if repeats.dtype not in (int32, int64):
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{type_title(repeats)}'")
+    if repeats.numel() != size:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and "
+            f"input.size(dim) = {size}"
+        )
+    ends = repeats.to(int64).cumsum(0)
+    if total is None:
+        if size and int(repeats.min()) < 0:
+            raise RuntimeError("repeats can not be negative")
+        total = int(ends[-1]) if size else 0
+    return searchsorted(ends, arange(total, device=repeats.device), right=True)
 
 
 @operation("composite")
@@ -240,6 +303,27 @@ def unique_consecutive(
     return _packed(flat[starts], back, counts, return_inverse, return_counts)
 
 
+def _row_ranks(rows: Tensor) -> Tensor:
+    """Return the rank of each row in lexicographic order, equal rows alike.
+
+    Ranks within columns, then within pairs of columns, and so on: log2(columns) sorts of all columns at once (Karp, Miller
+    and Rosenberg, "Rapid identification of repeated patterns in strings, trees and arrays", 1972).
+    """
+    ranks, count = _column_ranks(rows), rows.shape[0]
+    while ranks.shape[1] > 1:
+        if ranks.shape[1] % 2:
+            ranks = cat([ranks, ranks.new_zeros((count, 1))], 1)
+        ranks = _column_ranks(ranks[:, 0::2] * count + ranks[:, 1::2])
+    return ranks[:, 0]
+
+
+def _column_ranks(rows: Tensor) -> Tensor:
+    ordered, order = sort(rows, 0)
+    fresh = (ordered[1:] != ordered[:-1]).to(int64).cumsum(0)
+    number = cat([fresh.new_zeros((1, rows.shape[1])), fresh], 0)
+    return number.scatter(0, order, number)
+
+
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
     axis = wrap_dimension(dim, input.ndim)
     moved = input.detach().movedim(axis, 0)
@@ -252,13 +336,11 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
         return _packed(input.clone(), none, none, return_inverse, return_counts)
     rows = moved.reshape(count, width)
     order = arange(count, device=input.device)
-    for column in reversed(range(width)) if not consecutive else ():
-        # Stable sorts from the last column to the first give the lexicographic order.
-        order = order[
-            sort(rows[order, column].to(int32) if rows.dtype.category == 0 else rows[order, column], 0).indices
-        ]
-    ordered = rows[order]
-    different = (ordered[1:] != ordered[:-1]).any(1)
+    if consecutive:
+        ordered, different = rows, (rows[1:] != rows[:-1]).any(1)
+    else:
+        ranks, order = sort(_row_ranks(rows.to(int32) if rows.dtype.category == 0 else rows), 0)
+        ordered, different = rows[order], ranks[1:] != ranks[:-1]
     fresh = cat([different.new_ones(1, dtype=int64).bool(), different], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
     result = ordered[starts].reshape((-1, *moved.shape[1:])).movedim(0, axis)

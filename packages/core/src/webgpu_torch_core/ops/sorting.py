@@ -50,7 +50,7 @@ def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = Fal
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running sum along a dimension; integers sum in int64."""
     wrap_dimension(dim, input.ndim)
-    kind = dtype or (int64 if input.dtype.category < 2 else input.dtype)
+    kind = dtype or (out.dtype if out is not None else int64 if input.dtype.category < 2 else input.dtype)
     result = _scan(input.detach(), dim, "sum", kind)
     own = input.dtype
     attach(result, "CumsumBackward0", (input,), lambda grad: reverse_cumsum(grad, dim).to(own))
@@ -66,7 +66,9 @@ def reverse_cumsum(input: Tensor, dim: int) -> Tensor:
 @operation("scan")
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running product along a dimension; integers multiply in int64."""
-    kind = dtype or (int64 if input.dtype.category < 2 else input.dtype)
+    kind = dtype or (out.dtype if out is not None else int64 if input.dtype.category < 2 else input.dtype)
+    if kind is bool_:
+        raise NotImplementedError("\"cumprod_out_cpu\" not implemented for 'Bool'")
     result = _scan(input.detach(), dim, "product", kind)
     if needs_gradient(input):
         saved, own = input._save(), input.dtype
@@ -82,18 +84,29 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor 
 
 def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
     """Sum over outputs k >= i of grad[k] times the product of inputs up to k without input i, right at zeros too."""
-    axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
         return grad
-    rows = input.movedim(axis, -1)
-    length = rows.shape[-1]
+    axis = wrap_dimension(dim, input.ndim)
+    rows, seeds = input.movedim(axis, -1), grad.movedim(axis, -1)
+    if needs_gradient(input, grad):
+        return _cumprod_gradient_by_row(rows, seeds).movedim(-1, axis)
+    zero = rows == 0
+    seen = zero.to(int64).cumsum(-1)
+    first = zero & (seen == 1)
+    before = reverse_cumsum(seeds * cumprod(rows, -1), -1) / rows.masked_fill(zero, 1.0)
+    # Behind the first zero nothing matters but that zero itself: the products without it.
+    own = reverse_cumsum(seeds * cumprod(rows.masked_fill(first, 1.0), -1), -1)
+    return before.masked_fill(seen > 0, 0.0).where(~first, own).movedim(-1, axis)
+
+
+def _cumprod_gradient_by_row(rows: Tensor, seeds: Tensor) -> Tensor:
+    """The same without divisions, so that it has derivatives at zeros: a row per left-out input, with a one in its place."""
     from .ranges import eye
 
-    # One row per left-out input: the input with a one in its place.
-    identity = eye(length, dtype=bool_, device=input.device)
+    length = rows.shape[-1]
+    identity = eye(length, dtype=bool_, device=rows.device)
     replaced = rows.unsqueeze(-2).expand((*rows.shape[:-1], length, length)).masked_fill(identity, 1.0)
-    products = cumprod(replaced, -1).triu()
-    return (products * grad.movedim(axis, -1).unsqueeze(-2)).sum(-1).movedim(-1, axis)
+    return (cumprod(replaced, -1).triu() * seeds.unsqueeze(-2)).sum(-1)
 
 
 def _running_extremum(input: Tensor, dim: int, scan: str, title: str) -> Any:
@@ -244,33 +257,6 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     chosen = [each.narrow(dim, k - 1, 1) for each in (values, positions)]
     found = [each if keepdim else each.squeeze(dim) for each in chosen]
     return into(make("kthvalue", values=found[0], indices=found[1]), out, True)
-
-
-@operation("composite")
-def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
-) -> Tensor:
-    """Elements repeated: each ``repeats`` times, or by counts per element."""
-    del output_size
-    from .creation import arange
-    from .gathering import index_select
-
-    if repeats is None:
-        repeats, input = input, arange(input.numel(), device=input.device)
-        dim = 0
-    if dim is None:
-        input, dim = input.reshape(-1), 0
-    axis = wrap_dimension(dim, input.ndim)
-    if isinstance(repeats, int):
-        spread = input.unsqueeze(axis + 1)
-        sizes = list(spread._layout.shape)
-        sizes[axis + 1] = repeats
-        return spread.expand(sizes).flatten(axis, axis + 1)
-    counts = repeats.tolist() if repeats.ndim else [repeats.item()] * input.shape[axis]
-    if len(counts) == 1:
-        counts = counts * input.shape[axis]
-    positions = [index for index, count in enumerate(counts) for _ in range(count)]
-    return index_select(input, axis, input.new_tensor(positions, dtype=int64))
 
 
 for _function in (cumsum, cumprod):

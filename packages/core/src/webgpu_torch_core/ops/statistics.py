@@ -16,6 +16,7 @@ from .complex.joining import join
 from .complex.views import conj, part
 from .creation import arange, tensor
 from .elementwise_call import default_float
+from .inplace import type_title
 from .joining import cat
 from .moments import vector_norm
 from .outputs import into
@@ -35,6 +36,10 @@ def nansum(
 ) -> Tensor:
     """The sum over dimensions with NaN counted as zero."""
     filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
+    if out is not None and dtype is None:
+        if out.dtype.category < 2 <= input.dtype.category:
+            raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{type_title(out)}'")
+        dtype = out.dtype
     result = summed(filled, dim, keepdim, dtype=dtype)
     return into(result, out)
 
@@ -47,6 +52,8 @@ def nanmean(
     if input.dtype.category != 2:
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype!r}")
     count = summed(input.isnan().logical_not(), dim, keepdim)
+    if out is not None and out.dtype.category < 2:
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{type_title(out)}'")
     result = nansum(input, dim, keepdim, dtype=dtype) / count
     return into(result, out)
 
@@ -104,7 +111,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, o
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The smallest most frequent value along a dimension, and the position of its last occurrence."""
     if input.ndim == 0:
-        return make("mode", values=input.clone(), indices=input.new_zeros((), dtype=int64))
+        return into(make("mode", values=input.clone(), indices=input.new_zeros((), dtype=int64)), out, True)
     axis = wrap_dimension(dim, input.ndim)
     if input.shape[axis] == 0:
         raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size.")

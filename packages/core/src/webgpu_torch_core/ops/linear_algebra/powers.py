@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dtypes import bfloat16, float16, float32
 from ...tensor import Tensor
 from ..common import attach, needs_gradient
 from ..contraction import matmul
@@ -59,6 +60,8 @@ def matrix_exp(A: Tensor) -> Tensor:
     Raises:
         RuntimeError: matrices that are not square.
     """
+    if A.dtype in (float16, bfloat16):
+        return matrix_exp(A.to(float32)).to(A.dtype)
     require_square("linalg.matrix_exp", A)
     (result,) = host_call("matrix_exp", (A,), (A.shape,), (A.dtype,))
     if needs_gradient(A):

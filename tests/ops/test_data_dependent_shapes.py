@@ -1,0 +1,121 @@
+"""Functions whose shapes or positions depend on data, and gradients at zeros, against PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import webgpu_torch as facade
+from ops_oracle import both_raise, check, sample
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.bool, torch.float32])
+def test_unique_slices(kind: torch.dtype, device: str) -> None:
+    x = torch.randint(0, 2, (40, 5), generator=torch.Generator().manual_seed(2)).to(kind)
+    for dim in (0, 1):
+        for name in ("unique", "unique_consecutive"):
+            assert check(
+                lambda t, x, dim=dim, name=name: getattr(t, name)(x, return_inverse=True, return_counts=True, dim=dim),
+                [x], device, gradient=False,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [0, 3, 300])
+def test_nonzero_static(size: int, device: str) -> None:
+    """Compared with nonzero, cut and filled: PyTorch has it on few devices."""
+    x = sample((6, 7), torch.int64) > 0
+    found = facade.nonzero_static(facade.tensor(x.tolist(), device=device), size=size, fill_value=-7)
+    wanted = x.nonzero()[:size]
+    wanted = torch.cat([wanted, torch.full((size - wanted.shape[0], 2), -7)])
+    assert found.tolist() == wanted.tolist()
+
+
+def test_nonzero_static_waits_for_nothing() -> None:
+    found = facade.nonzero_static(facade.ones(3, 4, device="meta"), size=5)
+    assert tuple(found.shape) == (5, 2)
+
+
+@pytest.mark.parametrize("offset", [-5, -1, 0, 2, 9])
+def test_triangle_positions(offset: int, device: str) -> None:
+    for row, col in ((3, 5), (5, 3), (0, 3), (3, 0)):
+        ours = [
+            getattr(facade, name)(row, col, offset, device=device).tolist() for name in ("tril_indices", "triu_indices")
+        ]
+        theirs = [getattr(torch, name)(row, col, offset).tolist() for name in ("tril_indices", "triu_indices")]
+        assert ours == theirs
+
+
+REPEATS = {
+    "counts": lambda t, x, counts: x.repeat_interleave(counts, 0),
+    "one count": lambda t, x, counts: x.repeat_interleave(counts[2:3], 1),
+    "number": lambda t, x, counts: t.repeat_interleave(x, 3, dim=1),
+    "none": lambda t, x, counts: t.repeat_interleave(x, 0, dim=1),
+    "flat": lambda t, x, counts: x.repeat_interleave(2),
+    "output_size": lambda t, x, counts: t.repeat_interleave(x, counts, 0, output_size=6),
+    "positions": lambda t, x, counts: t.repeat_interleave(counts),
+    "scalar": lambda t, x, counts: x[0, 0].repeat_interleave(3),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REPEATS))
+def test_repeat_interleave(name: str, device: str) -> None:
+    counts = torch.tensor([1, 0, 2, 3])
+    assert check(REPEATS[name], [sample((4, 5), torch.float32), counts], device, gradient=name != "positions")
+
+
+def test_repeat_interleave_refuses(device: str) -> None:
+    x = sample((4, 5), torch.float32)
+    for counts in ([1, 2], [1, -1, 2, 1], [1.0, 1.0, 2.0, 1.0], [[1, 1, 1, 1]]):
+        both_raise(lambda t, x, each: x.repeat_interleave(each, 0), [x, torch.tensor(counts)], device)
+
+
+@pytest.mark.parametrize("every", [0, 2, 3])
+def test_cumprod_at_zeros(every: int, device: str) -> None:
+    x = sample((3, 7), torch.float32)
+    if every:
+        x[:, 1::every] = 0
+    for dim in (0, 1):
+        assert check(lambda t, x, dim=dim: x.cumprod(dim), [x], device)
+    assert check(lambda t, x: x.cumprod(1), [x], device, second=True)
+
+
+OUT_OF_CREATION = {
+    "arange": lambda t, out: t.arange(5, out=out(t.int32)),
+    "linspace": lambda t, out: t.linspace(0, 9.5, 5, out=out(t.int64)),
+    "logspace": lambda t, out: t.logspace(0, 3, 4, out=out(t.int64)),
+    "eye": lambda t, out: t.eye(2, out=out(t.int64)),
+    "zeros": lambda t, out: t.zeros(3, out=out(t.int64)),
+    "ones": lambda t, out: t.ones(2, 2, out=out(t.bool)),
+    "full": lambda t, out: t.full((2,), 3, out=out(t.float32)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(OUT_OF_CREATION))
+def test_out_says_the_type(name: str, device: str) -> None:
+    function = OUT_OF_CREATION[name]
+    wanted = function(torch, lambda kind: torch.empty(0, dtype=kind))
+    found = function(facade, lambda kind: facade.empty(0, dtype=kind, device=device))
+    assert found.tolist() == wanted.tolist()
+    assert found.dtype.name == str(wanted.dtype).removeprefix("torch.")
+    assert found.device.type == device
+
+
+ERRORS = {
+    "narrow scalar": lambda t, x: x[0, 0].narrow(0, 0, 1),
+    "narrow far": lambda t, x: x.narrow(0, 5, 0),
+    "narrow long": lambda t, x: x.narrow(0, 1, 9),
+    "movedim twice": lambda t, x: x.movedim((0, -2), (0, 1)),
+    "gradient twice": lambda t, x: t.gradient(x, dim=(1, 1)),
+    "cat none": lambda t, x: t.cat([x, None]),
+    "cat tensor": lambda t, x: t.cat(x),
+    "hstack nothing": lambda t, x: t.hstack([]),
+    "dstack nothing": lambda t, x: t.dstack([]),
+    "scatter type": lambda t, x: x.scatter(0, x.long() * 0, x.double()),
+    "gather type": lambda t, x: t.gather(x, 0, x.long() * 0, out=t.empty(0, dtype=t.int64)),
+    "overlapping": lambda t, x: t.index_select(x, 0, x[:2, 0].long() * 0, out=x[:1, :1].expand(2, 5)),
+    "zeros type": lambda t, x: t.zeros(2, dtype=t.float32, out=t.empty(0, dtype=t.int64)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ERRORS))
+def test_errors(name: str) -> None:
+    both_raise(ERRORS[name], [sample((4, 5), torch.float32)], "cpu")
