@@ -24,8 +24,8 @@ from webgpu_torch_models import AutoModelForCausalLM, AutoTokenizer, GPT2Config,
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 VOCABULARY = 1024
-LEAST_STEPS = 400
-ENOUGH_STEPS = 400
+LEAST_STEPS = 800
+ENOUGH_STEPS = 600
 READ_EVERY = 8
 LEARNING_RATE = 3e-3
 SOFTWARE_ADAPTERS = ("llvmpipe", "lavapipe", "swiftshader", "basic render")
