@@ -17,8 +17,14 @@ from __future__ import annotations
 
 '''
 FOOTER = """
+from . import accelerator as accelerator
 from . import autograd as autograd
+from . import backends as backends
+from . import compiler as compiler
+from . import cuda as cuda
+from . import distributed as distributed
 from . import fft as fft
+from . import jit as jit
 from . import linalg as linalg
 from . import masked as masked
 from . import nn as nn
@@ -26,12 +32,13 @@ from . import optim as optim
 from . import signal as signal
 from . import special as special
 from . import utils as utils
-
-__version__ = "0.1.0"
+from . import version as version
+from .drop_in import install_as_torch as install_as_torch
+from .version import __version__ as __version__
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
+    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
     "interpreter", "kernels", "layouts", "ops", "plugins", "python_device", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization",

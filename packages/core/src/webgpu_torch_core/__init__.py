@@ -26,8 +26,16 @@ from .devices import get_default_device as get_default_device
 from .devices import set_default_device as set_default_device
 from .dtypes import bfloat16 as bfloat16
 from .dtypes import bool_ as bool_
+from .dtypes import complex32 as complex32
 from .dtypes import complex64 as complex64
+from .dtypes import complex128 as complex128
 from .dtypes import dtype as dtype
+from .dtypes import float4_e2m1fn_x2 as float4_e2m1fn_x2
+from .dtypes import float8_e4m3fn as float8_e4m3fn
+from .dtypes import float8_e4m3fnuz as float8_e4m3fnuz
+from .dtypes import float8_e5m2 as float8_e5m2
+from .dtypes import float8_e5m2fnuz as float8_e5m2fnuz
+from .dtypes import float8_e8m0fnu as float8_e8m0fnu
 from .dtypes import float16 as float16
 from .dtypes import float32 as float32
 from .dtypes import float64 as float64
@@ -37,6 +45,9 @@ from .dtypes import int32 as int32
 from .dtypes import int64 as int64
 from .dtypes import promote_types as promote_types
 from .dtypes import uint8 as uint8
+from .dtypes import uint16 as uint16
+from .dtypes import uint32 as uint32
+from .dtypes import uint64 as uint64
 from .generator import Generator as Generator
 from .generator import get_rng_state as get_rng_state
 from .generator import initial_seed as initial_seed
@@ -57,6 +68,16 @@ from .ops.host import host_fallbacks as host_fallbacks
 from .printing import set_printoptions as set_printoptions
 from .tensor import Size as Size
 from .tensor import Tensor as Tensor
+from .typed_tensors import BFloat16Tensor as BFloat16Tensor
+from .typed_tensors import BoolTensor as BoolTensor
+from .typed_tensors import ByteTensor as ByteTensor
+from .typed_tensors import CharTensor as CharTensor
+from .typed_tensors import DoubleTensor as DoubleTensor
+from .typed_tensors import FloatTensor as FloatTensor
+from .typed_tensors import HalfTensor as HalfTensor
+from .typed_tensors import IntTensor as IntTensor
+from .typed_tensors import LongTensor as LongTensor
+from .typed_tensors import ShortTensor as ShortTensor
 
 if TYPE_CHECKING:
     from .typed.torch import *  # noqa: F403
@@ -64,7 +85,7 @@ if TYPE_CHECKING:
 bool = bool_
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
-cfloat = complex64
+cfloat, cdouble, chalf = complex64, complex128, complex32
 strided = "torch.strided"
 
 attach_all(globals())

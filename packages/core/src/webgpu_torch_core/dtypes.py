@@ -31,7 +31,7 @@ class dtype:
         """The :mod:`struct` format character of one element (bfloat16 has none and uses ``H``)."""
         self.is_floating_point = category == 2
         self.is_complex = category == 3
-        self.is_signed = name not in ("bool", "uint8", "uint32")
+        self.is_signed = name not in ("bool", "uint8", "uint16", "uint32", "uint64")
         if category == 1:
             self.minimum = -(1 << (self.bits - 1)) if self.is_signed else 0
             self.maximum = (1 << (self.bits - 1)) - 1 if self.is_signed else (1 << self.bits) - 1
@@ -50,7 +50,9 @@ class dtype:
 
     def to_real(self) -> dtype:
         """Return the real type of the same precision."""
-        return float32 if self is complex64 else self
+        return (
+            {complex64: float32, complex128: float64, complex32: float16}.get(self, self) if self.is_complex else self
+        )
 
     def to_complex(self) -> dtype:
         """Return the complex type that holds this type's values."""
@@ -63,6 +65,14 @@ FLOAT_MAXIMUM = {
     "float32": 3.4028234663852886e38,
     "float64": 1.7976931348623157e308,
     "complex64": 3.4028234663852886e38,
+    "complex32": 65504.0,
+    "complex128": 1.7976931348623157e308,
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+    "float8_e8m0fnu": 1.7014118346046923e38,
+    "float4_e2m1fn_x2": 6.0,
 }
 
 bool_ = dtype(0, "bool", 1, 0, "?")
@@ -77,6 +87,18 @@ float32 = dtype(8, "float32", 4, 2, "f")
 float64 = dtype(9, "float64", 8, 2, "d")
 complex64 = dtype(10, "complex64", 8, 3, "F")
 uint32 = dtype(11, "uint32", 4, 1, "I")  # random words and bit patterns inside kernels; not a tensor type of ours
+
+# Types that code names and asks limits of; no device stores them.
+uint16 = dtype(12, "uint16", 2, 1, "H")
+uint64 = dtype(13, "uint64", 8, 1, "Q")
+complex32 = dtype(14, "complex32", 4, 3, "")
+complex128 = dtype(15, "complex128", 16, 3, "")
+float8_e4m3fn = dtype(16, "float8_e4m3fn", 1, 2, "")
+float8_e4m3fnuz = dtype(17, "float8_e4m3fnuz", 1, 2, "")
+float8_e5m2 = dtype(18, "float8_e5m2", 1, 2, "")
+float8_e5m2fnuz = dtype(19, "float8_e5m2fnuz", 1, 2, "")
+float8_e8m0fnu = dtype(20, "float8_e8m0fnu", 1, 2, "")
+float4_e2m1fn_x2 = dtype(21, "float4_e2m1fn_x2", 1, 2, "")
 
 ALL_DTYPES = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64)
 BY_NAME = {each.name: each for each in ALL_DTYPES} | {

@@ -5,7 +5,17 @@ from __future__ import annotations
 from .dtypes import dtype, float32
 
 # name: (significand bits, smallest normal exponent)
-_FLOATS = {"float16": (10, -14), "bfloat16": (7, -126), "float32": (23, -126), "float64": (52, -1022)}
+_FLOATS = {
+    "float16": (10, -14),
+    "bfloat16": (7, -126),
+    "float32": (23, -126),
+    "float64": (52, -1022),
+    "float8_e4m3fn": (3, -6),
+    "float8_e4m3fnuz": (3, -7),
+    "float8_e5m2": (2, -14),
+    "float8_e5m2fnuz": (3, -15),
+    "float8_e8m0fnu": (0, -127),
+}
 
 
 class finfo:
@@ -21,7 +31,8 @@ class finfo:
         self.dtype = real.name
         self.bits = real.bits
         self.max = float(real.maximum)
-        self.min = float(real.minimum)
+        # A type of powers of two alone has no negative numbers.
+        self.min = 2.0**exponent if digits == 0 else float(real.minimum)
         self.eps = 2.0**-digits
         self.tiny = self.smallest_normal = 2.0**exponent
         self.resolution = 10.0 ** -int(digits * 0.30102999566398120)

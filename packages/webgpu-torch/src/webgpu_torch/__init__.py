@@ -4,8 +4,18 @@
 
 from __future__ import annotations
 
+from webgpu_torch_core import BFloat16Tensor as BFloat16Tensor
+from webgpu_torch_core import BoolTensor as BoolTensor
+from webgpu_torch_core import ByteTensor as ByteTensor
+from webgpu_torch_core import CharTensor as CharTensor
+from webgpu_torch_core import DoubleTensor as DoubleTensor
+from webgpu_torch_core import FloatTensor as FloatTensor
 from webgpu_torch_core import Generator as Generator
+from webgpu_torch_core import HalfTensor as HalfTensor
 from webgpu_torch_core import HostFallbackWarning as HostFallbackWarning
+from webgpu_torch_core import IntTensor as IntTensor
+from webgpu_torch_core import LongTensor as LongTensor
+from webgpu_torch_core import ShortTensor as ShortTensor
 from webgpu_torch_core import Size as Size
 from webgpu_torch_core import Tensor as Tensor
 from webgpu_torch_core import abs as abs
@@ -88,10 +98,12 @@ from webgpu_torch_core import can_cast as can_cast
 from webgpu_torch_core import cartesian_prod as cartesian_prod
 from webgpu_torch_core import cat as cat
 from webgpu_torch_core import cdist as cdist
+from webgpu_torch_core import cdouble as cdouble
 from webgpu_torch_core import ceil as ceil
 from webgpu_torch_core import ceil_ as ceil_
 from webgpu_torch_core import cfloat as cfloat
 from webgpu_torch_core import chain_matmul as chain_matmul
+from webgpu_torch_core import chalf as chalf
 from webgpu_torch_core import channels_last as channels_last
 from webgpu_torch_core import channels_last_3d as channels_last_3d
 from webgpu_torch_core import cholesky as cholesky
@@ -111,6 +123,8 @@ from webgpu_torch_core import column_stack as column_stack
 from webgpu_torch_core import combinations as combinations
 from webgpu_torch_core import compile as compile
 from webgpu_torch_core import complex as complex
+from webgpu_torch_core import complex128 as complex128
+from webgpu_torch_core import complex32 as complex32
 from webgpu_torch_core import complex64 as complex64
 from webgpu_torch_core import concat as concat
 from webgpu_torch_core import concatenate as concatenate
@@ -193,7 +207,13 @@ from webgpu_torch_core import flipud as flipud
 from webgpu_torch_core import float as float
 from webgpu_torch_core import float16 as float16
 from webgpu_torch_core import float32 as float32
+from webgpu_torch_core import float4_e2m1fn_x2 as float4_e2m1fn_x2
 from webgpu_torch_core import float64 as float64
+from webgpu_torch_core import float8_e4m3fn as float8_e4m3fn
+from webgpu_torch_core import float8_e4m3fnuz as float8_e4m3fnuz
+from webgpu_torch_core import float8_e5m2 as float8_e5m2
+from webgpu_torch_core import float8_e5m2fnuz as float8_e5m2fnuz
+from webgpu_torch_core import float8_e8m0fnu as float8_e8m0fnu
 from webgpu_torch_core import float_power as float_power
 from webgpu_torch_core import floor as floor
 from webgpu_torch_core import floor_ as floor_
@@ -496,6 +516,9 @@ from webgpu_torch_core import triu_indices as triu_indices
 from webgpu_torch_core import true_divide as true_divide
 from webgpu_torch_core import trunc as trunc
 from webgpu_torch_core import trunc_ as trunc_
+from webgpu_torch_core import uint16 as uint16
+from webgpu_torch_core import uint32 as uint32
+from webgpu_torch_core import uint64 as uint64
 from webgpu_torch_core import uint8 as uint8
 from webgpu_torch_core import unbind as unbind
 from webgpu_torch_core import unbind_copy as unbind_copy
@@ -553,8 +576,14 @@ from webgpu_torch_nn.functional import rrelu as rrelu
 from webgpu_torch_nn.functional import selu as selu
 from webgpu_torch_nn.functional import threshold as threshold
 
+from . import accelerator as accelerator
 from . import autograd as autograd
+from . import backends as backends
+from . import compiler as compiler
+from . import cuda as cuda
+from . import distributed as distributed
 from . import fft as fft
+from . import jit as jit
 from . import linalg as linalg
 from . import masked as masked
 from . import nn as nn
@@ -562,5 +591,6 @@ from . import optim as optim
 from . import signal as signal
 from . import special as special
 from . import utils as utils
-
-__version__ = "0.1.0"
+from . import version as version
+from .drop_in import install_as_torch as install_as_torch
+from .version import __version__ as __version__

@@ -230,15 +230,20 @@ def webgpu(self: Tensor, device: DeviceLike = None) -> Tensor:
 
 
 @operation("composite", namespace="method")
-def type(self: Tensor, dtype: dtype | None = None, non_blocking: bool = False) -> Any:
+def type(self: Tensor, dtype: dtype | str | None = None, non_blocking: bool = False) -> Any:
     """The tensor in another type; without one, the name of its class such as ``torch.FloatTensor``."""
+    from ..typed_tensors import TYPES, TypedTensorType
+
     del non_blocking
+    if isinstance(dtype, str):
+        if dtype.removeprefix("torch.") not in TYPES:
+            raise ValueError(f"invalid type: '{dtype}'; expected one of {', '.join(f'torch.{each}' for each in TYPES)}")
+        dtype = TYPES[dtype.removeprefix("torch.")]
     if dtype is not None:
-        return to(self, dtype)
-    names = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
-             "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat"}  # fmt: skip
+        return to(self, dtype.dtype if isinstance(dtype, TypedTensorType) else dtype)
     prefix = "torch." if self.device.type == "cpu" else f"torch.{self.device.type}."
-    return f"{prefix}{names[self.dtype.name]}Tensor"
+    name = next((name for name, kind in TYPES.items() if kind is self.dtype), "ComplexFloatTensor")
+    return f"{prefix}{name}"
 
 
 @operation("composite", namespace="method")

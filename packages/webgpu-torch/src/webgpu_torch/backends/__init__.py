@@ -1,0 +1,11 @@
+"""``torch.backends``: PyTorch's own back ends, none of which is here."""
+
+from __future__ import annotations
+
+from . import cpu as cpu
+from . import cuda as cuda
+from . import cudnn as cudnn
+from . import mkldnn as mkldnn
+from . import mps as mps
+from . import opt_einsum as opt_einsum
+from . import xpu as xpu

@@ -1,0 +1,60 @@
+"""``torch.backends.cuda``: absent; its switches are kept and change nothing."""
+
+from __future__ import annotations
+
+
+class _Switches:
+    """Switches of CUDA products."""
+
+    allow_tf32 = False
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+    fp32_precision = "ieee"
+
+
+matmul = _Switches()
+
+
+def is_built() -> bool:
+    """Return False."""
+    return False
+
+
+def flash_sdp_enabled() -> bool:
+    """Return False: attention is this library's own."""
+    return False
+
+
+def mem_efficient_sdp_enabled() -> bool:
+    """Return False: attention is this library's own."""
+    return False
+
+
+def math_sdp_enabled() -> bool:
+    """Return True: attention follows the formula."""
+    return True
+
+
+def cudnn_sdp_enabled() -> bool:
+    """Return False: attention is this library's own."""
+    return False
+
+
+def enable_flash_sdp(enabled: bool) -> None:
+    """Change nothing."""
+    del enabled
+
+
+def enable_mem_efficient_sdp(enabled: bool) -> None:
+    """Change nothing."""
+    del enabled
+
+
+def enable_math_sdp(enabled: bool) -> None:
+    """Change nothing."""
+    del enabled
+
+
+def enable_cudnn_sdp(enabled: bool) -> None:
+    """Change nothing."""
+    del enabled

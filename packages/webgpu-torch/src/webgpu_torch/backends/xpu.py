@@ -1,0 +1,11 @@
+"""``torch.backends.xpu``: absent."""
+
+
+def is_available() -> bool:
+    """Return False."""
+    return False
+
+
+def is_built() -> bool:
+    """Return False."""
+    return False

@@ -1,0 +1,47 @@
+"""``torch.compiler``: there is no tracing compiler to steer, so marks on functions leave them as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from webgpu_torch_core import compile as compile
+
+
+def is_compiling() -> bool:
+    """Return False: capture runs Python as it is and never traces it."""
+    return False
+
+
+def is_dynamo_compiling() -> bool:
+    """Return False, as :func:`is_compiling`."""
+    return False
+
+
+def is_exporting() -> bool:
+    """Return False: there is no export."""
+    return False
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Return the function, or a decorator that does."""
+    del recursive, reason
+    return fn if fn is not None else lambda function: function
+
+
+def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function: every function may be called in a captured step."""
+    return fn
+
+
+def assume_constant_result(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function."""
+    return fn
+
+
+def reset() -> None:
+    """Do nothing: captures live with the functions that :func:`torch.compile` returned."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Do nothing: there are no CUDA graphs."""
