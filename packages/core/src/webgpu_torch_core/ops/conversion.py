@@ -394,7 +394,6 @@ def _single(self: Tensor, name: str) -> Any:
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     from ..printing import format_tensor
 
-    del tensor_contents
     name = self.grad_fn.name() if self.grad_fn is not None else None
     shown = None if self.device.type == "cpu" else str(self.device)
     from .elementwise_call import default_float
@@ -403,6 +402,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
         None if self.is_meta else read_numbers(self), self.dtype, tuple(self._layout.shape),
         requires_grad=self._requires_grad, grad_fn_name=name, device=shown,
         is_default_dtype=self.dtype in (default_float[0], default_float[0].to_complex(), int64, bool_),
+        contents=tensor_contents,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from ..steps import differentiate
 from ..tensor import MetaValue, Size, Tensor, check_supported
 from .complex.dispatch import involves_complex, rule
 from .registry import Operation, register
+from .titles import ELEMENTWISE
 
 default_float: list[dtype] = [float32]
 
@@ -65,6 +66,7 @@ class Elementwise:
         self.definition = definition
         self.promotion = promotion
         self.title = title or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+        self.node_title = ELEMENTWISE.get(name, self.title)
         self.cache: dict[tuple[Any, ...], Resolution] = {}
         # Options at their default specialise the kernel (alpha = 1 multiplies nothing); other numbers are parameters.
         self.defaults: tuple[Any, ...] = ()
@@ -228,7 +230,8 @@ class Elementwise:
                 parts[index] = part if part.dtype is dtype else part.to(dtype)
             return parts
 
-        result._grad_fn = Node(self.title, edges, run_backward)
+        title = self.node_title
+        result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)
 
     def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
         """Return the operation computing one operand's gradient, and which operands it needs."""

@@ -92,7 +92,7 @@ def sum(
         def run_backward(grad: Tensor) -> Any:
             return restore(grad if grad.dtype is own else grad.to(own), shape, dims, keepdim)
 
-        attach(result, "SumBackward1" if dims else "SumBackward0", (input,), run_backward)
+        attach(result, "SumBackward0" if dim is None else "SumBackward1", (input,), run_backward)
     return _into(result, out)
 
 

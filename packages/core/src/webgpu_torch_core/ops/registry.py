@@ -11,6 +11,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .complex.dispatch import RULES, with_complex_rule
+from .titles import COMPOSITES, titled
 
 
 class Operation:
@@ -75,6 +76,8 @@ def operation(
         ruled = (name or function.__name__) in RULES and namespace in ("torch", "method", "linalg")
         if ruled and kind != "elementwise":
             function = with_complex_rule(name or function.__name__)(function)
+        if namespace in ("torch", "method") and (name or function.__name__) in COMPOSITES:
+            function = titled(COMPOSITES[name or function.__name__])(function)
         register(Operation(name or function.__name__, namespace, kind, function, is_method, aliases))
         return function
 

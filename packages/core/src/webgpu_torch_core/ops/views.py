@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..dtypes import complex64, float32
 from ..layouts import (
     Layout,
+    contiguous_layout,
     expand_layout,
     infer_size,
     layout,
@@ -114,9 +115,12 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     if sizes == source.shape:
         return make_view(input, source, "ViewBackward0", lambda grad: grad)
     strides = view_strides(source, sizes)
-    if strides is None:
-        return reshape(input.contiguous(), sizes)
     original = source.shape
+    if strides is None:
+        # A copy that nobody else holds: what is returned is no view of anything.
+        copied = input.clone(memory_format="contiguous")
+        result = Tensor._from_storage(copied._storage, contiguous_layout(sizes), input.dtype, input.device)
+        return attach(result, "UnsafeViewBackward0", (copied,), lambda grad: grad.reshape(original))
     return make_view(input, layout(sizes, strides, source.offset), "ViewBackward0", lambda grad: grad.reshape(original))
 
 
@@ -140,6 +144,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     first, last = wrap_dimension(start_dim, input.ndim), wrap_dimension(end_dim, input.ndim)
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if first == last:
+        return input
     shape = input._layout.shape
     return reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
@@ -361,7 +367,20 @@ def select_dimension(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {position}"
         )
-    return slice_view(input, position, int(index) % size, 1, 1).squeeze(position)
+    start, source = int(index) % size, input._layout
+    shape, strides = source.shape, source.strides
+    target = layout(
+        (*shape[:position], *shape[position + 1 :]),
+        (*strides[:position], *strides[position + 1 :]),
+        source.offset + start * strides[position],
+    )
+
+    def run_backward(grad: Tensor) -> Any:
+        from .gathering import embed
+
+        return embed(grad.unsqueeze(position), shape, position, start, 1)
+
+    return make_view(input, target, "SelectBackward0", run_backward)
 
 
 @operation("view")

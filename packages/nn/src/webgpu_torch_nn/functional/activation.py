@@ -13,6 +13,7 @@ from webgpu_torch_core.functional import silu as _silu
 from webgpu_torch_core.functional import softmax as _softmax
 from webgpu_torch_core.functional import softplus as softplus
 from webgpu_torch_core.ops.random import HOST_DEVICES
+from webgpu_torch_core.ops.titles import titled
 
 from ._arguments import wide, written
 
@@ -47,6 +48,7 @@ def tanh(input: Tensor) -> Tensor:
     return input.tanh()
 
 
+@titled("PreluKernelBackward0")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``x`` where positive, ``weight * x`` elsewhere; ``weight`` has one element or one per channel (dimension 1)."""
     if weight.ndim > 1:
@@ -87,11 +89,13 @@ def rrelu(
     return written(input, input * noise, inplace)
 
 
+@titled("HardtanhBackward0")
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(x, 0), 6)``."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
+@titled("HardtanhBackward0")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` limited to [min_val, max_val]."""
     if min_val > max_val:
@@ -106,17 +110,20 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return written(input, torch.where(inside, input, limited), inplace)
 
 
+@titled("HardsigmoidBackward0")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``relu6(x + 3) / 6``."""
     return written(input, hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
 
 
+@titled("HardswishBackward0")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * relu6(x + 3) / 6`` (Howard et al., 2019)."""
     single = wide(input)
     return written(input, (single * hardtanh(single + 3, 0.0, 6.0) / 6).to(input.dtype), inplace)
 
 
+@titled("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (Barron, 2017)."""
     if alpha == 0:
@@ -125,12 +132,14 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return written(input, torch.where(input > 0, input, negative), inplace)
 
 
+@titled("EluBackward0")
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``scale * elu(x, alpha)`` with the constants of Klambauer et al. (2017)."""
     scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
     return written(input, elu(input, alpha) * scale, inplace)
 
 
+@titled("MishBackward0")
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))`` (Misra, 2019)."""
     return written(input, input * softplus(input).tanh(), inplace)
@@ -146,6 +155,7 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
+@titled("SoftshrinkBackward0")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``x`` moved towards zero by ``lambd``, and zero within that distance."""
     if lambd < 0:
@@ -155,16 +165,19 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return torch.where(input.abs() <= lambd, torch.zeros_like(input), input - torch.sign(input.detach()) * lambd)
 
 
+@titled("HardshrinkBackward0")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``x``, and zero where ``|x| <= lambd``."""
     return torch.where(input.abs() <= lambd, torch.zeros_like(input), input)
 
 
+@titled("ThresholdBackward0")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``x`` where above ``threshold``, ``value`` elsewhere; NaN stays."""
     return written(input, torch.where(input <= threshold, torch.full_like(input, value), input), inplace)
 
 
+@titled("GluBackward0")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """``a * sigmoid(b)`` for the two halves of ``dim`` (Dauphin et al., 2016)."""
     if input.ndim == 0:

@@ -9,6 +9,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import binary_cross_entropy_with_logits as _with_logits
 from webgpu_torch_core.ops.random import HOST_DEVICES
+from webgpu_torch_core.ops.titles import titled
 
 from ._arguments import legacy_reduction, reduced, wide
 
@@ -35,6 +36,7 @@ def _weighted(loss: Tensor, weight: Tensor | None, input: Tensor, reduction: str
     return reduced(loss * weight, reduction)
 
 
+@titled("MseLossBackward0")
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     weight: Tensor | None = None,
@@ -56,6 +58,7 @@ def l1_loss(
     return _weighted((input - target).abs(), weight, input, reduction, True)
 
 
+@titled("SmoothL1LossBackward0")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     beta: float = 1.0,
@@ -72,6 +75,7 @@ def smooth_l1_loss(
     return reduced(loss, reduction)
 
 
+@titled("HuberLossBackward0")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -84,6 +88,7 @@ def huber_loss(
     return _weighted(loss, weight, input, reduction, False)
 
 
+@titled("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -100,6 +105,7 @@ def binary_cross_entropy(
     return reduced(loss if weight is None else loss * weight, reduction).to(input.dtype)
 
 
+@titled("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -125,9 +131,7 @@ def kl_div(
     if log_target:
         loss = target.exp() * (target - input)
     else:
-        # log 1 stands in where the target is zero: the term is zero there, and so must its gradient be.
-        log_of_target = torch.where(target > 0, target, torch.ones_like(target)).log()
-        loss = target * (log_of_target - input)
+        loss = torch.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.ndim else loss.sum()
     return reduced(loss, reduction)

@@ -11,10 +11,12 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import cross_entropy as _cross_entropy
 from webgpu_torch_core.functional import linear
 from webgpu_torch_core.functional import nll_loss as _nll_loss
+from webgpu_torch_core.ops.titles import titled
 
 from ._arguments import legacy_reduction, wide
 
 
+@titled("NllLossBackward0")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
@@ -24,6 +26,7 @@ def nll_loss(
     return _nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)
 
 
+@titled("NllLossBackward0")
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
