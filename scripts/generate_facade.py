@@ -17,6 +17,8 @@ from __future__ import annotations
 
 '''
 FOOTER = """
+from . import _C as _C
+from . import _dynamo as _dynamo
 from . import accelerator as accelerator
 from . import autograd as autograd
 from . import backends as backends
@@ -25,15 +27,20 @@ from . import cuda as cuda
 from . import distributed as distributed
 from . import fft as fft
 from . import jit as jit
+from . import library as library
 from . import linalg as linalg
 from . import masked as masked
+from . import mps as mps
 from . import nn as nn
 from . import optim as optim
 from . import signal as signal
 from . import special as special
+from . import types as types
 from . import utils as utils
 from . import version as version
+from . import xpu as xpu
 from .drop_in import install_as_torch as install_as_torch
+from .library import ops as ops
 from .version import __version__ as __version__
 """
 #: implementation modules of core that are not part of the public surface

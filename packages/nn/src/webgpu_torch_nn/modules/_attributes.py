@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from webgpu_torch_nn.modules.module import Module
 
 
 class ModuleAttributes:
@@ -36,4 +33,4 @@ class ModuleAttributes:
     _load_state_dict_pre_hooks: OrderedDict[int, Callable]
     _load_state_dict_post_hooks: OrderedDict[int, Callable]
     forward: Callable[..., Any]
-    children: Callable[[], Iterator[Module]]
+    children: Callable[[], Iterator[Any]]

@@ -147,6 +147,14 @@ class ConversionMixin(ModuleAttributes):
         """Cast the floating-point parameters and buffers to bfloat16."""
         return self._cast_floating(torch.bfloat16)
 
+    def cuda(self, device: Any = None) -> Self:
+        """Refuse: the GPU is reached through WebGPU.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(f"there is no CUDA device {device or ''}; move the module with .to('webgpu')".replace("  ", " "))
+
     def cpu(self) -> Self:
         """Move to the CPU."""
         return self._apply(lambda tensor: tensor.cpu())

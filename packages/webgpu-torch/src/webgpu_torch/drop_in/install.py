@@ -100,9 +100,10 @@ def install() -> None:
             "anything imports torch, or run the program with: python -m webgpu_torch run SCRIPT"
         )
     sys.meta_path.insert(0, TorchFinder())
-    importlib.import_module("torch")
+    # PyTorch's own module imports itself, and some programs reach it that way.
+    webgpu_torch.torch = importlib.import_module("torch")  # type: ignore[attr-defined]
     from .names import take_names
     from .stubs import attach_names
 
-    attach_names(webgpu_torch)
-    take_names(webgpu_torch)
+    attach_names()
+    take_names()

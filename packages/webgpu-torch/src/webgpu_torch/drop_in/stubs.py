@@ -57,10 +57,12 @@ def _refuse(path: str) -> NoReturn:
     raise NotImplementedError(f"{path} is not part of webgpu-torch; the name is there so that libraries can import it")
 
 
-def attach_names(torch: ModuleType) -> None:
+def attach_names() -> None:
     """Put the stand-ins for missing names into the modules that exist."""
     import importlib
 
+    for path in MODULES:
+        importlib.import_module(path)
     for path, names in NAMES.items():
         module = importlib.import_module(path)
         for name in names:
@@ -69,7 +71,15 @@ def attach_names(torch: ModuleType) -> None:
 
 
 #: missing names of modules that exist
-NAMES: dict[str, tuple[str, ...]] = {}
+NAMES: dict[str, tuple[str, ...]] = {
+    "torch": ("Stream",),
+    "torch._C": ("Graph", "Value"),
+    "torch.cuda": ("CUDAGraph", "StreamContext", "graph"),
+    "torch.distributed": ("ProcessGroup",),
+}
 
 #: missing modules, with the names imported from them
-MODULES: dict[str, tuple[str, ...]] = {}
+MODULES: dict[str, tuple[str, ...]] = {
+    "torch.distributed.device_mesh": ("DeviceMesh", "init_device_mesh"),
+    "torch.profiler": ("ProfilerActivity", "profile", "record_function", "schedule", "tensorboard_trace_handler"),
+}

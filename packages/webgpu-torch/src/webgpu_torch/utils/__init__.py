@@ -1,3 +1,5 @@
 """Utilities, as ``torch.utils``."""
 
+from . import _pytree as _pytree
 from . import data as data
+from . import hooks as hooks
