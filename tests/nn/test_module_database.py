@@ -6,6 +6,7 @@ A test takes one module and one mode on one device, and runs every sample that P
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import sys
 import types
@@ -57,7 +58,9 @@ class _Arguments(Translator):
             found.load_state_dict(self(dict(value.state_dict())))
             return found
         if isinstance(value, torch.nn.LinearCrossEntropyOptions):
-            return ours.nn.LinearCrossEntropyOptions(**{name: self(each) for name, each in vars(value).items()})
+            return ours.nn.LinearCrossEntropyOptions(
+                **{name: self(each) for name, each in dataclasses.asdict(value).items()}
+            )
         if isinstance(value, types.BuiltinFunctionType | types.FunctionType):
             for place, counterpart in ((torch.nn.functional, ours.nn.functional), (torch, ours)):
                 if getattr(place, value.__name__, None) is value:

@@ -143,8 +143,28 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if not input.numel():
         return input
-    count, channels = input.shape[:2]
-    squares = (input * input).reshape(count, 1, channels, -1)
-    window = Window((size, 1), (1, 1), (size // 2, 0), (1, 1), (channels, squares.shape[3]))
-    means = window_sum(squares, window, 1.0 / size).reshape(input.shape)
+    means = _neighbours(input * input, size, size // 2, 1.0 / size)
     return input / (means * alpha + k).pow(beta)
+
+
+def _neighbours(values: Tensor, size: int, before: int, scale: float) -> Tensor:
+    """Return sums over ``size`` channels from ``before`` channels back, times ``scale``; channels outside are zero."""
+    count, channels = values.shape[:2]
+    flat = values.reshape(count, 1, channels, -1)
+    window = Window((size, 1), (1, 1), (before, 0), (1, 1), (channels, flat.shape[3]))
+    return window_sum(flat, window, scale).reshape(values.shape)
+
+
+def cross_map_response_norm(input: Tensor, size: int, alpha: float, beta: float, k: float) -> Tensor:
+    """:func:`local_response_norm` of [n, c, h, w] as PyTorch's ``CrossMapLRN2d`` computes it.
+
+    Its window has ``2 * ((size + 1) // 2) - 1`` channels, and the first channel stays in the sum after the window has
+    passed it. The gradient is that of these values (PyTorch's own belongs to another window).
+    """
+    if input.ndim != 4:
+        raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")
+    squares, reach = input * input, (size + 1) // 2
+    means = _neighbours(squares, 2 * reach - 1, reach - 1, 1.0 / size)
+    passed = torch.arange(input.shape[1], device=input.device).reshape(-1, 1, 1) >= reach
+    means = means + torch.where(passed, squares[:, :1] / size, torch.zeros_like(squares[:, :1].detach()))
+    return input * (means * alpha + k).pow(-beta)

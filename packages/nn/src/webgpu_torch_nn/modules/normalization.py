@@ -1,4 +1,4 @@
-"""Normalisation over the last dimensions."""
+"""Normalisation over the last dimensions, groups of channels and neighbouring channels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn import functional as F
 from webgpu_torch_nn import init
+from webgpu_torch_nn.functional.normalization import cross_map_response_norm
 from webgpu_torch_nn.modules.module import Module
 from webgpu_torch_nn.parameter import Parameter
 
@@ -104,3 +105,95 @@ class RMSNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels of [n, c, ...] (Wu and He, 2018).
+
+    Args:
+        num_groups: number of groups, which divides ``num_channels``.
+        num_channels: number of channels.
+        eps: added to the variance.
+        affine: whether ``weight`` (ones) and ``bias`` (zeros) exist, one per channel.
+        bias: whether ``bias`` exists.
+    """
+
+    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        for name, exists in (("weight", affine), ("bias", affine and bias)):
+            values = Parameter(torch.empty(num_channels, device=device, dtype=dtype)) if exists else None
+            self.register_parameter(name, values)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones and the bias to zeros."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class LocalResponseNorm(Module):
+    """``x / (k + alpha * mean of x² over size neighbouring channels) ** beta`` (Krizhevsky et al., 2012)."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """:class:`LocalResponseNorm` of images [n, c, h, w] with the window of PyTorch's layer of this name.
+
+    The first channel stays in the window after the window has passed it.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return cross_map_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
