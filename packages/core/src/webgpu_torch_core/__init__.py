@@ -66,6 +66,7 @@ from .ops.elementwise_call import result_type as result_type
 from .ops.host import HostFallbackWarning as HostFallbackWarning
 from .ops.host import host_fallbacks as host_fallbacks
 from .printing import set_printoptions as set_printoptions
+from .storages import UntypedStorage as UntypedStorage
 from .tensor import Size as Size
 from .tensor import Tensor as Tensor
 from .typed_tensors import BFloat16Tensor as BFloat16Tensor
@@ -107,11 +108,11 @@ def load(f: Any, map_location: Any = None, weights_only: builtins.bool | None = 
 
 def set_default_dtype(d: dtype) -> None:
     """Set the type that Python floats and new tensors take."""
-    from .ops.elementwise_call import default_float
+    from .ops.elementwise_call import use_default_float
 
     if not d.is_floating_point:
-        raise TypeError(f"only floating-point types are supported as the default type, got {d}")
-    default_float[0] = d
+        raise TypeError("only floating-point types are supported as the default type")
+    use_default_float(d)
 
 
 def get_default_dtype() -> dtype:

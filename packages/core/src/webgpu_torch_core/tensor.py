@@ -242,8 +242,24 @@ class Tensor(TensorMethods):
         return self._storage.version
 
     def data_ptr(self) -> int:
-        """Return a number that identifies the first element's place: equal for aliases, as addresses would be."""
-        return (self._storage.number << 40) + self._layout.offset * self.dtype.itemsize
+        """Return the first element's address where a device's memory is the host's; else a number that identifies the
+        place: equal for aliases, as addresses would be. 0 for tensors without data."""
+        value, offset = self._storage.value, self._layout.offset * self.dtype.itemsize
+        if isinstance(value, MetaValue) or not self._layout.numel:
+            return 0
+        share = getattr(value.engine.device, "as_array", None)
+        if share is None:
+            return (self._storage.number << 40) + offset
+        array = share(value.realize(), value.dtype, value.numel)
+        return array.__array_interface__["data"][0] + offset
+
+    def untyped_storage(self) -> Any:
+        """Return the memory that the tensor and its views share, as bytes."""
+        from .storages import UntypedStorage
+
+        return UntypedStorage.of_tensor(self)
+
+    storage = untyped_storage
 
     # Gradients
 

@@ -18,6 +18,7 @@ from webgpu_torch_core import LongTensor as LongTensor
 from webgpu_torch_core import ShortTensor as ShortTensor
 from webgpu_torch_core import Size as Size
 from webgpu_torch_core import Tensor as Tensor
+from webgpu_torch_core import UntypedStorage as UntypedStorage
 from webgpu_torch_core import abs as abs
 from webgpu_torch_core import abs_ as abs_
 from webgpu_torch_core import absolute as absolute
@@ -63,6 +64,7 @@ from webgpu_torch_core import as_strided as as_strided
 from webgpu_torch_core import as_strided_copy as as_strided_copy
 from webgpu_torch_core import as_strided_scatter as as_strided_scatter
 from webgpu_torch_core import as_tensor as as_tensor
+from webgpu_torch_core import asarray as asarray
 from webgpu_torch_core import asin as asin
 from webgpu_torch_core import asin_ as asin_
 from webgpu_torch_core import asinh as asinh

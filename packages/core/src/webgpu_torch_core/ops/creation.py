@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
 from ..devices import MetaEngine, canonical_device, device, engine_for, get_default_device
-from ..dtypes import ALL_DTYPES, bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64
+from ..dtypes import ALL_DTYPES, bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, float64, int64
 from ..host_data import check_number, flatten, pack
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
 from ..tensor import MetaValue, Tensor, check_supported, empty_tensor
-from .common import kernel_cache, record_on, sizes_from
+from .common import kernel_cache, record_on, require_tensor, sizes_from
 from .complex.joining import complex_alias
 from .elementwise_call import default_float
 from .outputs import into
@@ -21,13 +21,13 @@ from .registry import operation
 if TYPE_CHECKING:
     from ..type_aliases import DeviceLike, Number
 
-_PYTHON_TYPES = {float: None, int: int64, bool: bool_, complex: complex64}
+_PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex64}
 
 
 def as_dtype(kind: Any) -> dtype | None:
     """Return an element type given as one, or as Python's float, int, bool or complex."""
     if kind in _PYTHON_TYPES:
-        return _PYTHON_TYPES[kind] or default_float[0]
+        return _PYTHON_TYPES[kind]
     if kind is not None and not isinstance(kind, dtype):
         raise TypeError(
             f"dtype must be torch.dtype, not {type(kind).__name__}; one of {', '.join(map(repr, ALL_DTYPES))}"
@@ -132,6 +132,40 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) 
 
 
 @operation("creation", method=False)
+def asarray(
+    obj: Any,
+    *,
+    dtype: dtype | None = None,
+    device: DeviceLike = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of anything that holds numbers, sharing memory where it can unless ``copy`` is True.
+
+    Raises:
+        ValueError: ``copy`` is False, and the elements must be copied.
+    """
+    from ..storages import UntypedStorage
+
+    if isinstance(obj, UntypedStorage):
+        kind = as_dtype(dtype) or default_float[0]
+        whole = obj.host_bytes()
+        result = from_bytes(whole, (len(whole) // kind.itemsize,), kind, "cpu" if device is None else device)
+    elif isinstance(obj, bytes | bytearray | memoryview):
+        result = frombuffer(obj, dtype=as_dtype(dtype) or default_float[0])
+    else:
+        result = as_tensor(obj, dtype=dtype, device=device)
+        shared = result is obj or (type(obj).__module__ == "numpy" and result.data_ptr() == obj.ctypes.data)
+        if copy is False and not shared:
+            raise ValueError("can't alias arbitrary sequence or convert without a copy: pass copy=None")
+        if copy and shared:
+            result = result.clone()
+    if requires_grad and not result.requires_grad:
+        result = result.detach().requires_grad_()
+    return result
+
+
+@operation("creation", method=False)
 def from_numpy(ndarray: Any) -> Tensor:
     """A CPU tensor sharing an array's memory."""
     from ..dtypes import BY_NAME
@@ -186,14 +220,20 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Te
 
         number = complex(value)
         return join(number.real, number.imag, contiguous_layout(shape), place)
-    if isinstance(value, complex):
-        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
     engine = engine_for(place)
     check_number(value, kind)
+    if isinstance(value, complex):
+        value = value != 0 if kind is bool_ else value.real
     if kind.category == 1:
         value = int(value)
     number = bool(value) if kind is bool_ else value
     return record_on(engine, place, fill_kernel(shape, kind), (), (number,), (contiguous_layout(shape),))
+
+
+def _single_number(function: str, value: Tensor) -> Any:
+    if value.ndim:
+        raise TypeError(f"{function}(): argument 'fill_value' (position 2) must be Number, not Tensor")
+    return value.item()
 
 
 @operation("creation", method=False)
@@ -210,7 +250,7 @@ def full(
     """A tensor of one number; its type follows the number unless given."""
     del layout
     if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
+        fill_value = _single_number("full", fill_value)
     kind, place = asked(dtype, device, out, dtype_of_number(fill_value, default_float[0]))
     result = filled(sizes_from((size,)), fill_value, kind, place)
     if out is not None:
@@ -309,9 +349,10 @@ def full_like(
 ) -> Tensor:
     """One number in the input's shape and type."""
     del layout, memory_format
+    require_tensor("full_like", "input", 1, input)
     place = input.device if device is None else canonical_device(device)
     if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
+        fill_value = _single_number("full_like", fill_value)
     result = filled(input._layout.shape, fill_value, as_dtype(dtype) or input.dtype, place)
     return result.requires_grad_() if requires_grad else result
 
