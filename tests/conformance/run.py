@@ -28,11 +28,15 @@ sys.path.insert(0, str(HERE))
 import report  # noqa: E402
 
 
-def chosen(pattern: str, dtype: str) -> list[str]:
-    """Return the names of the entries that match and that PyTorch samples for an element type on the CPU."""
+def chosen(pattern: str, dtype: str, double: bool = False) -> list[str]:
+    """Return the names of the entries that match and that PyTorch samples (differentiates twice) for an element type on the CPU."""
     from database import entries, torch
 
     kind = getattr(torch, dtype)
+    if double:
+        from double import supports_double
+
+        return [name for name, each in entries().items() if re.search(pattern, name) and supports_double(each, kind)]
     return [
         name for name, each in entries().items() if re.search(pattern, name) and kind in each.supported_dtypes("cpu")
     ]
@@ -42,19 +46,16 @@ def work(arguments: argparse.Namespace) -> None:
     """Answer names from standard input with a line of JSON each."""
     from database import entries
     from error_inputs import run_errors
-    from running import run_entry
 
     warnings.simplefilter("ignore")
     table = entries()
+    judged = judge(arguments)
     # What libraries print must not come between the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
         name = line.strip()
-        outcome = run_entry(
-            table[name], arguments.device, arguments.dtype, arguments.limit, arguments.verbose, arguments.seconds,
-            not arguments.no_variants,
-        )  # fmt: skip
+        outcome = judged(table[name])
         if arguments.errors:
             try:
                 outcome["errors"] = run_errors(table[name], arguments.device)
@@ -62,6 +63,18 @@ def work(arguments: argparse.Namespace) -> None:
                 outcome["errors"] = [0, 0, 0, [str(error)[:100]]]
         outcome["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(json.dumps(outcome), file=answers, flush=True)
+
+
+def judge(arguments: argparse.Namespace) -> Any:
+    """Return the function that runs an entry as the command line asks."""
+    common = (arguments.device, arguments.dtype, arguments.limit, arguments.verbose, arguments.seconds)
+    if arguments.double:
+        from double import run_double
+
+        return lambda entry: run_double(entry, *common)
+    from running import run_entry
+
+    return lambda entry: run_entry(entry, *common, not arguments.no_variants)
 
 
 class Worker(threading.Thread):
@@ -153,6 +166,7 @@ def main() -> int:
         "--verbose", action="store_true", help="tracebacks, and go on after an operation's first failure"
     )
     parser.add_argument("--no-variants", action="store_true", help="neither methods nor in-place, out= and aliases")
+    parser.add_argument("--double", action="store_true", help="second derivatives only; give --dtype float64")
     parser.add_argument("--seconds", type=int, default=240, help="processor time per operation (default: 240)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -160,13 +174,14 @@ def main() -> int:
         work(arguments)
         return 0
     warnings.simplefilter("ignore")
-    names = chosen(arguments.ops, arguments.dtype)
+    names = chosen(arguments.ops, arguments.dtype, arguments.double)
     results: dict[str, Any] = {}
     command = [sys.executable, "-W", "ignore", str(HERE / "run.py"), "--worker", "--device", arguments.device]
     command += ["--dtype", arguments.dtype, *(["--verbose"] if arguments.verbose else [])]
     command += ["--limit", str(arguments.limit)] if arguments.limit else []
     command += ["--errors"] if arguments.errors else []
     command += ["--no-variants"] if arguments.no_variants else []
+    command += ["--double"] if arguments.double else []
     command += ["--seconds", str(arguments.seconds)]
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
