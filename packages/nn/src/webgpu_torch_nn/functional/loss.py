@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -153,12 +154,17 @@ def poisson_nll_loss(
     return reduced(loss, reduction).to(kind)
 
 
+def _one_broadcast(shape: Sequence[int], other: Sequence[int]) -> bool:
+    """Return whether the shapes differ in one size alone, which is 1 in the other."""
+    return sum(size for want, size in zip(shape, other) if want != size) == 1
+
+
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """``(log v + (x - y)² / v) / 2`` with ``v = max(var, eps)``, plus ``log(2 pi) / 2`` where ``full``, reduced.
 
-    ``var`` has the input's shape, lacks its last dimension or has 1 there. Negative variances are refused where reading
+    ``var`` has the input's shape, lacks its last dimension or has 1 for one of its sizes. Negative variances are refused where reading
     them costs nothing (on the CPU).
     """
     if not isinstance(var, Tensor):
@@ -170,7 +176,7 @@ def gaussian_nll_loss(
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
+        elif not (input.ndim == var.ndim and _one_broadcast(input.shape, var.shape)):
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
