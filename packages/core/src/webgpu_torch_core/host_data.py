@@ -68,8 +68,12 @@ _C_NAMES = {
 }  # fmt: skip
 
 
-def check_number(value: float, kind: dtype) -> None:
+def check_number(value: complex, kind: dtype) -> None:
     """Raise PyTorch's RuntimeError for a number that a type cannot hold; unsigned types take negative numbers, wrapped."""
+    if isinstance(value, complex):
+        if value.imag != 0 and 0 < kind.category < 3:
+            raise RuntimeError(f"value cannot be converted to type {_C_NAMES[kind.name]} without overflow")
+        value = value.real
     if kind.category == 2:
         fits = not kind.maximum < abs(value) < inf
     elif kind.category == 1:

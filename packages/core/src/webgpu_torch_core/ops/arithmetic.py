@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import bool_
+from ..dtypes import bool_, complex64
 from ..tensor import Tensor
 from . import elementwise as e
 from .common import needs_gradient, require_tensor
 from .elementwise_call import finish_out, result_type
-from .inplace import make_in_place
+from .inplace import make_in_place, type_title
 from .registry import operation
 
 if TYPE_CHECKING:
@@ -112,6 +112,9 @@ def clamp(
     input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """The elements limited to ``[min, max]``; NaN stays."""
+    require_tensor("clamp", "input", 1, input)
+    if input.dtype is complex64:
+        raise NotImplementedError("clamp is not supported for complex types")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if max is None:
@@ -145,9 +148,27 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     return _out(e.round_decimals_(input, scale=10.0**decimals), out)
 
 
+def _c_name(tensor: Tensor) -> str:
+    return {"float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}.get(
+        tensor.dtype.name, tensor.dtype.name
+    )
+
+
 @operation("elementwise")
 def lerp(input: Tensor, end: Tensor | Number, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``input + weight * (end - input)``."""
+    """``input + weight * (end - input)``.
+
+    Raises:
+        RuntimeError: ``end`` or a weight with dimensions of another type than the input.
+        NotImplementedError: integers.
+    """
+    require_tensor("lerp", "input", 1, input)
+    require_tensor("lerp", "end", 2, end)
+    for name, each in (("end", end), ("weight", weight)):
+        if isinstance(each, Tensor) and each.dtype is not input.dtype and (name == "end" or each.ndim):
+            raise RuntimeError(f"expected dtype {_c_name(input)} for `{name}` but got dtype {_c_name(each)}")
+    if input.dtype.category < 2:
+        raise NotImplementedError(f"\"lerp_kernel_scalar\" not implemented for '{type_title(input)}'")
     return _out(e.lerp_tensor_(input, end, weight), out)
 
 
@@ -196,6 +217,7 @@ Tensor.where = _method_where  # type: ignore[attr-defined]
 @operation("elementwise")
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, else ``input``."""
+    require_tensor("masked_fill", "input", 1, input)
     if mask.dtype.category:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype!r}")
     if isinstance(value, Tensor) and value.ndim:

@@ -22,7 +22,7 @@ def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = ()
     Returns one tensor for one output, else a tuple.
     """
     if any(each.dtype is complex64 for each in inputs):
-        raise RuntimeError(f"\"{kernel.name}\" not implemented for 'ComplexFloat'")
+        raise NotImplementedError(f"\"{kernel.name}\" not implemented for 'ComplexFloat'")
     first = inputs[0]
     engine = first._storage.value.engine
     layouts = [contiguous_layout(tuple(shape)) for shape in shapes]

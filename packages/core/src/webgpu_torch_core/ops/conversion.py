@@ -251,7 +251,9 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Overwrite the elements with another tensor's, broadcast and converted."""
     del non_blocking
     check_writable(self)
-    source = src if isinstance(src, Tensor) else self.new_tensor(src)
+    source = (
+        src if isinstance(src, Tensor) else self.new_tensor(src, dtype=complex64 if isinstance(src, complex) else None)
+    )
     if source.device != self.device:
         source = to(source, device=self.device)
     if source._layout.shape != self._layout.shape:
@@ -266,6 +268,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     from .creation import filled
 
     if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            )
         return copy_(self, value)
     check_writable(self)
     return assign(self, filled(self._layout.shape, value, self.dtype, self.device), fresh=True)

@@ -25,7 +25,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         RuntimeError: other inputs, weights of another size, or a negative ``minlength``.
     """
     if input.dtype.category != 1:
-        raise RuntimeError(f"\"bincount_cpu\" not implemented for '{input.dtype.name.capitalize()}'")
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.name.capitalize()}'")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if input.ndim != 1:
@@ -68,7 +68,7 @@ def segment_reduce(
     if reduce not in _SEGMENT_REDUCTIONS:
         raise RuntimeError("reduce must be one of sum, mean, max, min or prod, got " + str(reduce))
     if data.dtype.category != 2:
-        raise RuntimeError(f"\"_segment_reduce_cpu\" not implemented for '{data.dtype.name.capitalize()}'")
+        raise NotImplementedError(f"\"_segment_reduce_cpu\" not implemented for '{data.dtype.name.capitalize()}'")
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     axis = wrap_dimension(axis, data.ndim)

@@ -10,18 +10,20 @@ from ..autograd.grad_mode import recording
 from ..autograd.node import Node
 from ..autograd.saved import SavedOperand
 from ..devices import MetaEngine
-from ..dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
+from ..dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
 from ..steps import differentiate
 from ..tensor import MetaValue, Size, Tensor, check_supported
 from .complex.dispatch import involves_complex, rule
+from .refusals import REFUSALS
 from .registry import Operation, register
 from .titles import ELEMENTWISE
 
 default_float: list[dtype] = [float32]
 
 CACHE_LIMIT = 4096
+_instances: list[Elementwise] = []
 #: what takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and products, among
 #: others, take it as it is.
 ROUNDING = frozenset(
@@ -66,8 +68,12 @@ class Elementwise:
         self.definition = definition
         self.promotion = promotion
         self.title = title or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+        self.refusal = REFUSALS.get(name)
         self.node_title = ELEMENTWISE.get(name, self.title)
-        self.cache: dict[tuple[Any, ...], Resolution] = {}
+        # Which type a number stands for depends on the default type: each has resolutions of its own.
+        self.caches: dict[dtype, dict[tuple[Any, ...], Resolution]] = {}
+        self.cache = self.caches.setdefault(default_float[0], {})
+        _instances.append(self)
         # Options at their default specialise the kernel (alpha = 1 multiplies nothing); other numbers are parameters.
         self.defaults: tuple[Any, ...] = ()
         self.declared: Callable[..., Any] | None = None
@@ -124,6 +130,8 @@ class Elementwise:
                     f"{self.name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}"
                 )
             if involves_complex(operands):
+                if self.refusal is not None:
+                    self.refusal(operands, complex64)
                 return rule(self.name)(None, *operands, *extras)
             found = self._resolve(identity, operands, extras)
         engine = values[0].engine
@@ -189,6 +197,8 @@ class Elementwise:
         promoted = result_type(*operands)
         if promoted.category < 2 and self.name in ("add", "sub") and any(each.__class__ is float for each in extras):
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        if self.refusal is not None:
+            self.refusal(operands, promoted)
         if self.whole and promoted.category >= 2:
             raise NotImplementedError(f"{self.name} takes integers and booleans, and there is none for {promoted!r}")
         if self.promotion == "float" and promoted.category < 2:
@@ -364,6 +374,13 @@ def _same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+def use_default_float(kind: dtype) -> None:
+    """Make Python floats and new tensors take a type."""
+    default_float[0] = kind
+    for each in _instances:
+        each.cache = each.caches.setdefault(kind, {})
+
+
 def elementwise(
     definition: Callable[..., Any] | None = None,
     *,
@@ -470,7 +487,11 @@ def finish_out(result: Tensor, out: Tensor) -> Tensor:
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )
     if result.dtype.category > out.dtype.category:
-        raise RuntimeError(f"result type {result.dtype.name} can't be cast to the desired output type {out.dtype.name}")
+        from .inplace import type_title
+
+        raise RuntimeError(
+            f"result type {type_title(result)} can't be cast to the desired output type {type_title(out)}"
+        )
     if out.device != result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
     if out._layout.shape != result._layout.shape:

@@ -164,7 +164,7 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
     entries = _expand_subscript(self, subscript)
     view, indices = _apply_basic(self, entries)
     if not isinstance(value, Tensor):
-        value = self.new_tensor(value) if not isinstance(value, bool | int | float) else self.new_full((), value)
+        value = self.new_full((), value) if isinstance(value, bool | int | float | complex) else self.new_tensor(value)
     value = value.to(self.device) if value.device != self.device and value.ndim == 0 else value
     if all(each is None for each in indices):
         while value.ndim > view.ndim and value.shape[0] == 1:

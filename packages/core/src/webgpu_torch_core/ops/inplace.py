@@ -61,6 +61,9 @@ def type_title(tensor: Tensor) -> str:
         "float16": "Half",
         "int64": "Long",
         "int32": "Int",
+        "int16": "Short",
+        "int8": "Char",
+        "bfloat16": "BFloat16",
         "uint8": "Byte",
         "complex64": "ComplexFloat",
     }

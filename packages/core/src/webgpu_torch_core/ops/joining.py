@@ -57,6 +57,13 @@ def cat_kernel(layouts: tuple[Layout, ...], numels: tuple[int, ...], kind: dtype
     )  # fmt: skip
 
 
+def require_tensors(tensors: tuple[Any, ...]) -> None:
+    """Raise PyTorch's TypeError where one of several things is no tensor."""
+    for position, each in enumerate(tensors):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"expected Tensor as element {position} in argument 0, but got {type(each).__name__}")
+
+
 @operation("indexed", method=False, aliases=("concat", "concatenate"))
 def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along a dimension.
@@ -69,9 +76,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)
-    for position, each in enumerate(tensors):
-        if not isinstance(each, Tensor):
-            raise TypeError(f"expected Tensor as element {position} in argument 0, but got {type(each).__name__}")
+    require_tensors(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     kind = tensors[0].dtype
@@ -140,6 +145,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
+    require_tensors(tensors)
     for position, each in enumerate(tensors[1:], 1):
         if each._layout.shape != tensors[0]._layout.shape:
             raise RuntimeError(

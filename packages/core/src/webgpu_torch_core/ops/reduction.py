@@ -265,15 +265,23 @@ def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
     return reduce(input, kind, dims, keepdim, int64, accumulate)
 
 
+def _refuse_unordered(input: Tensor, title: str) -> None:
+    if input.dtype.category in (0, 3):
+        what = "bool" if input.dtype.category == 0 else "complex"
+        raise RuntimeError(f"{title}(): does not support {what} input")
+
+
 @operation("reduction")
 def argmax(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first maximum: in the flattened tensor, or along a dimension."""
+    _refuse_unordered(input, "argmax")
     return _into(_position(input, "argmaximum", dim, keepdim, "argmax"), out)
 
 
 @operation("reduction")
 def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first minimum: in the flattened tensor, or along a dimension."""
+    _refuse_unordered(input, "argmin")
     return _into(_position(input, "argminimum", dim, keepdim, "argmin"), out)
 
 

@@ -168,7 +168,7 @@ def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title:
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """The running ``log(sum(exp(input)))`` along a dimension, by doubling the run log2(n) times (Hillis and Steele, 1986)."""
     if input.dtype.category < 2:
-        raise RuntimeError(f'"logcumsumexp_out_cpu" not implemented for {input.dtype!r}')
+        raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for {input.dtype!r}')
     if compute_dtype(input.dtype) is not input.dtype:
         return into(logcumsumexp(input.to(compute_dtype(input.dtype)), dim).to(input.dtype), out)
     result = _running_logarithm(input.detach(), dim)

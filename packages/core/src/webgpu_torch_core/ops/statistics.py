@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 def nansum(
     input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
-    """The sum over dimensions with NaN counted as zero."""
+    """The sum over dimensions with NaN counted as zero.
+
+    Raises:
+        RuntimeError: complex numbers.
+    """
+    if input.dtype.is_complex:
+        raise RuntimeError("nansum does not support complex inputs")
     filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
     if out is not None and dtype is None:
         if out.dtype.category < 2 <= input.dtype.category:

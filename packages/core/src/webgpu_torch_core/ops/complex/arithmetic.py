@@ -14,7 +14,7 @@ from ...scalar import equal as equal_
 from ...tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient
-from ..elementwise_call import Elementwise
+from ..elementwise_call import Elementwise, default_float
 from .joining import ZERO, join, part_alias
 from .views import as_complex, complex_view, conj, number_parts, part, view_as_real
 
@@ -255,7 +255,7 @@ _direction = kernel("complex_angle", _angle)
 def angle_of(input: Tensor) -> Tensor:
     """Return the angle of complex numbers; of real ones 0, pi where negative, NaN where NaN."""
     if input.dtype is not complex64:
-        floats = input if input.dtype.category == 2 else input.to(float32)
+        floats = input if input.dtype.category == 2 else input.to(default_float[0])
         turned = e.select_(
             floats.new_full((), math.pi), floats * 0.0 if needs_gradient(floats) else floats.new_zeros(()), floats < 0
         )

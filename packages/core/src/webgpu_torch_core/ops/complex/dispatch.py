@@ -54,13 +54,13 @@ def rule(name: str) -> Callable[..., Any]:
     """Return the function computing an operation on complex operands.
 
     Raises:
-        RuntimeError: there is none.
+        NotImplementedError: there is none.
     """
     found = _found.get(name)
     if found is None:
         module = RULES.get(name)
         if module is None:
-            raise RuntimeError(f"\"{name}\" not implemented for 'ComplexFloat'")
+            raise NotImplementedError(f"\"{name}\" not implemented for 'ComplexFloat'")
         found = _found[name] = getattr(import_module(f".{module}", __package__), f"{name}_rule")
     return found
 

@@ -81,7 +81,7 @@ def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 
 def scatter_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     if kwargs.get("reduce") == "multiply" or "multiply" in args[4:5]:
-        raise RuntimeError("\"scatter\" with reduce='multiply' not implemented for 'ComplexFloat'")
+        raise NotImplementedError("\"scatter\" with reduce='multiply' not implemented for 'ComplexFloat'")
     return by_parts(function, args, kwargs, (3, "value", "src"))
 
 
@@ -92,7 +92,7 @@ def scatter_add_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 def scatter_reduce_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     kind = kwargs.get("reduce", args[4] if len(args) > 4 else None)
     if kind not in ("sum", "mean"):
-        raise RuntimeError(f"\"scatter_reduce\" with reduce='{kind}' not implemented for 'ComplexFloat'")
+        raise NotImplementedError(f"\"scatter_reduce\" with reduce='{kind}' not implemented for 'ComplexFloat'")
     return by_parts(function, args, kwargs)
 
 

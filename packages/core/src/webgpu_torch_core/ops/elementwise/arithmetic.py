@@ -150,13 +150,13 @@ def lerp_tensor_(input, end, weight):
     return where(less(_absolute(weight), 0.5), input + weight * difference, end - difference * (1.0 - weight))
 
 
-@elementwise(method=True)
+@elementwise(method=True, tensors=3)
 def addcmul(input, tensor1, tensor2, *, value=1):
     """``input + value * tensor1 * tensor2``."""
     return input + tensor1 * tensor2 * value
 
 
-@elementwise(method=True)
+@elementwise(method=True, tensors=3)
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """``input + value * tensor1 / tensor2``."""
     return input + tensor1 / tensor2 * value
