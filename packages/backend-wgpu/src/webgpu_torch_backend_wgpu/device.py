@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import threading
 import weakref
@@ -61,6 +62,8 @@ class WgpuDevice(Device):
         self.tuner = Tuner(DiskCache("tuning", self.capabilities.adapter, str(adapter.info["description"])))
         self._staging: list[native.Staging] = []
         atexit.register(_close, weakref.ref(self))
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=functools.partial(_refuse, weakref.ref(self)))
 
     # Buffers
 
@@ -303,3 +306,13 @@ def _close(reference: weakref.ref[WgpuDevice]) -> None:
     device = reference()
     if device is not None and device.lost is None:
         device.recorder.poll(True)
+
+
+def _refuse(reference: weakref.ref[WgpuDevice]) -> None:
+    """Make every use of the device in a forked process an error: the driver's connection belongs to the parent."""
+    device = reference()
+    if device is not None:
+        device.lost = (
+            f"Cannot use {device.name} in a forked subprocess. To use WebGPU with multiprocessing, you must use the "
+            "'spawn' start method"
+        )

@@ -172,3 +172,26 @@ def flush() -> None:
     """Hand everything recorded to the devices, without waiting for it."""
     for engine in engines():
         engine.flush()
+
+
+class _Fork:
+    """Holds every engine's lock while the process forks, so that no other thread leaves one locked in the child."""
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+
+    def before(self) -> None:
+        held = [engine.lock for engine in engines()] + [_engine_lock]
+        for lock in held:
+            lock.acquire()
+        self.held = held
+
+    def after(self) -> None:
+        held, self.held = self.held, []
+        for lock in held:
+            lock.release()
+
+
+_fork = _Fork()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_fork.before, after_in_parent=_fork.after, after_in_child=_fork.after)

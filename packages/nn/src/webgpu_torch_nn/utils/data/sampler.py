@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import webgpu_torch_core as torch
 
+from webgpu_torch_nn.utils.data._host import draw_seed, host_device
 
-class Sampler:
+_Index = TypeVar("_Index", covariant=True)
+
+
+class Sampler(Generic[_Index]):
     """Base class of samplers; subclasses define ``__iter__``, which gives indices or lists of indices."""
 
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
-
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_Index]:
         raise NotImplementedError
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """Every index in order."""
 
     def __init__(self, data_source: Any) -> None:
@@ -31,7 +32,7 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """Every index in random order, or ``num_samples`` independent draws with ``replacement``.
 
     Without a generator, one is made whose seed is drawn from the default generator.
@@ -60,22 +61,26 @@ class RandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         count, wanted, generator = len(self.data_source), self.num_samples, self.generator
         if generator is None:
-            generator = torch.Generator()
-            generator.manual_seed(int(torch.empty((), dtype=torch.int64).random_().item()))
+            generator = torch.Generator(host_device())
+            generator.manual_seed(draw_seed())
+        place = host_device()
         if self.replacement:
             # PyTorch draws in blocks of 32, so the same blocks give the same numbers.
             for start in range(0, wanted, 32):
                 size = (min(32, wanted - start),)
-                yield from torch.randint(high=count, size=size, dtype=torch.int64, generator=generator).tolist()
+                drawn = torch.randint(high=count, size=size, dtype=torch.int64, generator=generator, device=place)
+                yield from drawn.tolist()
             return
-        for start in range(0, wanted, count):
-            yield from torch.randperm(count, generator=generator).tolist()[: wanted - start]
+        for _ in range(wanted // count):
+            yield from torch.randperm(count, generator=generator, device=place).tolist()
+        # Drawn even if nothing of it is wanted, as PyTorch does: the generator moves on.
+        yield from torch.randperm(count, generator=generator, device=place).tolist()[: wanted % count]
 
     def __len__(self) -> int:
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """The given indices in random order."""
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
@@ -83,14 +88,15 @@ class SubsetRandomSampler(Sampler):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        for position in torch.randperm(len(self.indices), generator=self.generator).tolist():
+        order = torch.randperm(len(self.indices), generator=self.generator, device=host_device())
+        for position in order.tolist():
             yield self.indices[position]
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
-class WeightedRandomSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
     """``num_samples`` indices drawn with the given probabilities, which need not add up to 1."""
 
     def __init__(
@@ -100,7 +106,7 @@ class WeightedRandomSampler(Sampler):
             raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
         if not isinstance(replacement, bool):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
-        self.weights = torch.as_tensor(weights, dtype=torch.float64)
+        self.weights = torch.as_tensor(weights, dtype=torch.float64, device=host_device())
         if self.weights.ndim != 1:
             raise ValueError(
                 f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
@@ -111,13 +117,13 @@ class WeightedRandomSampler(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         drawn = torch.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
-        return iter(drawn.tolist())
+        yield from drawn.tolist()
 
     def __len__(self) -> int:
         return self.num_samples
 
 
-class BatchSampler(Sampler):
+class BatchSampler(Sampler["list[int]"]):
     """Lists of ``batch_size`` indices of another sampler; the last, shorter one is kept unless ``drop_last``.
 
     Raises:
@@ -146,3 +152,63 @@ class BatchSampler(Sampler):
     def __len__(self) -> int:
         whole, rest = divmod(len(self.sampler), self.batch_size)
         return whole if self.drop_last or rest == 0 else whole + 1
+
+
+class DistributedSampler(Sampler[int]):
+    """The share of a data set that one of several processes visits; every process gets the same number of indices.
+
+    Args:
+        dataset: what is shared out; only its length matters.
+        num_replicas: how many processes there are.
+        rank: which of them this is, from 0.
+        shuffle: visit in an order drawn anew for every epoch, see :meth:`set_epoch`.
+        seed: draws the order; must be the same in all processes.
+        drop_last: leave out the tail that does not divide, instead of repeating the first indices.
+
+    Raises:
+        RuntimeError: ``num_replicas`` or ``rank`` is missing: there is no process group here to ask.
+        ValueError: ``rank`` is not one of the processes.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise RuntimeError("Requires distributed package to be available; give num_replicas and rank instead")
+        if rank >= num_replicas or rank < 0:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        whole, rest = divmod(len(dataset), num_replicas)
+        self.num_samples = whole if drop_last or rest == 0 else whole + 1
+        self.total_size = self.num_samples * num_replicas
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        count = len(self.dataset)
+        if self.shuffle:
+            place = host_device()
+            generator = torch.Generator(place).manual_seed(self.seed + self.epoch)
+            order = torch.randperm(count, generator=generator, device=place).tolist()
+        else:
+            order = list(range(count))
+        # Repeated from the start as often as needed, or cut.
+        order = (order * (self.total_size // max(count, 1) + 1))[: self.total_size]
+        return iter(order[self.rank :: self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the order of another epoch from now on."""
+        self.epoch = epoch

@@ -1,0 +1,8 @@
+"""Datasets and loaders, as ``torch.utils.data``."""
+
+from webgpu_torch_nn.utils.data import *  # noqa: F403
+
+from . import dataloader as dataloader
+from . import dataset as dataset
+from . import distributed as distributed
+from . import sampler as sampler
