@@ -56,6 +56,18 @@ class Resolution:
         self.dtype = dtype
 
 
+#: what PyTorch computes of two Python numbers, too
+_OF_NUMBERS = ("add", "sub", "mul", "true_divide_", "divide_trunc", "divide_floor", "floor_divide")
+
+
+def _numbers_as_tensors(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    from .creation import tensor
+
+    if name not in _OF_NUMBERS or not isinstance(operands[0], int | float | complex):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}")
+    return (tensor(operands[0]), *operands[1:])
+
+
 class Elementwise:
     """An operation given by a scalar definition.
 
@@ -126,9 +138,7 @@ class Elementwise:
         found = self.cache.get(identity)
         if found is None:
             if first is None:
-                raise TypeError(
-                    f"{self.name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}"
-                )
+                return self.call(_numbers_as_tensors(self.name, operands), extras)
             if involves_complex(operands):
                 if self.refusal is not None:
                     self.refusal(operands, complex64)

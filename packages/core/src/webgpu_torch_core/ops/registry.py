@@ -11,6 +11,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .complex.dispatch import RULES, with_complex_rule
+from .numpy_names import with_numpy_names
 from .titles import COMPOSITES, titled
 
 
@@ -55,6 +56,7 @@ def register(operation: Operation) -> Operation:
     if key in OPERATIONS:
         raise ValueError(f"operation '{key}' is declared twice")
     OPERATIONS[key] = operation
+    operation.function = with_numpy_names(operation.function)
     if operation.method:
         for name in (operation.name, *operation.aliases):
             setattr(Tensor, name, operation.function)

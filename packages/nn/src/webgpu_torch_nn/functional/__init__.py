@@ -88,6 +88,7 @@ from webgpu_torch_nn.functional.fold import native_channel_shuffle as native_cha
 from webgpu_torch_nn.functional.fold import pixel_shuffle as pixel_shuffle
 from webgpu_torch_nn.functional.fold import pixel_unshuffle as pixel_unshuffle
 from webgpu_torch_nn.functional.fold import unfold as unfold
+from webgpu_torch_nn.functional.grouped import grouped_mm as grouped_mm
 from webgpu_torch_nn.functional.interpolation import interpolate as interpolate
 from webgpu_torch_nn.functional.interpolation import upsample as upsample
 from webgpu_torch_nn.functional.interpolation import upsample_bilinear as upsample_bilinear
@@ -104,7 +105,6 @@ from webgpu_torch_nn.functional.loss import mse_loss as mse_loss
 from webgpu_torch_nn.functional.loss import poisson_nll_loss as poisson_nll_loss
 from webgpu_torch_nn.functional.loss import smooth_l1_loss as smooth_l1_loss
 from webgpu_torch_nn.functional.loss_classification import cross_entropy as cross_entropy
-from webgpu_torch_nn.functional.loss_classification import ctc_loss as ctc_loss
 from webgpu_torch_nn.functional.loss_classification import linear_cross_entropy as linear_cross_entropy
 from webgpu_torch_nn.functional.loss_classification import nll_loss as nll_loss
 from webgpu_torch_nn.functional.loss_margin import cosine_embedding_loss as cosine_embedding_loss
@@ -118,6 +118,7 @@ from webgpu_torch_nn.functional.loss_margin import triplet_margin_loss as triple
 from webgpu_torch_nn.functional.loss_margin import (
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
+from webgpu_torch_nn.functional.loss_sequence import ctc_loss as ctc_loss
 from webgpu_torch_nn.functional.normalization import batch_norm as batch_norm
 from webgpu_torch_nn.functional.normalization import group_norm as group_norm
 from webgpu_torch_nn.functional.normalization import instance_norm as instance_norm
@@ -194,6 +195,7 @@ __all__ = [
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",

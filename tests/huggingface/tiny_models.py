@@ -1,0 +1,174 @@
+"""Every architecture of transformers at a few thousand parameters, and inputs that fit it; the same under either torch."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import re
+from typing import Any
+
+import numpy as np
+
+#: attribute-name pattern -> small value; the first that matches the name of an integer of a configuration decides
+SMALL = (
+    (r"vocab_size$|^vocab_size_or_config", 120),
+    (
+        r"(^|_)(num_)?(hidden_layers|layers|n_layers?|n_layer|num_layers|encoder_layers|decoder_layers|num_blocks|depth)$",
+        2,
+    ),
+    (r"layers?$|num_hidden_groups$|n_layers", 2),
+    (r"kv_heads$|key_value_heads$|num_key_value|n_kv_head", 2),
+    (r"heads?$|n_head$|attention_heads", 4),
+    (r"head_dim$|d_kv$|kv_channels|head_size|key_dim$|value_head_dim", 8),
+    (r"qk_rope_head_dim", 4),
+    (r"num_(local_)?experts$|n_routed_experts|moe_num_experts|num_experts", 4),
+    (r"experts_per_tok$|top_k$|moe_k|num_selected", 2),
+    (r"intermediate|ffn|inner|d_ff|feedforward|mlp_dim|encoder_hidden_size_ff|dim_feedforward", 48),
+    (r"max_position|n_positions|max_seq_len|n_ctx|max_sequence|max_source|max_target", 128),
+    (
+        r"hidden_size$|d_model$|n_embd$|embed_dim$|hidden_dim$|^dim$|d_embed$|embedding_size$|projection_dim$|width$|_dim$|hidden_sizes?$",
+        32,
+    ),
+    (r"rank$", 8),
+    (r"image_size$", 32),
+    (r"patch_size$", 8),
+    (r"num_mel_bins|n_mels|feature_size|input_feat_per_channel", 16),
+)
+KEEP = re.compile(
+    r"token_id|_id$|num_labels|num_channels|in_channels|kernel|stride|padding|index|conv_bias|dropout|eps|factor|rope_theta"
+)
+MAXIMUM_PARAMETERS = 20_000_000
+BATCH, LENGTH = 2, 8
+
+
+def shrink(config: Any, seen: set[int] | None = None) -> Any:
+    """Make a configuration's sizes small, in place, and those of the configurations inside it."""
+    seen = set() if seen is None else seen
+    if id(config) in seen:
+        return config
+    seen.add(id(config))
+    for name, value in list(vars(config).items()):
+        if hasattr(value, "to_dict") and not name.startswith("_"):
+            shrink(value, seen)
+        elif name == "pad_token_id":
+            config.pad_token_id = None if value is None else min(value, 1)
+        elif isinstance(value, bool) or not isinstance(value, int) or name.startswith("_") or KEEP.search(name):
+            continue
+        else:
+            small = next((small for pattern, small in SMALL if re.search(pattern, name)), None)
+            if small is not None and value > small:
+                setattr(config, name, small)
+    return config
+
+
+def _shorten_lists(config: Any) -> None:
+    """Cut lists of one entry per layer to the number of layers."""
+    layers = getattr(config, "num_hidden_layers", None)
+    for name in (
+        "layer_types",
+        "layers_block_type",
+        "mlp_layer_types",
+        "block_types",
+        "attention_layers",
+        "no_rope_layers",
+    ):
+        value = getattr(config, name, None)
+        if isinstance(value, list | tuple) and isinstance(layers, int) and len(value) > layers:
+            setattr(config, name, type(value)(value[:layers]))
+    for value in vars(config).values():
+        if hasattr(value, "to_dict"):
+            _shorten_lists(value)
+
+
+def names() -> list[str]:
+    """Return ``base.X`` for every model type with a base model and ``lm.X`` for every one with a language model."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_MAPPING_NAMES
+
+    return [f"base.{each}" for each in sorted(MODEL_MAPPING_NAMES)] + [
+        f"lm.{each}" for each in sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    ]
+
+
+def tiny_config(name: str) -> Any:
+    """Return the small configuration of an architecture."""
+    from transformers import AutoConfig
+
+    config = shrink(AutoConfig.for_model(name.partition(".")[2]))
+    _shorten_lists(config)
+    return config
+
+
+def build(name: str, config: Any) -> Any:
+    """Return a model with weights drawn at random."""
+    from transformers import AutoModel, AutoModelForCausalLM
+
+    kind = AutoModelForCausalLM if name.startswith("lm.") else AutoModel
+    return kind.from_config(config, attn_implementation="eager").eval()
+
+
+def _size(config: Any, *names: str, default: int) -> int:
+    for name in names:
+        for place in (config, *(value for value in vars(config).values() if hasattr(value, "to_dict"))):
+            value = getattr(place, name, None)
+            if isinstance(value, list | tuple) and value:
+                value = value[0]
+            if isinstance(value, int):
+                return value
+    return default
+
+
+def inputs(config: Any, forward: Any, main_input: str) -> dict[str, np.ndarray]:
+    """Return arrays for a model's forward: the main input, and what else it cannot do without."""
+    generator = np.random.default_rng(0)
+    parameters = inspect.signature(forward).parameters
+    vocabulary = _size(config, "vocab_size", default=100)
+    ids = generator.integers(3, min(vocabulary, 100), (BATCH, LENGTH))
+    channels, image = _size(config, "num_channels", "in_channels", default=3), _size(config, "image_size", default=32)
+    mels = _size(config, "num_mel_bins", "input_feat_per_channel", "feature_size", default=16)
+    made: dict[str, Any] = {
+        "input_ids": ids,
+        "decoder_input_ids": ids[:, :4],
+        "pixel_values": generator.standard_normal((BATCH, channels, image, image)).astype(np.float32),
+        "input_features": generator.standard_normal(
+            (BATCH, mels, 2 * _size(config, "max_source_positions", default=32))
+        ),
+        "input_values": generator.standard_normal((BATCH, 4000)).astype(np.float32),
+        "bbox": np.sort(generator.integers(0, 30, (BATCH, LENGTH, 4)), -1),
+    }
+    chosen = {}
+    for each in parameters:
+        required = parameters[each].default is inspect.Parameter.empty
+        if each in made and (each == main_input or required or each in ("decoder_input_ids", "bbox", "pixel_values")):
+            chosen[each] = made[each]
+    if "input_ids" in parameters and not chosen:
+        chosen["input_ids"] = ids
+    if main_input == "input_ids":
+        chosen.pop("pixel_values", None) if "input_ids" not in chosen else None
+        if "pixel_values" in chosen and parameters["pixel_values"].default is not inspect.Parameter.empty:
+            # Models of text and images need both only where there is no text-only way; CLIP and its kin do.
+            if not re.search(
+                "clip|siglip|align|flava|groupvit|owl|vilt|blip|bridgetower", type(config).__name__.lower()
+            ):
+                del chosen["pixel_values"]
+    return {key: value.astype(np.float32) if value.dtype == np.float64 else value for key, value in chosen.items()}
+
+
+def seed_everything(torch: Any) -> None:
+    """Start every source of random numbers."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+def outputs(result: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the floating-point tensors of a model's result by path."""
+    found: dict[str, Any] = {}
+    items = (
+        result.items() if hasattr(result, "items") else enumerate(result) if isinstance(result, list | tuple) else ()
+    )
+    if hasattr(result, "is_floating_point"):
+        if result.is_floating_point():
+            found[prefix or "."] = result
+    for key, value in items:
+        found.update(outputs(value, f"{prefix}.{key}"))
+    return found
