@@ -1,0 +1,68 @@
+"""What code asks of tensors that may be sparse, quantised, pinned or on other makers' devices; ours never are."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+
+class TensorKinds:
+    """The answers of dense tensors on the CPU and on WebGPU devices."""
+
+    __slots__ = ()
+
+    is_cuda = is_xpu = is_mps = is_mtia = is_ipu = is_maia = is_vulkan = is_xla = is_mkldnn = False
+    is_quantized = is_nested = is_sparse_csr = False
+    layout = "torch.strided"
+    device: Any
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the tensor is on the CPU."""
+        return self.device.type == "cpu"
+
+    def get_device(self) -> int:
+        """Return the index of the tensor's device, -1 for the CPU."""
+        return -1 if self.device.index is None else self.device.index
+
+    def pin_memory(self, device: Any = None) -> Any:
+        """Return the tensor: copies to WebGPU devices need no pinned memory."""
+        del device
+        return self
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Return False."""
+        del device
+        return False
+
+    def share_memory_(self) -> Any:
+        """Return the tensor: worker processes receive copies."""
+        return self
+
+    def is_shared(self) -> bool:
+        """Return False."""
+        return False
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool = True) -> Any:
+        """Return the tensor, which is dense."""
+        del masked_grad
+        return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+
+    def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> NoReturn:
+        """Refuse: the GPU is reached through WebGPU.
+
+        Raises:
+            RuntimeError: always.
+        """
+        del device, non_blocking, memory_format
+        raise RuntimeError("there is no CUDA device: this library reaches the GPU through WebGPU; use .to('webgpu')")
+
+    def new(self, *args: Any, device: Any = None) -> Any:
+        """Return a tensor of this one's type from sizes or data, as PyTorch's legacy constructor."""
+        if len(args) == 1 and not isinstance(args[0], int):
+            return self.new_tensor(args[0], device=device)  # type: ignore[attr-defined]
+        return self.new_empty(*(args or (0,)), device=device)  # type: ignore[attr-defined]
+
+    @property
+    def output_nr(self) -> int:
+        """Which of its node's outputs the tensor is."""
+        return self._output_number  # type: ignore[attr-defined]
