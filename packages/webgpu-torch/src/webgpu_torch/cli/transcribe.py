@@ -1,0 +1,49 @@
+"""``webgpu-torch transcribe``."""
+
+from __future__ import annotations
+
+import wave
+from argparse import Namespace
+from array import array
+
+from .models import load, prepare
+
+
+def read_wave(path: str) -> tuple[list[float], int]:
+    """Return a WAV file's samples from -1 to 1, channels averaged, and the samples per second.
+
+    Raises:
+        SystemExit: the file is no WAV file of 16-bit samples.
+    """
+    try:
+        with wave.open(path, "rb") as file:
+            channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
+            data = file.readframes(file.getnframes())
+    except (wave.Error, EOFError) as error:
+        raise SystemExit(f"error: {path} is not a WAV file ({error}); convert it to 16-bit WAV first") from error
+    if width != 2:
+        raise SystemExit(f"error: {path} has {8 * width}-bit samples; convert it to 16-bit WAV first")
+    samples = array("h", data)
+    return [sum(samples[i : i + channels]) / channels / 32768 for i in range(0, len(samples), channels)], rate
+
+
+def transcribe(options: Namespace) -> int:
+    """Print what is said in each file."""
+    torch, device = prepare(options)
+    import numpy
+    from transformers import AutoModelForSpeechSeq2Seq, AutoProcessor
+
+    processor = AutoProcessor.from_pretrained(options.model)
+    model = load(AutoModelForSpeechSeq2Seq, options, device)
+    wanted = processor.feature_extractor.sampling_rate
+    for path in options.files:
+        samples, rate = read_wave(path)
+        given = numpy.asarray(samples, "float32")
+        if rate != wanted:
+            places = numpy.arange(int(len(given) * wanted / rate)) * (rate / wanted)
+            given = numpy.interp(places, numpy.arange(len(given)), given).astype("float32")
+        inputs = processor(given, sampling_rate=wanted, return_tensors="pt")
+        with torch.inference_mode():
+            tokens = model.generate(**{key: value.to(device, model.dtype) for key, value in inputs.items()})
+        print(processor.batch_decode(tokens, skip_special_tokens=True)[0].strip())
+    return 0
