@@ -1,9 +1,7 @@
-"""Losses of scores against classes, and of sequences without alignment."""
+"""Losses of scores against classes."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -13,7 +11,7 @@ from webgpu_torch_core.functional import linear
 from webgpu_torch_core.functional import nll_loss as _nll_loss
 from webgpu_torch_core.ops.titles import titled
 
-from ._arguments import legacy_reduction, wide
+from ._arguments import legacy_reduction
 
 
 @titled("NllLossBackward0")
@@ -77,110 +75,6 @@ def linear_cross_entropy(
         scores, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
         label_smoothing=label_smoothing,
     )  # fmt: skip
-
-
-# Connectionist temporal classification
-
-
-def _lengths(given: Tensor | Sequence[int], like: Tensor, count: int, name: str) -> Tensor:
-    found = given if isinstance(given, Tensor) else torch.tensor(list(given), dtype=torch.int64)
-    found = found.to(device=like.device, dtype=torch.int64).reshape(-1)
-    if found.shape[0] != count:
-        raise RuntimeError(f"{name} must be of size batch_size")
-    return found
-
-
-def _padded_targets(targets: Tensor, lengths: Tensor, given: Tensor | Sequence[int], count: int) -> Tensor:
-    """Return targets as [n, longest]: from rows, or from one after another in one dimension."""
-    if targets.ndim == 2:
-        return targets
-    numbers = given.reshape(-1).tolist() if isinstance(given, Tensor) else list(given)
-    longest = max(numbers, default=0)
-    if longest == 0:
-        return targets.new_zeros((count, 0))
-    starts = (lengths.cumsum(0) - lengths).unsqueeze(1)
-    places = starts + torch.arange(longest, device=targets.device)
-    return targets[places.clamp(max=max(targets.numel() - 1, 0))]
-
-
-def _log_add(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
-    """Return ``log(exp(a) + exp(b) + exp(c))``, -inf (with zero gradient) where all are."""
-    top = torch.maximum(torch.maximum(first, second), third).detach()
-    top = torch.where(top == -math.inf, torch.zeros_like(top), top)
-    total = (first - top).exp() + (second - top).exp() + (third - top).exp()
-    nothing = total == 0
-    return torch.where(
-        nothing, torch.full_like(total.detach(), -math.inf), (total + nothing.to(total.dtype)).log() + top
-    )
-
-
-def _forward_variables(log_probs: Tensor, labels: Tensor, input_lengths: Tensor, blank: int) -> Tensor:
-    """Return the log-probability [n, 2 s + 1] of all paths that end in each state after each row's last frame."""
-    frames, count, _ = log_probs.shape
-    states = 2 * labels.shape[1] + 1
-    # States alternate between blanks and labels: blank, y1, blank, y2, …, blank.
-    extended = torch.full((count, states), blank, dtype=torch.int64, device=log_probs.device)
-    if labels.shape[1]:
-        extended[:, 1::2] = labels
-    emitted = log_probs.gather(2, extended.unsqueeze(0).expand(frames, count, states))
-    places = torch.arange(states, device=log_probs.device)
-    never = log_probs.new_full((count, 2), -math.inf)
-    jumps = (places % 2 == 1) & (places >= 2)
-    if states > 2:
-        earlier = torch.cat([extended[:, :2], extended[:, :-2]], 1)
-        jumps = jumps & (extended != earlier)
-    alpha = torch.where(places < 2, emitted[0], torch.full_like(emitted[0].detach(), -math.inf))
-    for frame in range(1, frames):
-        one_back = torch.cat([never[:, :1], alpha[:, :-1]], 1)
-        two_back = torch.cat([never, alpha[:, :-2]], 1) if states > 1 else torch.full_like(alpha.detach(), -math.inf)
-        two_back = torch.where(jumps, two_back, torch.full_like(two_back.detach(), -math.inf))
-        moved = _log_add(alpha, one_back, two_back) + emitted[frame]
-        alpha = torch.where((input_lengths > frame).unsqueeze(1), moved, alpha)
-    return alpha
-
-
-def ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
-    blank: int = 0, reduction: str = "mean", zero_infinity: bool = False,
-) -> Tensor:  # fmt: skip
-    """The negative log-likelihood of label sequences without alignment (Graves et al., 2006).
-
-    log_probs [t, n, c] or [t, c]; targets [n, s] or all labels one after another; ``mean`` divides by the target lengths.
-    """
-    if log_probs.ndim == 2:
-        loss = ctc_loss(
-            log_probs.unsqueeze(1), targets if targets.ndim == 2 else targets.unsqueeze(0), input_lengths, target_lengths,
-            blank, reduction, zero_infinity,
-        )  # fmt: skip
-        return loss.squeeze(0) if reduction == "none" else loss
-    if not 0 <= blank < log_probs.shape[2]:
-        raise RuntimeError("blank must be in label range")
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    count = log_probs.shape[1]
-    frames = _lengths(input_lengths, log_probs, count, "input_lengths")
-    sizes = _lengths(target_lengths, log_probs, count, "target_lengths")
-    labels = _padded_targets(targets.to(torch.int64), sizes, target_lengths, count)
-    inside = torch.arange(labels.shape[1], device=labels.device) < sizes.unsqueeze(1)
-    labels = torch.where(inside, labels, torch.full_like(labels, blank))
-    alpha = _forward_variables(wide(log_probs), labels, frames, blank)
-    last = (2 * sizes).unsqueeze(1)
-    final = alpha.gather(1, last)
-    before = alpha.gather(1, (last - 1).clamp(min=0))
-    before = torch.where(last > 0, before, torch.full_like(before.detach(), -math.inf))
-    loss = -_log_add(final, before, torch.full_like(final.detach(), -math.inf)).squeeze(1)
-    # A row without frames: certain for no labels, impossible for any.
-    nothing = torch.where(sizes == 0, torch.zeros_like(loss.detach()), torch.full_like(loss.detach(), math.inf))
-    loss = torch.where(frames == 0, nothing, loss)
-    # PyTorch's gradient is that of normalised frames: it adds the probabilities, which log_softmax then takes away.
-    counted = torch.arange(log_probs.shape[0], device=frames.device).unsqueeze(1) < frames
-    total = (wide(log_probs).exp().sum(2) * counted.to(loss.dtype)).sum(0)
-    loss = (loss + (total - total.detach())).to(log_probs.dtype)
-    if zero_infinity:
-        loss = torch.where(loss == math.inf, torch.zeros_like(loss.detach()), loss)
-    if reduction == "mean":
-        return (loss / sizes.clamp(min=1).to(loss.dtype)).mean()
-    return loss.sum() if reduction == "sum" else loss
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
