@@ -19,7 +19,8 @@ import webgpu_torch as torch
 from tokenizers import Tokenizer as TokenizerBackend
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from tqdm import tqdm
-from webgpu_torch_models import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, Tokenizer
+from train_gpt import Trainer, learning_rate
+from webgpu_torch_models import AutoModelForCausalLM, AutoTokenizer, Tokenizer
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
@@ -27,7 +28,6 @@ VOCABULARY = 1024
 LEAST_STEPS = 800
 ENOUGH_STEPS = 600
 READ_EVERY = 8
-LEARNING_RATE = 3e-3
 SOFTWARE_ADAPTERS = ("llvmpipe", "lavapipe", "swiftshader", "basic render")
 # From large to small; the first that fits enough steps into the time is trained.
 SIZES = (
@@ -78,43 +78,6 @@ def train_tokenizer(text: str) -> Tokenizer:
     return Tokenizer(backend, {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"})
 
 
-class Trainer:
-    """A new model of one of the :data:`SIZES`, its optimiser, and the text as tokens on the device."""
-
-    def __init__(self, size: dict[str, int], vocabulary: int, ids: list[int], device: Any) -> None:
-        torch.manual_seed(0)
-        self.context, self.batch = size["context"], size["batch"]
-        config = GPT2Config(
-            vocab_size=vocabulary,
-            n_positions=2 * self.context,
-            n_embd=size["n_embd"],
-            n_layer=size["n_layer"],
-            n_head=size["n_head"],
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-        self.model = GPT2LMHeadModel(config).to(device)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95))
-        self.data = torch.tensor(ids, dtype=torch.int64).to(device)
-        self.offsets = torch.arange(self.context + 1, device=device)
-        self.device = device
-
-    def step(self, rate: float) -> Any:
-        """Learn from one batch of random windows; return the loss, still on the device."""
-        starts = torch.randint(0, len(self.data) - self.context - 1, (self.batch, 1)).to(self.device)
-        windows = self.data[starts + self.offsets]
-        self.optimizer.param_groups[0]["lr"] = rate
-        self.optimizer.zero_grad()
-        loss = self.model(windows, labels=windows).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        return loss.detach()
-
-
 def pick_trainer(vocabulary: int, ids: list[int], device: Any, seconds: float) -> Trainer:
     """Return the largest model that this device trains for enough steps, judged by its third step."""
     for size in SIZES:
@@ -142,8 +105,7 @@ def train(trainer: Trainer, seconds: float) -> list[float]:
     share = 0.0
     with tqdm(total=round(seconds), unit="s", bar_format="{l_bar}{bar}| {n:.0f}/{total} s {postfix}") as bar:
         while share < 1:
-            warm = min(1.0, (len(losses) + len(pending) + 1) / 20)
-            pending.append(trainer.step(LEARNING_RATE * warm * (0.05 + 0.95 * (1 + math.cos(math.pi * share)) / 2)))
+            pending.append(trainer.step(learning_rate(len(losses) + len(pending) + 1, share)))
             if len(pending) == READ_EVERY or not losses:
                 # One read for several steps: the host runs ahead of the device in between.
                 losses += torch.stack(pending).tolist()

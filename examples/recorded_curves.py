@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import importlib.abc
 import importlib.util
 import json
 import os
@@ -74,6 +75,23 @@ def load(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
+class _Replace(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports PyTorch under this library's name, and transformers under its models'."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        del path, target
+        return importlib.util.spec_from_loader(fullname, self) if fullname in REPLACEMENTS else None
+
+    def create_module(self, spec: Any) -> Any:
+        module = importlib.import_module(REPLACEMENTS[spec.name])
+        self.own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # It was executed already; only its description was replaced.
+        module.__spec__ = self.own
+
+
 @contextlib.contextmanager
 def pytorch_instead() -> Iterator[None]:
     """Let the import lines of the examples find PyTorch and transformers, and import the examples anew."""
@@ -81,15 +99,15 @@ def pytorch_instead() -> Iterator[None]:
     def ours(name: str) -> bool:
         path = getattr(sys.modules[name], "__file__", None)
         here = path is not None and Path(path).parent == FOLDER and name not in ("__main__", __name__)
-        return here or name.split(".")[0] in REPLACEMENTS
+        return here or name in REPLACEMENTS
 
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if ours(name)}
+    finder = _Replace()
+    sys.meta_path.insert(0, finder)
     try:
-        for name, replacement in REPLACEMENTS.items():
-            if importlib.util.find_spec(replacement):
-                sys.modules[name] = importlib.import_module(replacement)
         yield
     finally:
+        sys.meta_path.remove(finder)
         for name in [name for name in sys.modules if ours(name)]:
             del sys.modules[name]
         sys.modules.update(kept)
@@ -109,8 +127,9 @@ def recorded(name: str) -> Curve:
 def record(name: str) -> Curve:
     """Run the example with PyTorch on the CPU and write down its curve."""
     with pytorch_instead():
+        example = load(name)
         version = sys.modules["webgpu_torch"].__version__
-        curve = run(load(name).train, "cpu", show=lambda step, loss: print(f"step {step:4} {loss:.6f}"))
+        curve = run(example.train, "cpu", show=lambda step, loss: print(f"step {step:4} {loss:.6f}"))
     text = json.dumps(
         {
             "made_with": f"PyTorch {version} on cpu",
