@@ -241,12 +241,11 @@ define(
     """
 fn wt_tanh(x: f32) -> f32 {
   let a = wt_abs(x);
-  if (a < 0.625) {
-    let z = x * x;
-    return wt_copysign(x + x * z * $TANH, x);
-  }
+  let z = x * x;
   let value = 1.0 - 2.0 / (wt_exp(2.0 * min(a, 20.0)) + 1.0);
-  return select(wt_copysign(value, x), x, wt_isnan(x));
+  // No early return: Mesa 22.3's llvmpipe forgets the lanes that go on where a kernel computes two such functions.
+  let result = wt_copysign(select(value, x + x * z * $TANH, a < 0.625), x);
+  return select(result, x, wt_isnan(x));
 }
 """,
     accuracy=3,
