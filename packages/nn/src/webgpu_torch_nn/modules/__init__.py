@@ -50,17 +50,30 @@ from webgpu_torch_nn.modules.batchnorm import BatchNorm1d as BatchNorm1d
 from webgpu_torch_nn.modules.batchnorm import BatchNorm2d as BatchNorm2d
 from webgpu_torch_nn.modules.batchnorm import BatchNorm3d as BatchNorm3d
 from webgpu_torch_nn.modules.batchnorm import SyncBatchNorm as SyncBatchNorm
+from webgpu_torch_nn.modules.channelshuffle import ChannelShuffle as ChannelShuffle
 from webgpu_torch_nn.modules.container import ModuleDict as ModuleDict
 from webgpu_torch_nn.modules.container import ModuleList as ModuleList
 from webgpu_torch_nn.modules.container import ParameterDict as ParameterDict
 from webgpu_torch_nn.modules.container import ParameterList as ParameterList
 from webgpu_torch_nn.modules.container import Sequential as Sequential
+from webgpu_torch_nn.modules.conv import Conv1d as Conv1d
 from webgpu_torch_nn.modules.conv import Conv2d as Conv2d
+from webgpu_torch_nn.modules.conv import Conv3d as Conv3d
+from webgpu_torch_nn.modules.conv_transpose import ConvTranspose1d as ConvTranspose1d
+from webgpu_torch_nn.modules.conv_transpose import ConvTranspose2d as ConvTranspose2d
+from webgpu_torch_nn.modules.conv_transpose import ConvTranspose3d as ConvTranspose3d
 from webgpu_torch_nn.modules.distance import CosineSimilarity as CosineSimilarity
 from webgpu_torch_nn.modules.distance import PairwiseDistance as PairwiseDistance
+from webgpu_torch_nn.modules.dropout import AlphaDropout as AlphaDropout
 from webgpu_torch_nn.modules.dropout import Dropout as Dropout
+from webgpu_torch_nn.modules.dropout import Dropout1d as Dropout1d
+from webgpu_torch_nn.modules.dropout import Dropout2d as Dropout2d
+from webgpu_torch_nn.modules.dropout import Dropout3d as Dropout3d
+from webgpu_torch_nn.modules.dropout import FeatureAlphaDropout as FeatureAlphaDropout
 from webgpu_torch_nn.modules.flatten import Flatten as Flatten
 from webgpu_torch_nn.modules.flatten import Unflatten as Unflatten
+from webgpu_torch_nn.modules.fold import Fold as Fold
+from webgpu_torch_nn.modules.fold import Unfold as Unfold
 from webgpu_torch_nn.modules.instancenorm import InstanceNorm1d as InstanceNorm1d
 from webgpu_torch_nn.modules.instancenorm import InstanceNorm2d as InstanceNorm2d
 from webgpu_torch_nn.modules.instancenorm import InstanceNorm3d as InstanceNorm3d
@@ -97,11 +110,61 @@ from webgpu_torch_nn.modules.normalization import GroupNorm as GroupNorm
 from webgpu_torch_nn.modules.normalization import LayerNorm as LayerNorm
 from webgpu_torch_nn.modules.normalization import LocalResponseNorm as LocalResponseNorm
 from webgpu_torch_nn.modules.normalization import RMSNorm as RMSNorm
+from webgpu_torch_nn.modules.padding import CircularPad1d as CircularPad1d
+from webgpu_torch_nn.modules.padding import CircularPad2d as CircularPad2d
+from webgpu_torch_nn.modules.padding import CircularPad3d as CircularPad3d
+from webgpu_torch_nn.modules.padding import ConstantPad1d as ConstantPad1d
+from webgpu_torch_nn.modules.padding import ConstantPad2d as ConstantPad2d
+from webgpu_torch_nn.modules.padding import ConstantPad3d as ConstantPad3d
+from webgpu_torch_nn.modules.padding import ReflectionPad1d as ReflectionPad1d
+from webgpu_torch_nn.modules.padding import ReflectionPad2d as ReflectionPad2d
+from webgpu_torch_nn.modules.padding import ReflectionPad3d as ReflectionPad3d
+from webgpu_torch_nn.modules.padding import ReplicationPad1d as ReplicationPad1d
+from webgpu_torch_nn.modules.padding import ReplicationPad2d as ReplicationPad2d
+from webgpu_torch_nn.modules.padding import ReplicationPad3d as ReplicationPad3d
+from webgpu_torch_nn.modules.padding import ZeroPad1d as ZeroPad1d
+from webgpu_torch_nn.modules.padding import ZeroPad2d as ZeroPad2d
+from webgpu_torch_nn.modules.padding import ZeroPad3d as ZeroPad3d
+from webgpu_torch_nn.modules.pixelshuffle import PixelShuffle as PixelShuffle
+from webgpu_torch_nn.modules.pixelshuffle import PixelUnshuffle as PixelUnshuffle
+from webgpu_torch_nn.modules.pooling import AdaptiveAvgPool1d as AdaptiveAvgPool1d
+from webgpu_torch_nn.modules.pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
+from webgpu_torch_nn.modules.pooling import AdaptiveAvgPool3d as AdaptiveAvgPool3d
+from webgpu_torch_nn.modules.pooling import AdaptiveMaxPool1d as AdaptiveMaxPool1d
+from webgpu_torch_nn.modules.pooling import AdaptiveMaxPool2d as AdaptiveMaxPool2d
+from webgpu_torch_nn.modules.pooling import AdaptiveMaxPool3d as AdaptiveMaxPool3d
+from webgpu_torch_nn.modules.pooling import AvgPool1d as AvgPool1d
+from webgpu_torch_nn.modules.pooling import AvgPool2d as AvgPool2d
+from webgpu_torch_nn.modules.pooling import AvgPool3d as AvgPool3d
+from webgpu_torch_nn.modules.pooling import FractionalMaxPool2d as FractionalMaxPool2d
+from webgpu_torch_nn.modules.pooling import FractionalMaxPool3d as FractionalMaxPool3d
+from webgpu_torch_nn.modules.pooling import LPPool1d as LPPool1d
+from webgpu_torch_nn.modules.pooling import LPPool2d as LPPool2d
+from webgpu_torch_nn.modules.pooling import LPPool3d as LPPool3d
+from webgpu_torch_nn.modules.pooling import MaxPool1d as MaxPool1d
+from webgpu_torch_nn.modules.pooling import MaxPool2d as MaxPool2d
+from webgpu_torch_nn.modules.pooling import MaxPool3d as MaxPool3d
+from webgpu_torch_nn.modules.pooling import MaxUnpool1d as MaxUnpool1d
+from webgpu_torch_nn.modules.pooling import MaxUnpool2d as MaxUnpool2d
+from webgpu_torch_nn.modules.pooling import MaxUnpool3d as MaxUnpool3d
 from webgpu_torch_nn.modules.sparse import Embedding as Embedding
 from webgpu_torch_nn.modules.sparse import EmbeddingBag as EmbeddingBag
+from webgpu_torch_nn.modules.upsampling import Upsample as Upsample
+from webgpu_torch_nn.modules.upsampling import UpsamplingBilinear2d as UpsamplingBilinear2d
+from webgpu_torch_nn.modules.upsampling import UpsamplingNearest2d as UpsamplingNearest2d
 
 __all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
     "AdaptiveLogSoftmaxWithLoss",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AlphaDropout",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
@@ -110,16 +173,35 @@ __all__ = [
     "Bilinear",
     "CELU",
     "CTCLoss",
+    "ChannelShuffle",
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "Conv1d",
     "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
     "CrossMapLRN2d",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "ELU",
     "Embedding",
     "EmbeddingBag",
+    "FeatureAlphaDropout",
     "Flatten",
+    "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GELU",
     "GLU",
     "GaussianNLLLoss",
@@ -136,6 +218,9 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -146,6 +231,12 @@ __all__ = [
     "LogSoftmax",
     "MSELoss",
     "MarginRankingLoss",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "ModuleDict",
@@ -159,11 +250,19 @@ __all__ = [
     "PairwiseDistance",
     "ParameterDict",
     "ParameterList",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
     "RReLU",
     "ReLU",
     "ReLU6",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
     "SELU",
     "Sequential",
     "SiLU",
@@ -183,6 +282,13 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "Unfold",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",

@@ -1,4 +1,4 @@
-"""Convolution."""
+"""Convolutions and their transposes."""
 
 from __future__ import annotations
 
@@ -11,43 +11,63 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 from webgpu_torch_nn import init
 from webgpu_torch_nn.modules.module import Module
+from webgpu_torch_nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from webgpu_torch_nn.parameter import Parameter
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+Sizes = int | tuple[int, ...]
 
 
-def _pair(value: Any) -> tuple[int, int]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
-
-
-class Conv2d(Module):
-    """Two-dimensional cross-correlation.
+class _ConvNd(Module):
+    """What all convolutions hold.
 
     Args:
-        in_channels, out_channels: channels of the input [N, C, H, W] (or [C, H, W]) and of the output.
-        kernel_size, stride, dilation: an integer or a pair (height, width).
-        padding: an integer, a pair, "valid" (none) or "same" (the output has the input's size; stride 1 only).
+        in_channels, out_channels: channels of the input [N, C, ...] (or [C, ...]) and of the output.
+        kernel_size, stride, dilation: an integer or one per dimension.
+        padding: an integer, one per dimension, "valid" (none) or "same" (the output has the input's size; stride 1 only).
         groups: how many independent groups the channels form.
         bias: whether a bias [out_channels] is added.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
-
-    The weight is [out_channels, in_channels / groups, *kernel_size]; both start uniform over ±1 / sqrt(fan_in).
 
     Raises:
         ValueError: an argument is out of range; the message says which.
     """
 
+    __constants__ = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
+    in_channels: int
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: str | tuple[int, ...]
+    dilation: tuple[int, ...]
+    transposed: bool
+    output_padding: tuple[int, ...]
+    groups: int
+    padding_mode: str
+
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int | tuple[int, int],
-        stride: int | tuple[int, int] = 1,
-        padding: str | int | tuple[int, int] = 0,
-        dilation: int | tuple[int, int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: str | tuple[int, ...],
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -60,17 +80,18 @@ class Conv2d(Module):
             raise ValueError("out_channels must be divisible by groups")
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = _pair(kernel_size)
-        self.stride = _pair(stride)
-        self.padding = padding if isinstance(padding, str) else _pair(padding)
-        self.dilation = _pair(dilation)
-        self.transposed = False
-        self.output_padding = (0, 0)
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
         self.groups = groups
         self.padding_mode = padding_mode
         self._check_padding()
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
-        self.weight = Parameter(torch.empty(shape, device=device, dtype=dtype))
+        self._reversed_padding_repeated_twice = self._explicit_padding()
+        ends = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+        self.weight = Parameter(torch.empty((*ends, *kernel_size), device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(torch.empty(out_channels, device=device, dtype=dtype))
         else:
@@ -91,8 +112,18 @@ class Conv2d(Module):
                 f"padding_mode must be one of {list(PADDING_MODES)}, but got padding_mode='{self.padding_mode}'"
             )
 
+    def _explicit_padding(self) -> list[int]:
+        """Return the padding as F.pad takes it: last dimension first, (before, after) for each."""
+        if not isinstance(self.padding, str):
+            return list(_reverse_repeat_tuple(self.padding, 2))
+        amounts: list[int] = []
+        for taps, dilation in zip(reversed(self.kernel_size), reversed(self.dilation), strict=True):
+            total = dilation * (taps - 1) if self.padding == "same" else 0
+            amounts += [total // 2, total - total // 2]
+        return amounts
+
     def reset_parameters(self) -> None:
-        """Draw new starting values, the weight's first."""
+        """Draw new starting values, uniform over ±1 / sqrt(fan_in), the weight's first."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -100,32 +131,22 @@ class Conv2d(Module):
                 bound = 1 / math.sqrt(fan_in)
                 init.uniform_(self.bias, -bound, bound)
 
-    def _explicit_padding(self) -> list[int]:
-        """Return the padding as F.pad takes it: last dimension first, (before, after) for each."""
-        if self.padding == "valid":
-            return [0, 0, 0, 0]
-        amounts: list[int] = []
-        for axis in (1, 0):
-            if isinstance(self.padding, str):
-                total = self.dilation[axis] * (self.kernel_size[axis] - 1)
-                amounts += [total // 2, total - total // 2]
-            else:
-                amounts += [self.padding[axis], self.padding[axis]]
-        return amounts
-
-    def forward(self, input: Tensor) -> Tensor:
-        padding = self.padding
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._explicit_padding(), mode=self.padding_mode)
-            padding = (0, 0)
-        return F.conv2d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+    def _padded(self, input: Tensor) -> tuple[Tensor, Any]:
+        """Return the input, padded if the mode is not zeros, and the padding that is left to the convolution."""
+        if self.padding_mode == "zeros":
+            return input, self.padding
+        amounts = self._reversed_padding_repeated_twice
+        return F.pad(input, amounts, mode=self.padding_mode), (0,) * len(self.kernel_size)
 
     def extra_repr(self) -> str:
+        none = (0,) * len(self.kernel_size)
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != (0, 0):
+        if self.padding != none:
             text += f", padding={self.padding}"
-        if self.dilation != (1, 1):
+        if self.dilation != (1,) * len(self.dilation):
             text += f", dilation={self.dilation}"
+        if self.output_padding != none:
+            text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
@@ -133,3 +154,126 @@ class Conv2d(Module):
         if self.padding_mode != "zeros":
             text += f", padding_mode={self.padding_mode}"
         return text
+
+
+class Conv1d(_ConvNd):
+    """One-dimensional cross-correlation; the weight is [out_channels, in_channels / groups, length]."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: str | Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            _single(kernel_size),
+            _single(stride),
+            padding if isinstance(padding, str) else _single(padding),
+            _single(dilation),
+            False,
+            _single(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        input, padding = self._padded(input)
+        return F.conv1d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv2d(_ConvNd):
+    """Two-dimensional cross-correlation; the weight is [out_channels, in_channels / groups, height, width]."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: str | Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            _pair(kernel_size),
+            _pair(stride),
+            padding if isinstance(padding, str) else _pair(padding),
+            _pair(dilation),
+            False,
+            _pair(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        input, padding = self._padded(input)
+        return F.conv2d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv3d(_ConvNd):
+    """Three-dimensional cross-correlation; the weight is [out_channels, in_channels / groups, depth, height, width]."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: str | Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            _triple(kernel_size),
+            _triple(stride),
+            padding if isinstance(padding, str) else _triple(padding),
+            _triple(dilation),
+            False,
+            _triple(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        input, padding = self._padded(input)
+        return F.conv3d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
