@@ -96,11 +96,13 @@ class ConversionMixin(ModuleAttributes):
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the parameters and buffers to a device and the floating-point ones to a dtype, in place.
 
-        Call as ``to(device, dtype, non_blocking)``, ``to(dtype, non_blocking)`` or ``to(tensor)``.
+        Call as ``to(device, dtype, non_blocking)``, ``to(dtype, non_blocking)`` or ``to(tensor)``; ``memory_format``
+        changes the strides of tensors of 4 or 5 dimensions.
 
         Raises:
             TypeError: the dtype is neither floating point nor complex.
         """
+        memory_format = kwargs.get("memory_format")
         device, dtype, non_blocking = parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
@@ -114,6 +116,9 @@ class ConversionMixin(ModuleAttributes):
                     "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
                     "torch.nn.Module.to() when moving module from meta to a different device."
                 )
+            if memory_format is not None and tensor.ndim in (4, 5):
+                place = tensor.device if device is None else device
+                return tensor.to(place, wanted or tensor.dtype, memory_format=memory_format)
             if device is None:
                 return tensor if wanted is None else tensor.to(wanted, non_blocking)
             return tensor.to(device, tensor.dtype if wanted is None else wanted, non_blocking)
@@ -147,13 +152,19 @@ class ConversionMixin(ModuleAttributes):
         """Cast the floating-point parameters and buffers to bfloat16."""
         return self._cast_floating(torch.bfloat16)
 
+    def share_memory(self) -> Self:
+        """Call :meth:`~torch.Tensor.share_memory_` on all parameters and buffers."""
+        return self._apply(lambda tensor: tensor.share_memory_())
+
     def cuda(self, device: Any = None) -> Self:
         """Refuse: the GPU is reached through WebGPU.
 
         Raises:
             RuntimeError: always.
         """
-        raise RuntimeError(f"there is no CUDA device {device or ''}; move the module with .to('webgpu')".replace("  ", " "))
+        raise RuntimeError(
+            f"there is no CUDA device {device or ''}; move the module with .to('webgpu')".replace("  ", " ")
+        )
 
     def cpu(self) -> Self:
         """Move to the CPU."""

@@ -131,8 +131,33 @@ class HookMixin(ModuleAttributes):
             self._backward_pre_hooks.move_to_end(handle.id, last=False)
         return handle
 
+    def register_backward_hook(self, hook: Callable) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` with the gradients of the module's last operation alone.
+
+        The old form of :meth:`register_full_backward_hook`, for modules of one operation.
+
+        Raises:
+            RuntimeError: the module has hooks of the other form.
+        """
+        if self._is_full_backward_hook is True:
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only "
+                "one of them."
+            )
+        self._is_full_backward_hook = False
+        return _register(self._backward_hooks, hook)
+
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(module, grad_input, grad_output)`` after the module's backward; it may return a grad_input."""
+        """Call ``hook(module, grad_input, grad_output)`` after the module's backward; it may return a grad_input.
+
+        Raises:
+            RuntimeError: the module has hooks of :meth:`register_backward_hook`.
+        """
+        if self._is_full_backward_hook is False:
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only "
+                "one of them."
+            )
         self._is_full_backward_hook = True
         handle = _register(self._backward_hooks, hook)
         if prepend:
@@ -158,8 +183,9 @@ class HookMixin(ModuleAttributes):
         try:
             args, kwargs = self._run_forward_pre_hooks(args, kwargs)
             backward_hook = None
-            if self._backward_hooks or self._backward_pre_hooks or global_backward_hooks or global_backward_pre_hooks:
-                hooks = (*global_backward_hooks.values(), *self._backward_hooks.values())
+            own_hooks = () if self._is_full_backward_hook is False else self._backward_hooks.values()
+            if own_hooks or self._backward_pre_hooks or global_backward_hooks or global_backward_pre_hooks:
+                hooks = (*global_backward_hooks.values(), *own_hooks)
                 pre_hooks = (*global_backward_pre_hooks.values(), *self._backward_pre_hooks.values())
                 backward_hook = BackwardHook(self, hooks, pre_hooks)
                 args = backward_hook.setup_input_hook(args)
@@ -175,7 +201,19 @@ class HookMixin(ModuleAttributes):
                     stacklevel=3,
                 )
             result = backward_hook.setup_output_hook(result)
+        if self._backward_hooks and self._is_full_backward_hook is False:
+            self._hook_last_operation(result)
         return result
+
+    def _hook_last_operation(self, result: Any) -> None:
+        while not isinstance(result, Tensor):
+            if isinstance(result, dict):
+                result = next(each for each in result.values() if isinstance(each, Tensor))
+            else:
+                result = result[0]
+        if result.grad_fn is not None:
+            for hook in self._backward_hooks.values():
+                result.grad_fn.register_hook(BoundHook(hook, self))
 
     def _run_forward_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         for identifier, hook in (*global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):

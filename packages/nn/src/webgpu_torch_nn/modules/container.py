@@ -369,6 +369,17 @@ class ParameterDict(Module):
         del self[key]
         return value
 
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the key that came last; return it and its value."""
+        if not self._keys:
+            raise KeyError("popitem(): dictionary is empty")
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Return a new ParameterDict that has ``default`` at every key."""
+        return ParameterDict((key, default) for key in keys)
+
     def keys(self) -> Any:
         """Return the keys."""
         return self._keys.keys()

@@ -36,6 +36,21 @@ def _apply_registration_hooks(hooks: OrderedDict[int, Callable], module: Module,
     return value
 
 
+_REGISTRIES_OF_HOOKS = (
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
 class Module(ConversionMixin, HookMixin, StateMixin):
     """Base class of all modules: subclasses assign parameters and submodules in ``__init__`` and define ``forward``."""
 
@@ -85,6 +100,8 @@ class Module(ConversionMixin, HookMixin, StateMixin):
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
         return self._call_impl(*args, **kwargs)
+
+    _wrapped_call_impl = __call__
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile this module's call in place with :func:`torch.compile`."""
@@ -227,6 +244,12 @@ class Module(ConversionMixin, HookMixin, StateMixin):
         state.pop("_compiled_call_impl", None)
         return state
 
+    def __setstate__(self, state: dict) -> None:
+        # What PyTorch's versions before this one did not save starts empty.
+        fresh: dict[str, Any] = {name: OrderedDict() for name in _REGISTRIES_OF_HOOKS}
+        fresh |= {"_non_persistent_buffers_set": set(), "_is_full_backward_hook": None}
+        self.__dict__.update(fresh | state)
+
     def __dir__(self) -> list[str]:
         names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
         return sorted(name for name in names if not name[0].isdigit())
@@ -282,12 +305,16 @@ class Module(ConversionMixin, HookMixin, StateMixin):
     # Iteration.
 
     def _named_members(
-        self, members: Callable[[Module], Any], prefix: str, recurse: bool, remove_duplicate: bool
+        self,
+        get_members_fn: Callable[[Module], Any],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for module_prefix, module in modules:
-            for name, value in members(module):
+            for name, value in get_members_fn(module):
                 if value is None or id(value) in seen:
                     continue
                 if remove_duplicate:
