@@ -13,7 +13,14 @@ from webgpu_torch_core.ops.registry import OPERATIONS
 from webgpu_torch_core.tensor import Tensor
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/index.md", "docs/quickstart.md", "docs/adding-an-op.md", "docs/debugging.md"]
+PAGES = [
+    "README.md",
+    "docs/index.md",
+    "docs/quickstart.md",
+    "docs/training.md",
+    "docs/adding-an-op.md",
+    "docs/debugging.md",
+]
 
 
 def blocks_of(page: str, language: str) -> list[str]:
