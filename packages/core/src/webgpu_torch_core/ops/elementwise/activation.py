@@ -29,7 +29,8 @@ def relu(input):
 
 @relu.backward
 def _(grad, input):
-    return where(less(0.0, input), grad, 0.0)
+    # Nothing of NaN is at most 0: there the gradient passes, as in PyTorch.
+    return where(input <= 0.0, 0.0, grad)
 
 
 relu.operation.saves_result = True
