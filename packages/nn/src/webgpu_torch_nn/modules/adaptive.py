@@ -74,9 +74,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draw new starting values."""
         self.head.reset_parameters()
-        for reduction, scores in self.tail:
-            reduction.reset_parameters()
-            scores.reset_parameters()
+        for cluster in self.tail:
+            for layer in cluster.children():
+                layer.reset_parameters()
 
     def _check(self, input: Tensor, target: Tensor) -> None:
         if target.ndim not in (0, 1):
