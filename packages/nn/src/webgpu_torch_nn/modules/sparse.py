@@ -42,7 +42,7 @@ class Embedding(Module):
         super().__init__()
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(
+                raise AssertionError(
                     f"padding_idx must be within num_embeddings: got {padding_idx} for {num_embeddings} embeddings"
                 )
             padding_idx %= num_embeddings
@@ -59,7 +59,7 @@ class Embedding(Module):
             self.reset_parameters()
         else:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise ValueError(
+                raise AssertionError(
                     "Shape of weight does not match num_embeddings and embedding_dim: got "
                     f"{list(_weight.shape)}, expected {[num_embeddings, embedding_dim]}"
                 )
@@ -106,7 +106,9 @@ class Embedding(Module):
     ) -> Embedding:
         """Make an Embedding of a given table [num_embeddings, embedding_dim], frozen unless told otherwise."""
         if embeddings.dim() != 2:
-            raise ValueError(f"Embeddings parameter is expected to be 2-dimensional, got {embeddings.dim()} dimensions")
+            raise AssertionError(
+                f"Embeddings parameter is expected to be 2-dimensional, got {embeddings.dim()} dimensions"
+            )
         rows, columns = embeddings.shape
         return cls(
             num_embeddings=rows,
