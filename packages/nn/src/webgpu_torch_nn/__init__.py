@@ -9,12 +9,28 @@ from webgpu_torch_nn import optim as optim
 from webgpu_torch_nn import parameter as parameter
 from webgpu_torch_nn import utils as utils
 from webgpu_torch_nn.modules import *  # noqa: F403
+from webgpu_torch_nn.modules import GRU as GRU
+from webgpu_torch_nn.modules import LSTM as LSTM
+from webgpu_torch_nn.modules import RNN as RNN
+from webgpu_torch_nn.modules import GRUCell as GRUCell
+from webgpu_torch_nn.modules import LSTMCell as LSTMCell
+from webgpu_torch_nn.modules import RNNBase as RNNBase
+from webgpu_torch_nn.modules import RNNCell as RNNCell
+from webgpu_torch_nn.modules import RNNCellBase as RNNCellBase
 from webgpu_torch_nn.parameter import Buffer as Buffer
 from webgpu_torch_nn.parameter import Parameter as Parameter
 
 __all__ = [
     "Buffer",
+    "GRU",
+    "GRUCell",
+    "LSTM",
+    "LSTMCell",
     "Parameter",
+    "RNN",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "functional",
     "init",
     "modules",

@@ -147,6 +147,14 @@ from webgpu_torch_nn.modules.pooling import MaxPool3d as MaxPool3d
 from webgpu_torch_nn.modules.pooling import MaxUnpool1d as MaxUnpool1d
 from webgpu_torch_nn.modules.pooling import MaxUnpool2d as MaxUnpool2d
 from webgpu_torch_nn.modules.pooling import MaxUnpool3d as MaxUnpool3d
+from webgpu_torch_nn.modules.rnn import GRU as GRU
+from webgpu_torch_nn.modules.rnn import LSTM as LSTM
+from webgpu_torch_nn.modules.rnn import RNN as RNN
+from webgpu_torch_nn.modules.rnn import GRUCell as GRUCell
+from webgpu_torch_nn.modules.rnn import LSTMCell as LSTMCell
+from webgpu_torch_nn.modules.rnn import RNNBase as RNNBase
+from webgpu_torch_nn.modules.rnn import RNNCell as RNNCell
+from webgpu_torch_nn.modules.rnn import RNNCellBase as RNNCellBase
 from webgpu_torch_nn.modules.sparse import Embedding as Embedding
 from webgpu_torch_nn.modules.sparse import EmbeddingBag as EmbeddingBag
 from webgpu_torch_nn.modules.upsampling import Upsample as Upsample
@@ -204,6 +212,8 @@ __all__ = [
     "FractionalMaxPool3d",
     "GELU",
     "GLU",
+    "GRU",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -221,6 +231,8 @@ __all__ = [
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
+    "LSTM",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -254,6 +266,10 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNN",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",

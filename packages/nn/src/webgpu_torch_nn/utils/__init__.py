@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webgpu_torch_nn.utils import rnn as rnn
 from webgpu_torch_nn.utils.clip_grad import clip_grad_norm_ as clip_grad_norm_
 from webgpu_torch_nn.utils.clip_grad import clip_grad_value_ as clip_grad_value_
 from webgpu_torch_nn.utils.clip_grad import clip_grads_with_norm_ as clip_grads_with_norm_
@@ -15,5 +16,6 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "rnn",
     "vector_to_parameters",
 ]
