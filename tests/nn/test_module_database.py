@@ -114,10 +114,12 @@ class _Case:
         self.limits = limits(name)
         given = sample.constructor_input
         torch.manual_seed(11)
-        self.theirs = TABLE[name].module_cls(*fresh(given.args), **fresh(given.kwargs)).train(training)
+        self.theirs = (
+            TABLE[name].module_cls(*fresh(given.args), **fresh(given.kwargs)).to(torch.float32).train(training)
+        )
         ours.manual_seed(11)
         translate = _Arguments("cpu")
-        self.module = resolve(name)(*translate(given.args), **translate(given.kwargs)).train(training)
+        self.module = resolve(name)(*translate(given.args), **translate(given.kwargs)).to(ours.float32).train(training)
         self.input = sample.forward_input
 
     def arguments(self, device: str) -> tuple[Any, ...]:
