@@ -76,6 +76,15 @@ class Generator:
         else:
             raise RuntimeError(f"RNG state is wrong size: expected 16 bytes for {self.device}, got {len(data)}")
 
+    def position(self) -> tuple[MersenneTwister, int, int]:
+        """Return where the stream stands, for :meth:`move_to`."""
+        return self.twister.clone_state(), self._seed, self._offset
+
+    def move_to(self, position: tuple[MersenneTwister, int, int]) -> None:
+        """Continue from where the stream stood once."""
+        twister, self._seed, self._offset = position
+        self.twister = twister.clone_state()
+
 
 _defaults: dict[device, Generator] = {}
 _seed: list[int | None] = [None]

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from .autograd.grad_mode import recording
 from .autograd.node import AccumulateGrad, Node, RemovableHandle
-from .autograd.saved import SavedTensor
+from .autograd.saved import SavedResult, SavedTensor
 from .devices import MetaEngine, canonical_device, device, engine_for
 from .dtypes import complex64, dtype, float32
 from .graph import Engine, Value
 from .layouts import Layout, contiguous_layout
+from .tensor_kinds import TensorKinds
 
 if TYPE_CHECKING:
     # The operations attach themselves; a generated class tells type checkers which there are.
@@ -55,11 +56,13 @@ class Storage:
     ``version`` counts in-place writes; ``number`` identifies the storage (tied weights have equal numbers).
     """
 
-    __slots__ = ("__weakref__", "number", "value", "version")
+    __slots__ = ("__weakref__", "inference", "number", "value", "version")
 
     def __init__(self, value: Any) -> None:
         self.value = value
         self.version = 0
+        # Made in inference mode: of no use to gradients later.
+        self.inference = recording.inference
         self.number = next(_storage_numbers)
         value.owner = weakref.ref(self)
 
@@ -88,7 +91,7 @@ class MetaValue:
         self.owner: Any = None
 
 
-class Tensor(TensorMethods):
+class Tensor(TensorKinds, TensorMethods):
     """A multi-dimensional array of one element type on one device, as :class:`torch.Tensor`."""
 
     __slots__ = (
@@ -239,7 +242,13 @@ class Tensor(TensorMethods):
 
     @property
     def _version(self) -> int:
+        if self._storage.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self._storage.version
+
+    def is_inference(self) -> bool:
+        """Return whether the tensor was made in inference mode."""
+        return self._storage.inference
 
     def data_ptr(self) -> int:
         """Return the first element's address where a device's memory is the host's; else a number that identifies the
@@ -270,6 +279,10 @@ class Tensor(TensorMethods):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
+        if value and self._storage.inference and not recording.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if value and not (self.dtype.is_floating_point or self.dtype.is_complex):
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if not value and self._grad_fn is not None:
@@ -283,7 +296,9 @@ class Tensor(TensorMethods):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set :attr:`requires_grad` in place and return the tensor."""
-        self.requires_grad = requires_grad
+        if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        self.requires_grad = bool(requires_grad)
         return self
 
     @property
@@ -301,6 +316,8 @@ class Tensor(TensorMethods):
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf."""
+        if self._grad is None and self._grad_fn is not None and not self._retains_grad:
+            _warn_of_inner_gradient()
         return self._grad
 
     @grad.setter
@@ -310,10 +327,17 @@ class Tensor(TensorMethods):
                 raise TypeError(
                     f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
                 )
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
             if value._layout.shape != self._layout.shape:
                 raise RuntimeError(
                     f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
                     "Please ensure that the gradient and the tensor are the same size"
+                )
+            if value.dtype is not self.dtype:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with grad_dtype "
+                    f"'{self.dtype.name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype)."
                 )
             if value.device != self.device:
                 raise RuntimeError(
@@ -341,13 +365,16 @@ class Tensor(TensorMethods):
             self._accumulator = weakref.ref(node)
         return node, 0
 
-    def _accumulate_grad(self, gradient: Tensor) -> None:
+    def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
         if gradient.dtype is not self.dtype:
             from .ops.inplace import converted
 
             gradient = converted(gradient, self.dtype)
         if self._grad is None:
-            self._grad = gradient if recording.enabled else gradient.detach()
+            from .ops.inplace import owned
+
+            # What else holds the gradient must not see later sums: only what nobody does is kept as it is.
+            self._grad = gradient.clone() if recording.enabled else owned(gradient.detach(), self._layout, alone)
         elif recording.enabled:
             self._grad = self._grad + gradient
         else:
@@ -355,7 +382,9 @@ class Tensor(TensorMethods):
         hooks = self.__dict__.get("_post_accumulate_grad_hooks")
         if hooks:
             for hook in list(hooks.values()):
-                hook(self)
+                returned = hook(self)
+                if returned is not None:
+                    raise TypeError(f"expected Variable, but hook returned '{type(returned).__name__}'")
 
     def _set_gradient(self, node: Node, number: int = 0) -> None:
         self._grad_fn = node
@@ -365,6 +394,10 @@ class Tensor(TensorMethods):
     def _save(self) -> SavedTensor:
         return SavedTensor(self)
 
+    def _save_result(self, number: int = 0) -> SavedResult:
+        """Keep a result for the backward of the node that is about to be attached to it."""
+        return SavedResult(self, number)
+
     def _refresh_view(self) -> None:
         """Re-derive a view's gradient when its base was written in place since the view was made."""
         base, state = self._base, self._base_state
@@ -373,7 +406,7 @@ class Tensor(TensorMethods):
         from .ops.inplace import view_gradient
 
         view_gradient(self, base)
-        self._base_state = (base._storage.version, base._grad_fn)
+        self._base_state = (base._storage.version, base._grad_fn, *state[2:])
 
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
@@ -390,7 +423,12 @@ class Tensor(TensorMethods):
     def detach_(self) -> Tensor:
         """Cut the tensor off the gradient graph in place."""
         if self._base is not None:
-            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+                "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+                "detach_() cannot be called on these gradients. To fix this error, please refer to the "
+                "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+            )
         self._grad_fn = None
         self._requires_grad = False
         return self
@@ -429,25 +467,34 @@ class Tensor(TensorMethods):
         """Call ``hook(grad)`` when the tensor's gradient is known; a returned tensor replaces it."""
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self._hooks is None:
-            self._hooks = {}
         edge = self._gradient_edge()
-        if edge is not None:
-            if edge[0].pre_hooks is None:
-                edge[0].pre_hooks = {}
-            edge[0].pre_hooks[edge[1]] = self._hooks  # type: ignore[assignment]
-        return RemovableHandle(self._hooks, hook)
+        if self._grad_fn is None:
+            # A leaf's node comes and goes with the graphs it is in: the tensor keeps the hooks.
+            if self._hooks is None:
+                self._hooks = {}
+            if edge is not None:
+                edge[0].pre_hooks = {0: self._hooks}
+            return RemovableHandle(self._hooks, hook)
+        node, number = edge or (self._grad_fn, self._output_number)
+        if node.pre_hooks is None:
+            node.pre_hooks = {}
+        # Hooks are on the value that the tensor has now: writing into it later makes another.
+        return RemovableHandle(node.pre_hooks.setdefault(number, {}), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook(tensor)`` after a leaf's gradient was accumulated."""
-        if self._grad_fn is not None or not self._requires_grad:
-            raise RuntimeError("post accumulate grad hooks can only be registered on leaf tensors that require grad")
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._grad_fn is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self._grad_fn is not None:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user support the deepcopy protocol at the moment."
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+                "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+                "see https://github.com/pytorch/pytorch/pull/103001"
             )
         import copy
 
@@ -467,6 +514,18 @@ class Tensor(TensorMethods):
         if self._grad is not None:
             result._grad = copy.deepcopy(self._grad, memo)
         return result
+
+
+def _warn_of_inner_gradient() -> None:
+    import warnings
+
+    warnings.warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
+        "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+        ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
+        "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
+        stacklevel=3,
+    )
 
 
 def make_value(place: device, dtype: dtype, numel: int) -> Any:

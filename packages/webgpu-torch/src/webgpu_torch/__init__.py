@@ -280,6 +280,8 @@ from webgpu_torch_core import is_complex as is_complex
 from webgpu_torch_core import is_conj as is_conj
 from webgpu_torch_core import is_floating_point as is_floating_point
 from webgpu_torch_core import is_grad_enabled as is_grad_enabled
+from webgpu_torch_core import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from webgpu_torch_core import is_anomaly_enabled as is_anomaly_enabled
 from webgpu_torch_core import is_inference_mode_enabled as is_inference_mode_enabled
 from webgpu_torch_core import is_neg as is_neg
 from webgpu_torch_core import is_nonzero as is_nonzero
@@ -444,6 +446,7 @@ from webgpu_torch_core import select_copy as select_copy
 from webgpu_torch_core import select_scatter as select_scatter
 from webgpu_torch_core import set_default_device as set_default_device
 from webgpu_torch_core import set_default_dtype as set_default_dtype
+from webgpu_torch_core import set_anomaly_enabled as set_anomaly_enabled
 from webgpu_torch_core import set_grad_enabled as set_grad_enabled
 from webgpu_torch_core import set_printoptions as set_printoptions
 from webgpu_torch_core import set_rng_state as set_rng_state

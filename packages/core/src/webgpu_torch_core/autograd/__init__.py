@@ -1,5 +1,12 @@
 """Reverse-mode differentiation: grad modes, the engine, custom functions."""
 
+from .anomaly_mode import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+    set_detect_anomaly,
+)
 from .engine import backward, grad
 from .function import Function, FunctionContext
 from .grad_mode import (
@@ -18,11 +25,16 @@ __all__ = [
     "FunctionContext",
     "Node",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "grad",
     "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "set_anomaly_enabled",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from .grad_mode import recording
-from .node import AccumulateGrad, Node
+from .hooking import apply_node_hooks, apply_node_pre_hooks, apply_tensor_hooks
+from .node import Node, anomaly, running
+
+Edge = tuple[Node, int]
+
+_pass_numbers = itertools.count()
 
 
-def _gradient_edge(tensor: Any) -> tuple[Node, int] | None:
-    return tensor._gradient_edge()
-
-
-def run(
-    roots: Sequence[tuple[tuple[Node, int], Any]],
-    wanted: dict[Any, int] | None,
-    create_graph: bool,
-    retain_graph: bool,
-) -> dict[int, Any]:
-    """Send gradients from the roots down the graph.
+class Pass:
+    """One backward pass.
 
     Args:
         roots: (edge, gradient) pairs to start from.
@@ -28,125 +25,218 @@ def run(
         create_graph: record the pass itself, for higher derivatives.
         retain_graph: keep what nodes saved.
     """
-    arriving: dict[Node, list[Any]] = {}
-    heap: list[tuple[int, int, Node]] = []
-    results: dict[int, Any] = {}
 
-    def send(edge: tuple[Node, int], gradient: Any) -> None:
+    def __init__(
+        self, roots: Sequence[tuple[Edge, Any]], wanted: dict[Any, int] | None, create_graph: bool, retain_graph: bool
+    ) -> None:
+        self.number = next(_pass_numbers)
+        self.roots = roots
+        self.wanted = wanted
+        self.create_graph = create_graph
+        self.retain_graph = retain_graph
+        self.arriving: dict[Node, list[Any]] = {}
+        self.heap: list[tuple[int, int, Node]] = []
+        self.results: dict[int, Any] = {}
+        self.executing: set[Node] | None = None
+        # Storages that somebody else holds, and whether hooks may have let gradients out.
+        self.held = {gradient._storage for _, gradient in roots if gradient is not None}
+        self.exposed = False
+        # Nodes recorded before this number are not visited: what arrives at them is returned.
+        self.floor = -2
+
+    def takes(self, gradient: Any) -> bool:
+        """Return whether a leaf may keep a gradient: nobody else will see what is added to it later."""
+        storage = gradient._storage
+        if self.exposed or storage in self.held:
+            return False
+        self.held.add(storage)
+        return True
+
+    def send(self, edge: Edge, gradient: Any) -> None:
+        """Add a gradient to what has arrived at an edge; None still makes the node run."""
         node, number = edge
-        inbox = arriving.get(node)
+        inbox = self.arriving.get(node)
         if inbox is None:
-            inbox = arriving[node] = [None] * node.output_count
-            heapq.heappush(heap, (-node.sequence, id(node), node))
-        inbox[number] = gradient if inbox[number] is None else inbox[number] + gradient
+            inbox = self.arriving[node] = [None] * node.output_count
+            heapq.heappush(self.heap, (-node.sequence, id(node), node))
+        if gradient is not None:
+            inbox[number] = gradient if inbox[number] is None else inbox[number] + gradient
 
-    saved = recording.enabled
-    recording.enabled = create_graph
-    try:
-        for edge, gradient in roots:
-            send(edge, gradient)
-        needed = None if wanted is None else _nodes_leading_to([edge for edge, _ in roots], wanted)
-        while heap:
-            node = heapq.heappop(heap)[2]
-            gradients = arriving.pop(node)
-            _apply_pre_hooks(node, gradients)
-            if wanted is not None:
-                for number, gradient in enumerate(gradients):
-                    position = wanted.get((node, number))
-                    if position is not None and gradient is not None:
-                        results[position] = gradient
-                if needed is not None and node not in needed:
+    def run(self) -> dict[int, Any]:
+        """Visit every node that the roots lead to and return the wanted gradients."""
+        saved, outer = recording.enabled, running.task
+        recording.enabled, running.task = self.create_graph, self
+        try:
+            for edge, gradient in self.roots:
+                self.send(edge, gradient)
+            needed = None if self.wanted is None or self.floor >= 0 else self._nodes_leading_to_wanted()
+            while self.heap:
+                node = heapq.heappop(self.heap)[2]
+                gradients = self.arriving.pop(node)
+                if node.sequence < self.floor:
+                    self._return(node, gradients)
                     continue
-            _visit(node, gradients, send, wanted is None, retain_graph)
+                if node.pre_hooks or node.retained:
+                    self.exposed = True
+                    apply_tensor_hooks(node, gradients)
+                self._return(node, gradients)
+                if needed is None or node in needed:
+                    self._visit(node, gradients)
+        finally:
+            recording.enabled, running.task = saved, outer
+        return self.results
+
+    def _return(self, node: Node, gradients: list[Any]) -> None:
+        """Keep the gradients that were asked for."""
+        if self.wanted is not None:
+            for number, gradient in enumerate(gradients):
+                position = self.wanted.get((node, number))
+                if position is not None and gradient is not None:
+                    self.results[position] = gradient
+
+    def _visit(self, node: Node, gradients: list[Any]) -> None:
+        running.nodes.append(node)
+        try:
+            if node.node_pre_hooks:
+                self.exposed = True
+                gradients = apply_node_pre_hooks(node, gradients)
+            parts = node.run(gradients)
+            if anomaly.enabled and anomaly.check_nan:
+                _refuse_nan(node, parts)
+        except Exception:
+            if anomaly.enabled:
+                from .anomaly_mode import tell_place
+
+                tell_place(node)
+            raise
+        finally:
+            running.nodes.pop()
+        if len(parts) < len(node.edges):
+            raise RuntimeError(
+                f"function {node.title} returned an incorrect number of gradients (expected {len(node.edges)}, got "
+                f"{len(parts)})"
+            )
+        if node.hooks:
+            self.exposed = True
+            parts = apply_node_hooks(node, parts, gradients)
+        if not self.retain_graph:
+            node.release()
+        for edge, part in zip(node.edges, parts, strict=False):
+            if edge is not None:
+                self.send(edge, part)
+
+    def _nodes_leading_to_wanted(self) -> set[Node]:
+        """Return the nodes that must run for the wanted edges to receive their gradients."""
+        targets = {node for node, _ in self.wanted or ()}
+        leads: dict[Node, bool] = {}
+        stack = [(node, False) for (node, _), _ in self.roots]
+        while stack:
+            node, done = stack.pop()
+            children = [edge[0] for edge in node.edges if edge is not None]
+            if done:
+                leads[node] = any(leads.get(child, False) or child in targets for child in children)
+            elif node not in leads:
+                leads[node] = False
+                stack.append((node, True))
+                stack.extend((child, False) for child in children)
+        return {node for node, found in leads.items() if found}
+
+    def will_visit(self, node: Node) -> bool:
+        """Return whether a node's gradient will be known in this pass."""
+        if self.executing is None:
+            if self.wanted is not None:
+                self.executing = self._nodes_leading_to_wanted() | {each for each, _ in self.wanted}
+            else:
+                self.executing = reachable([edge for edge, _ in self.roots])
+        return node in self.executing
+
+
+def reachable(edges: Sequence[Edge]) -> set[Node]:
+    """Return the nodes that edges lead to."""
+    found: set[Node] = set()
+    stack = [node for node, _ in edges]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(edge[0] for edge in node.edges if edge is not None)
+    return found
+
+
+def _refuse_nan(node: Node, parts: Sequence[Any]) -> None:
+    saved, recording.enabled = recording.enabled, False
+    try:
+        for number, part in enumerate(parts):
+            if part is not None and part.dtype.category >= 2 and bool((part != part).any()):
+                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {number}th output.")
     finally:
         recording.enabled = saved
-    return results
-
-
-def _visit(node: Node, gradients: list[Any], send: Any, accumulate: bool, retain_graph: bool) -> None:
-    if isinstance(node, AccumulateGrad):
-        if accumulate:
-            node.run(gradients)
-        return
-    if all(gradient is None for gradient in gradients):
-        parts: Sequence[Any] = (None,) * len(node.edges)
-    else:
-        parts = node.run(gradients)
-    if len(parts) < len(node.edges):
-        raise RuntimeError(f"{node.title} returned {len(parts)} gradients, expected {len(node.edges)}")
-    if node.hooks:
-        for hook in list(node.hooks.values()):
-            replaced = hook(tuple(parts), tuple(gradients))
-            if replaced is not None:
-                parts = replaced if isinstance(replaced, tuple) else (replaced,)
-    if not retain_graph:
-        node.release()
-    for edge, part in zip(node.edges, parts, strict=False):
-        if edge is not None and part is not None:
-            send(edge, part)
-
-
-def _apply_pre_hooks(node: Node, gradients: list[Any]) -> None:
-    """Run tensor hooks on the gradients that arrived, and store those of ``retain_grad`` tensors."""
-    if node.pre_hooks:
-        for number, hooks in node.pre_hooks.items():
-            for hook in list(hooks.values()) if isinstance(hooks, dict) else hooks:
-                if gradients[number] is not None:
-                    replaced = hook(gradients[number])
-                    if replaced is not None:
-                        gradients[number] = replaced
-    if node.retained:
-        for number, reference in node.retained.items():
-            tensor = reference()
-            if tensor is not None and gradients[number] is not None:
-                tensor._accumulate_grad(gradients[number])
-
-
-def _nodes_leading_to(roots: list[tuple[Node, int]], wanted: dict[tuple[Node, int], int]) -> set[Node]:
-    """Return the nodes that must run for the wanted edges to receive their gradients."""
-    targets = {node for node, _ in wanted}
-    leads: dict[Node, bool] = {}
-    stack = [(node, False) for node, _ in roots]
-    while stack:
-        node, done = stack.pop()
-        children = [edge[0] for edge in node.edges if edge is not None]
-        if done:
-            leads[node] = any(leads.get(child, False) or child in targets for child in children)
-        elif node not in leads:
-            leads[node] = False
-            stack.append((node, True))
-            stack.extend((child, False) for child in children)
-    return {node for node, found in leads.items() if found}
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (value,)
+    if _is_edge(value):
+        return (value,)
+    return (value,) if hasattr(value, "_gradient_edge") else tuple(value)
 
 
-def _roots(tensors: tuple[Any, ...], gradients: Any) -> list[tuple[tuple[Node, int], Any]]:
+def _is_edge(value: Any) -> bool:
+    return hasattr(value, "output_nr") and hasattr(value, "node")
+
+
+def _edge_of(value: Any) -> Edge | None:
+    """Return the edge of a tensor or of a ``GradientEdge``."""
+    return (value.node, value.output_nr) if _is_edge(value) else value._gradient_edge()
+
+
+def _checked_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
+    from ..tensor import Tensor
+
+    inputs = _as_tuple(inputs)
+    if not inputs:
+        raise RuntimeError(f"`inputs` argument to `{function}()` cannot be empty.")
+    for each in inputs:
+        if not isinstance(each, Tensor) and not _is_edge(each):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(each).__name__}")
+    return inputs
+
+
+def _roots(tensors: tuple[Any, ...], gradients: Any) -> list[tuple[Edge, Any]]:
     seeds = (None,) * len(tensors) if gradients is None else _as_tuple(gradients)
     if len(seeds) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(seeds)} gradients")
     roots = []
     for index, (tensor, seed) in enumerate(zip(tensors, seeds, strict=True)):
-        edge = _gradient_edge(tensor)
+        if _is_edge(tensor):
+            if seed is None:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            roots.append(((tensor.node, tensor.output_nr), seed))
+            continue
+        edge = tensor._gradient_edge()
         if edge is None:
             raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
-        if seed is None:
-            if tensor.numel() != 1:
-                raise RuntimeError("grad can be implicitly created only for scalar outputs")
-            if tensor.dtype.is_complex:
-                raise RuntimeError(
-                    f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}"
-                )
-            seed = tensor.detach().new_ones(tensor.shape)
-        elif seed.shape != tensor.shape:
-            raise RuntimeError(
-                f"Mismatch in shape: grad_output[{index}] has a shape of {seed.shape} and output[{index}] has a shape of "
-                f"{tensor.shape}."
-            )
-        roots.append((edge, seed))
+        roots.append((edge, _seed(tensor, seed, index)))
     return roots
+
+
+def _seed(tensor: Any, seed: Any, index: int) -> Any:
+    """Return the gradient to start a tensor with."""
+    if seed is None:
+        if tensor.numel() != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if tensor.dtype.is_complex:
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}")
+        return tensor.detach().new_ones(tensor.shape)
+    if seed.shape != tensor.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {seed.shape} and output[{index}] has a shape of "
+            f"{tensor.shape}."
+        )
+    if seed.dtype.is_complex != tensor.dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{index}] has a dtype of {seed.dtype!r} and output[{index}] has a dtype of {tensor.dtype!r}."
+        )
+    return seed if seed.dtype is tensor.dtype else seed.to(tensor.dtype)
 
 
 def backward(
@@ -162,17 +252,41 @@ def backward(
     Raises:
         RuntimeError: a tensor has no gradient, is not a scalar and got no gradient of its own, or its graph was freed.
     """
-    roots = _roots(_as_tuple(tensors), grad_tensors if grad_tensors is not None else grad_variables)
+    if grad_variables is not None:
+        import warnings
+
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", category=FutureWarning, stacklevel=2
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+                "`grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    if inputs is not None:
+        inputs = _checked_inputs(inputs, "backward")
+    roots = _roots(_as_tuple(tensors), grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
-        run(roots, None, create_graph, keep)
+        Pass(roots, None, create_graph, keep).run()
         return
-    inputs = _as_tuple(inputs)
-    if not inputs:
-        raise RuntimeError("'inputs' argument to 'backward' cannot be empty.")
-    wanted = {_gradient_edge(each): index for index, each in enumerate(inputs)}
-    for index, gradient in run(roots, wanted, create_graph, keep).items():
-        inputs[index]._accumulate_grad(gradient)
+    wanted: dict[Any, int] = {}
+    for index, each in enumerate(inputs):
+        edge = _edge_of(each)
+        if edge is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        wanted.setdefault(edge, index)
+    saved = recording.enabled
+    recording.enabled = create_graph
+    try:
+        for index, gradient in Pass(roots, wanted, create_graph, keep).run().items():
+            node = inputs[index].node if _is_edge(inputs[index]) else None
+            target = inputs[index] if node is None else getattr(node, "variable", None)
+            if target is not None:
+                target._accumulate_grad(gradient)
+    finally:
+        recording.enabled = saved
 
 
 def grad(
@@ -190,28 +304,64 @@ def grad(
 
     Raises:
         RuntimeError: an input does not require a gradient, or was not used and ``allow_unused`` is not set.
+        ValueError: ``materialize_grads`` together with ``allow_unused=False``.
     """
-    del only_inputs
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    if not only_inputs:
+        import warnings
+
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
+            "parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    keep = create_graph if retain_graph is None else retain_graph
+    inputs = _checked_inputs(inputs, "grad")
     if is_grads_batched:
-        raise NotImplementedError("is_grads_batched=True is not supported; call grad once per gradient")
-    inputs = _as_tuple(inputs)
-    edges = [_gradient_edge(each) for each in inputs]
+        return _batched(outputs, inputs, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
+    edges = [_edge_of(each) for each in inputs]
     if any(edge is None for edge in edges):
         raise RuntimeError("One of the differentiated Tensors does not require grad")
-    keep = create_graph if retain_graph is None else retain_graph
-    results: list[Any] = [None] * len(inputs)
-    wanted: dict[tuple[Node, int], int] = {}
+    wanted: dict[Any, int] = {}
     for index, edge in enumerate(edges):
-        wanted.setdefault(edge, index)  # type: ignore[arg-type]
-    found = run(_roots(_as_tuple(outputs), grad_outputs), wanted, create_graph, keep)
-    for index, edge in enumerate(edges):
-        results[index] = found.get(wanted[edge])  # type: ignore[index]
-        if results[index] is None:
-            if materialize_grads:
-                results[index] = inputs[index].detach().new_zeros(inputs[index].shape)
-            elif not allow_unused:
-                raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
-                    "if this is the desired behavior."
-                )
+        wanted.setdefault(edge, index)
+    found = Pass(_roots(_as_tuple(outputs), grad_outputs), wanted, create_graph, keep).run()
+    results = [found.get(wanted[edge]) for edge in edges]
+    for index, result in enumerate(results):
+        if result is None and materialize_grads:
+            results[index] = inputs[index].detach().new_zeros(inputs[index].shape)
+        elif result is None and not allow_unused:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "
+                "allow_unused=True if this is the desired behavior."
+            )
     return tuple(results)
+
+
+def _batched(
+    outputs: Any, inputs: Any, grad_outputs: Any, keep: bool, create_graph: bool, allow_unused: Any, materialize: bool
+) -> tuple[Any, ...]:
+    """Return gradients for every one of a batch of cotangents, stacked."""
+    from ..ops.joining import stack
+
+    tensors, seeds = _as_tuple(outputs), _as_tuple(grad_outputs)
+    for index, (tensor, seed) in enumerate(zip(tensors, seeds, strict=True)):
+        if seed is not None and seed.shape[1:] != tensor.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
+                "The sizes of the remaining dimensions are expected to match the shape of corresponding output, but a "
+                f"mismatch was detected: grad_output[{index}] has a shape of {seed.shape[1:]} and output[{index}] has a "
+                f"shape of {tensor.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
+            )
+    count = next(seed.shape[0] for seed in seeds if seed is not None)
+    rows = []
+    for number in range(count):
+        one = [None if seed is None else seed[number] for seed in seeds]
+        again = keep or number + 1 < count
+        rows.append(grad(tensors, inputs, one, again, create_graph, True, allow_unused, False, materialize))
+    return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))

@@ -2,46 +2,204 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from .grad_mode import recording
-from .node import Node
+from .node import FREED, Gradients, Node
+from .saved import SavedResult, SavedTensor
 
 
 class FunctionContext:
-    """What ``forward`` and ``backward`` of a :class:`Function` share."""
+    """What ``forward`` and ``backward`` of a :class:`Function` share; attributes of your own may be set on it."""
 
     def __init__(self) -> None:
-        self._saved: tuple[Any, ...] = ()
+        self._to_save: tuple[Any, ...] = ()
+        self._saved: tuple[Any, ...] | None = None
+        self._freed = False
         self._non_differentiable: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._materialize = True
+        self._node: Any = None
         self.needs_input_grad: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for ``backward``; in-place changes to them until then are detected."""
-        self._saved = tuple(None if each is None else each._save() for each in tensors)
+        """Keep tensors for ``backward``; in-place changes to them until then are detected.
+
+        Raises:
+            TypeError: something is neither a tensor nor None.
+        """
+        from ..tensor import Tensor
+
+        for position, each in enumerate(tensors):
+            if each is not None and not isinstance(each, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {position} is of type {type(each).__name__}"
+                )
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Accept tensors for forward-mode differentiation, which there is none of."""
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """The tensors given to :meth:`save_for_backward`.
 
         Raises:
-            RuntimeError: one was modified in place since.
+            RuntimeError: one was modified in place since, or the graph was freed.
         """
-        return tuple(None if each is None else each.unpack() for each in self._saved)
+        if self._freed:
+            raise RuntimeError(FREED)
+        if self._saved is None:
+            return self._to_save
+        node = self._node() if self._node is not None else None
+        return tuple(
+            each.unpack(node) if isinstance(each, SavedResult) else None if each is None else each.unpack()
+            for each in self._saved
+        )
 
-    def mark_non_differentiable(self, *tensors: Any) -> None:
+    saved_variables = saved_tensors
+
+    def mark_non_differentiable(self, *args: Any) -> None:
         """Declare outputs that have no gradient."""
-        self._non_differentiable = tensors
+        self._non_differentiable = args
 
-    def mark_dirty(self, *tensors: Any) -> None:
+    def mark_dirty(self, *args: Any) -> None:
         """Declare inputs that ``forward`` changed in place."""
-        self._dirty = tensors
+        self._dirty = args
 
     def set_materialize_grads(self, value: bool) -> None:
         """Choose whether missing output gradients arrive as zeros (the default) or as None."""
         self._materialize = value
+
+    def name(self) -> str:
+        """Return the node's name."""
+        node = self._node() if self._node is not None else None
+        return "" if node is None else node.name()
+
+    def _keep(self, node: Node) -> None:
+        """Save what ``forward`` asked to; results of the function in a way that does not keep its node alive."""
+        self._saved = tuple(
+            None
+            if each is None
+            else SavedResult(each, each._output_number)
+            if each._grad_fn is node
+            else SavedTensor(each)
+            for each in self._to_save
+        )
+        self._to_save = ()
+
+
+class FunctionNode(Node):
+    """The node of one call of a :class:`Function`; what ``forward`` set on its context shows here, too."""
+
+    __slots__ = ("context", "function", "inputs", "templates")
+
+    def __init__(
+        self, title: str, edges: Any, function: Any, context: FunctionContext, inputs: Any, templates: Any
+    ) -> None:
+        super().__init__(title, edges, _no_backward, len(templates))
+        self.function = function
+        self.context = context
+        self.inputs = inputs
+        self.templates = templates
+        context._node = weakref.ref(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "context":
+            raise AttributeError(name)
+        return getattr(self.context, name)
+
+    def run(self, gradients: Gradients) -> Gradients:
+        """Call the function's ``backward`` (or ``vjp``) and check what it returns."""
+        context = self.context
+        if context._materialize:
+            gradients = [
+                _zeros(template) if each is None and template else each
+                for each, template in zip(gradients, self.templates, strict=True)
+            ]
+        parts = _backward_of(self.function)(context, *gradients)
+        parts = parts if isinstance(parts, tuple) else (parts,)
+        expected = len(self.edges)
+        if len(parts) > expected and all(each is None for each in parts[expected:]):
+            parts = parts[:expected]
+        if len(parts) != expected:
+            raise RuntimeError(
+                f"function {self.title} returned an incorrect number of gradients (expected {expected}, got {len(parts)})"
+            )
+        return [self._checked(number, each) for number, each in enumerate(parts)]
+
+    def _checked(self, number: int, gradient: Any) -> Any:
+        """Return a gradient that fits its input.
+
+        Raises:
+            RuntimeError: it does not.
+        """
+        from ..ops.inplace import converted
+        from ..tensor import Tensor
+
+        if gradient is None:
+            return None
+        if not isinstance(gradient, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type(gradient).__name__})")
+        given = self.inputs[number]
+        if given is None:
+            raise RuntimeError(
+                f"function {self.title} returned a gradient different than None at position {number + 1}, but the "
+                "corresponding forward input was not a Variable"
+            )
+        shape, dtype, device = given
+        if self.edges[number] is None:
+            return None
+        if gradient._layout.shape != shape:
+            gradient = self._reduced(number, gradient, shape)
+        if gradient.device != device:
+            raise RuntimeError(
+                f"Function {self.title} returned an invalid gradient at index {number} - expected device {device} but got "
+                f"{gradient.device}"
+            )
+        return converted(gradient, dtype)
+
+    def _reduced(self, number: int, gradient: Any, shape: tuple[int, ...]) -> Any:
+        from ..ops.reduction import sum_to_size
+
+        own = gradient._layout.shape
+        padded = (1,) * (len(own) - len(shape)) + shape
+        fits = len(own) >= len(shape) and all(size in (1, other) for size, other in zip(padded, own, strict=True))
+        if not fits:
+            raise RuntimeError(
+                f"Function {self.title} returned an invalid gradient at index {number} - got {list(own)} but expected shape "
+                f"compatible with {list(shape)}"
+            )
+        return sum_to_size(gradient, shape)
+
+    def release(self) -> None:
+        """Drop what ``forward`` saved."""
+        self.context._saved = ()
+        self.context._freed = True
+
+
+def _no_backward(*_: Any) -> None:
+    """Stand where other nodes have their closure."""
+
+
+def _zeros(template: tuple[Any, Any, Any]) -> Any:
+    from ..ops.creation import zeros
+
+    return zeros(*template[0], dtype=template[1], device=template[2])
+
+
+def _backward_of(function: Any) -> Any:
+    if function.vjp is not Function.vjp:
+        if function.backward is not Function.backward:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one "
+                "of them."
+            )
+        return function.vjp
+    return function.backward
 
 
 class Function:
@@ -51,83 +209,171 @@ class Function:
     A class with ``setup_context(ctx, inputs, output)`` has ``forward`` without ``ctx``.
     """
 
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        import warnings
+
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
+            "them on the class itself. Instantiating an autograd function will raise an error in a future version of "
+            "PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: functions are called by their class's ``apply``."""
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function "
+            "with static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
+
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the result."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Keep what ``backward`` needs, where ``forward`` has no ``ctx``."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Return the gradient of each argument of ``forward``."""
-        raise NotImplementedError("You must implement the backward for your custom autograd.Function to use it.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
+            "mode AD."
+        )
+
+    #: another name of :meth:`backward`; write one of the two
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Forward-mode differentiation, which is not used."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """The rule of batching, which is not used."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and record ``backward``."""
         from ..tensor import Tensor
 
+        apart = cls.setup_context is not Function.setup_context
+        if apart and kwargs:
+            args, kwargs = _positional(cls.forward, args, kwargs), {}
         context = FunctionContext()
         context.needs_input_grad = tuple(isinstance(each, Tensor) and each.requires_grad for each in args)
         records = recording.enabled and any(context.needs_input_grad)
+        # What is changed in place has another edge afterwards.
+        edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in args) if records else ()
         saved, recording.enabled = recording.enabled, False
         try:
-            if "setup_context" in dir(cls):
-                result = cls.forward(*args, **kwargs)
-                cls.setup_context(context, args, result)  # type: ignore[attr-defined]
+            if apart:
+                result = cls.forward(*args)
+                cls.setup_context(context, args, result)
             else:
                 result = cls.forward(context, *args, **kwargs)
         finally:
             recording.enabled = saved
         outputs = result if isinstance(result, tuple) else (result,)
+        _check_marks(context, outputs)
         if records:
-            outputs = cls._attach(context, args, outputs)
+            from .wrapping import wrap_outputs
+
+            node = cls._node(context, edges, args, outputs)
+            outputs = wrap_outputs(node, context, args, outputs)
+            context._keep(node)
         return outputs if isinstance(result, tuple) else outputs[0]
 
     @classmethod
-    def _attach(cls, context: FunctionContext, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        from ..tensor import Tensor
-
-        edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in args)
-        templates = tuple(
-            (each.shape, each.dtype, each.device) if isinstance(each, Tensor) else None for each in outputs
-        )
-
-        def run_backward(*gradients: Any) -> tuple[Any, ...]:
-            from ..ops.creation import zeros
-
-            if context._materialize:
-                gradients = tuple(
-                    zeros(*template[0], dtype=template[1], device=template[2]) if each is None and template else each
-                    for each, template in zip(gradients, templates, strict=True)
-                )
-            parts = cls.backward(context, *gradients)
-            return parts if isinstance(parts, tuple) else (parts,)
-
-        node = Node(f"{cls.__name__}Backward", edges, run_backward, len(outputs))
-        result = []
-        skipped = {id(each) for each in context._non_differentiable}
-        given = {id(each) for each in args}
-        for number, each in enumerate(outputs):
-            if (
-                isinstance(each, Tensor)
-                and id(each) not in skipped
-                and (each.dtype.is_floating_point or each.dtype.is_complex)
-            ):
-                changed = id(each) in given and all(each is not dirty for dirty in context._dirty)
-                each = each.view_as(each) if changed else each
-                each._set_gradient(node, number)
-            result.append(each)
-        return tuple(result)
+    def _node(cls, context: FunctionContext, edges: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> Node:
+        kind = cls.__dict__.get("_node_kind")
+        if kind is None:
+            kind = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "__doc__": FunctionNode.__doc__})
+            cls._node_kind = kind  # type: ignore[attr-defined]
+        return kind(kind.__name__, edges, cls, context, tuple(map(_template, args)), tuple(map(_template, outputs)))
 
 
-def once_differentiable(function: Any) -> Any:
+def _template(value: Any) -> Any:
+    from ..tensor import Tensor
+
+    return (value._layout.shape, value.dtype, value.device) if isinstance(value, Tensor) else None
+
+
+def _positional(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return a call's arguments in the order of the parameters, defaults filled in."""
+    import inspect
+
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return (*bound.args, *bound.kwargs.values())
+
+
+def _check_marks(context: FunctionContext, outputs: tuple[Any, ...]) -> None:
+    from ..tensor import Tensor
+
+    for each in context._dirty:
+        if not isinstance(each, Tensor):
+            raise RuntimeError(f"mark_dirty can only accept variables, but argument is of type {type(each).__name__}")
+        if not any(each is output for output in outputs):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+                "modified inplace must all be outputs of the Function."
+            )
+    for each in context._non_differentiable:
+        if not isinstance(each, Tensor):
+            raise RuntimeError(
+                f"mark_non_differentiable only accepts variable arguments, but got {type(each).__name__}"
+            )
+
+
+class _Refusal(Function):
+    """Passes on what must not be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Any) -> Any:
+        """Return the tensors as they are."""
+        return tuple(each.detach() for each in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Refuse."""
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def once_differentiable(fn: Any) -> Any:
     """Mark a ``backward`` whose result cannot be differentiated again."""
 
-    def wrapped(ctx: Any, *gradients: Any) -> Any:
+    @wraps(fn)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        from ..tensor import Tensor
+
         saved, recording.enabled = recording.enabled, False
         try:
-            return function(ctx, *gradients)
+            outputs = fn(ctx, *args)
         finally:
             recording.enabled = saved
+        if not saved or not any(isinstance(each, Tensor) and each.requires_grad for each in args):
+            return outputs
+        parts = outputs if isinstance(outputs, tuple) else (outputs,)
+        sources = [
+            each.detach().requires_grad_() for each in parts if isinstance(each, Tensor) and each.dtype.category >= 2
+        ]
+        refusing = iter(_Refusal.apply(*sources)) if sources else iter(())
+        return tuple(
+            next(refusing) if isinstance(each, Tensor) and each.dtype.category >= 2 else each for each in parts
+        )
 
-    return wrapped
+    return wrapper

@@ -12,6 +12,10 @@ from typing import Any, TypeVar
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
+#: the flag of code that yields
+_GENERATOR = 0x20
+
+
 class _Mode(threading.local):
     enabled = True
     inference = False
@@ -50,10 +54,50 @@ class _Switch:
         recording.enabled, recording.inference = self._saved.pop()
 
     def __call__(self, function: Decorated) -> Decorated:
+        if isinstance(function, type):
+            import warnings
+
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions "
+                "or methods. To preserve the current behavior of class decoration, you can directly decorate the `__init__` "
+                "method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_flags & _GENERATOR:
+            return self._around_generator(function)
+
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+    def _around_generator(self, function: Decorated) -> Decorated:
+        """Return a generator function that is in this mode only while its own code runs."""
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            advance = functools.partial(next, generator)
+            while True:
+                try:
+                    with self:
+                        value = advance()
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    received = yield value
+                except GeneratorExit:
+                    with self:
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    advance = functools.partial(generator.throw, error)
+                else:
+                    advance = functools.partial(generator.send, received)
 
         return wrapped  # type: ignore[return-value]
 
@@ -95,6 +139,10 @@ class set_grad_enabled(_Switch):
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
+        if not isinstance(mode, bool | int):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self.enabled = bool(mode)
         self._before = recording.enabled
         recording.enabled = self.enabled
@@ -107,3 +155,6 @@ class set_grad_enabled(_Switch):
     def __call__(self, function: Decorated) -> Decorated:
         recording.enabled = self._before
         return super().__call__(function)
+
+    def __repr__(self) -> str:
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.enabled})"

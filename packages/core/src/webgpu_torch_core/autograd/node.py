@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,18 +11,53 @@ _sequence = itertools.count()
 
 Gradients = Sequence[Any]
 
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+
+
+class Anomaly:
+    """Whether nodes remember where they were recorded, and whether their results are searched for NaN."""
+
+    enabled = False
+    check_nan = True
+
+
+anomaly = Anomaly()
+#: where this library's own frames lie, which nobody looks for
+_PACKAGE = __file__.removesuffix("autograd/node.py").removesuffix("autograd\\node.py")
+
+
+class _Running(threading.local):
+    """What this thread's engine visits: ``nodes``, the innermost last, and the innermost pass."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.task: Any = None
+
+
+running = _Running()
+
 
 class Node:
     """One recorded operation: ``backward(*output_gradients)`` returns a gradient (or None) per edge.
 
     ``edges`` are (node, output number) pairs, None where the input needs no gradient. Nodes are numbered in recording
-    order; the engine visits them from the newest to the oldest.
+    order; the engine visits them from the newest to the oldest. As in PyTorch every kind of node is a class of its own,
+    named like it: ``MulBackward0``.
     """
 
     __slots__ = (
-        "__weakref__", "backward", "edges", "hooks", "metadata", "output_count", "pre_hooks", "retained", "sequence",
-        "title",
+        "__weakref__", "_metadata", "backward", "edges", "hooks", "node_pre_hooks", "output_count", "pre_hooks", "retained",
+        "sequence",
     )  # fmt: skip
+
+    def __new__(cls, title: Any = None, *_: Any) -> Any:
+        """Make a node of the class with a title's name."""
+        return object.__new__(_kinds.get(title) or _kind(title) if cls is Node else cls)
 
     def __init__(
         self,
@@ -30,19 +66,49 @@ class Node:
         backward: Callable[..., Any],
         output_count: int = 1,
     ) -> None:
-        self.title = title
+        del title
         self.edges = edges
         self.backward: Callable[..., Any] | None = backward
         self.output_count = output_count
         self.sequence = next(_sequence)
-        self.metadata: dict[int, Any] = {}
+        self._metadata: dict[Any, Any] | None = None
         self.hooks: dict[int, Callable[..., Any]] | None = None
-        self.pre_hooks: dict[int, list[Callable[..., Any]]] | None = None
+        self.node_pre_hooks: dict[int, Callable[..., Any]] | None = None
+        self.pre_hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
         self.retained: dict[int, Any] | None = None
+        if anomaly.enabled:
+            self._remember_place()
+
+    def _remember_place(self) -> None:
+        import traceback
+
+        frames = traceback.extract_stack()
+        while frames and frames[-1].filename.startswith(_PACKAGE):
+            frames.pop()
+        self.metadata["traceback_"] = traceback.format_list(frames)
+        if running.nodes:
+            self.metadata["parent_"] = running.nodes[-1]
+
+    @property
+    def title(self) -> str:
+        """The node's name as PyTorch spells it."""
+        return type(self).__name__
+
+    @title.setter
+    def title(self, title: str) -> None:
+        self.__class__ = _kinds.get(title) or _kind(title)
 
     def name(self) -> str:
         """Return the node's name as PyTorch spells it, such as ``AddBackward0``."""
-        return self.title
+        title = self.title
+        return f"torch::autograd::{title}" if title in ("AccumulateGrad", "CopySlices") else title
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """Whatever is to be remembered about the node; anomaly mode keeps the forward call's traceback here."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -56,18 +122,19 @@ class Node:
             RuntimeError: the node's saved values were freed by an earlier backward.
         """
         if self.backward is None:
-            raise RuntimeError(
-                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-                "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
-                "if you need to access saved tensors after calling backward."
-            )
+            raise RuntimeError(FREED)
+        if all(gradient is None for gradient in gradients):
+            return (None,) * len(self.edges)
         result = self.backward(*gradients)
         return result if isinstance(result, tuple | list) else (result,)
 
     def release(self) -> None:
-        """Drop what the node saved."""
-        self.backward = None
+        """Drop what the node saved; one that saved nothing may run again."""
+        if self.backward is not None and _holds_tensors(self.backward):
+            self.backward = None
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; a returned tuple replaces ``grad_inputs``."""
@@ -75,8 +142,34 @@ class Node:
             self.hooks = {}
         return RemovableHandle(self.hooks, hook)
 
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before the node runs; a returned tuple replaces ``grad_outputs``."""
+        if self.node_pre_hooks is None:
+            self.node_pre_hooks = {}
+        return RemovableHandle(self.node_pre_hooks, hook)
+
     def __repr__(self) -> str:
         return f"<{self.title} object at {id(self):#x}>"
+
+
+def _holds_tensors(value: Any) -> bool:
+    """Return whether a function has kept a tensor."""
+    for cell in getattr(value, "__closure__", None) or ():
+        content = cell.cell_contents
+        kind = content.__class__
+        pieces = content if kind is tuple or kind is list else content.values() if kind is dict else (content,)
+        for each in pieces:
+            if hasattr(each, "_storage") or hasattr(each, "unpack") or _holds_tensors(each):
+                return True
+    return hasattr(value, "__self__")
+
+
+_kinds: dict[str, type[Node]] = {}
+
+
+def _kind(title: str) -> type[Node]:
+    kind = _kinds[title] = type(title, (Node,), {"__slots__": (), "__doc__": Node.__doc__})
+    return kind
 
 
 def _no_gradients(*_: Any) -> tuple[Any, ...]:
@@ -98,7 +191,7 @@ class AccumulateGrad(Node):
     def run(self, gradients: Gradients) -> Gradients:
         """Add the gradient that arrived to the leaf's."""
         if gradients[0] is not None:
-            self.variable._accumulate_grad(gradients[0])
+            self.variable._accumulate_grad(gradients[0], running.task.takes(gradients[0]))
         return ()
 
     def release(self) -> None:

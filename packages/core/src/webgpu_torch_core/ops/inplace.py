@@ -9,9 +9,10 @@ from typing import Any
 from .. import expression as ir
 from ..autograd.grad_mode import recording
 from ..autograd.node import Node
+from ..autograd.saved import short_name
 from ..dtypes import complex64, dtype
 from ..kernels import Operand, Output, Pointwise, Store
-from ..layouts import Layout, broadcast_strides, contiguous_strides, real_layout, storage_extent
+from ..layouts import Layout, broadcast_strides, contiguous_strides, real_layout, repeats, storage_extent
 from ..tensor import MetaValue, Storage, Tensor
 
 
@@ -19,10 +20,10 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
     """Return the in-place method of an operation."""
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_writable(self)
         tracked = recording.enabled and (
             self.requires_grad or any(getattr(each, "requires_grad", False) for each in args)
         )
+        check_writable(self, tracked)
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
         if result.dtype.category > self.dtype.category:
             raise RuntimeError(
@@ -70,13 +71,81 @@ def type_title(tensor: Tensor) -> str:
     return names.get(tensor.dtype.name, tensor.dtype.name.capitalize())
 
 
-def check_writable(target: Tensor) -> None:
-    """Raise where an in-place operation would break gradients, with PyTorch's messages."""
-    if recording.enabled and target._requires_grad:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    if recording.enabled and target._base is not None and target._base._requires_grad:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+def check_writable(target: Tensor, tracked: bool = False) -> None:
+    """Raise where an in-place operation would break gradients, with PyTorch's messages.
+
+    ``tracked`` says that what is written has a gradient.
+    """
+    if recording.enabled:
+        base = target._base
+        if base is not None and (tracked or base.requires_grad or target.requires_grad):
+            if len(target._base_state) > 2:
+                raise RuntimeError(_forbidden_view(target))
+            if base._requires_grad:
+                raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        if target._requires_grad:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    if target._storage.inference and not recording.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+            "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
     check_distinct(target)
+
+
+def _forbidden_view(target: Tensor) -> str:
+    """Return why a view of this origin may not be written into, in PyTorch's words."""
+    origin = target._base_state[2]
+    if origin in ("no_grad", "inference"):
+        mode, normal = (
+            ("no_grad mode", "with grad mode enabled") if origin == "no_grad" else ("inference mode", "in normal mode")
+        )
+        block = "no_grad" if origin == "no_grad" else "inference_mode"
+        return (
+            f"A view was created in {mode} and is being modified inplace {normal}. Given that this use case is ambiguous and "
+            "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
+            f"inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+            "to be tracked)."
+        )
+    node = target._grad_fn
+    name = "a function" if node is None else short_name(node.name())
+    number = target._base_state[3] if len(target._base_state) > 3 else target._output_number
+    start = f"Output {number} of {name} is a view and is being modified inplace. "
+    if origin == "several":
+        if node is None:
+            start = "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+        return start + (
+            "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+            "to be modified inplace. You should replace the inplace operation by an out-of-place one."
+        )
+    return start + (
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+        "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+        "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+    )
+
+
+def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
+    """Make a node the last writer of a tensor, and of what it is a view of."""
+    source = Tensor._from_storage(target._storage, target._layout, target.dtype, target.device)
+    source._grad_fn, source._output_number = node, number
+    _track_write(target, source, None)
+
+
+def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
+    """Return a gradient for a tensor with a layout to keep and add to: laid out as the tensor is, and a copy unless it is
+    ``alone``.
+    """
+    value, own = gradient._storage.value, gradient._layout
+    strides = place.strides if _is_dense(place) else contiguous_strides(place.shape)
+    if own.numel == 0 or value.__class__ is MetaValue:
+        return gradient
+    size = value.numel // 2 if gradient.dtype is complex64 else value.numel
+    if alone and own.strides == strides and own.offset == 0 and own.numel == size:
+        return gradient
+    from .strided_creation import empty_strided
+
+    return empty_strided(own.shape, strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
 
 
 def check_distinct(target: Tensor) -> None:
@@ -196,7 +265,7 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
     base._requires_grad = False
     del before
     view_gradient(target, base)
-    target._base_state = (base._storage.version, base._grad_fn)
+    target._base_state = (base._storage.version, base._grad_fn, *target._base_state[2:])
 
 
 def converted(grad: Tensor, kind: dtype) -> Tensor:
@@ -255,6 +324,11 @@ def view_gradient(view: Tensor, base: Tensor) -> None:
         from .creation import zeros
 
         grad = _floats(grad, mixed)
+        if repeats(layout):
+            from .views import spread
+
+            flat = spread(grad, layout, storage_extent(whole))
+            return (_numbers(flat.as_strided(whole.shape, whole.strides, whole.offset), base_kind),)
         flat = zeros((storage_extent(whole),), dtype=grad.dtype, device=grad.device)
         flat.as_strided(layout.shape, layout.strides, layout.offset).copy_(grad)
         return (_numbers(flat.as_strided(whole.shape, whole.strides, whole.offset), base_kind),)

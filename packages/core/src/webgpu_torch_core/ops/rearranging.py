@@ -135,8 +135,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if indices_or_sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
         least, more = divmod(size, indices_or_sections)
-        sizes = [least + 1] * more + [least] * (indices_or_sections - more)
-        return split(input, sizes, axis)
+        starts = [number * least + min(number, more) for number in range(indices_or_sections + 1)]
+        return tuple(narrow(input, axis, low, high - low) for low, high in itertools.pairwise(starts))
     bounds = [0, *(min(max(each + size if each < 0 else each, 0), size) for each in indices_or_sections), size]
     return tuple(narrow(input, axis, low, max(high - low, 0)) for low, high in itertools.pairwise(bounds))
 

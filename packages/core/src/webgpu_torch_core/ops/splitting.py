@@ -20,6 +20,8 @@ from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueez
 @operation("view")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of a dimension: of one size, or of the given sizes."""
+    if not tensor.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     index = wrap_dimension(dim, tensor.ndim)
     size = tensor._layout.shape[index]
     if isinstance(split_size_or_sections, int):
@@ -38,12 +40,14 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     for each in sizes:
         pieces.append(slice_view(tensor, index, start, each, 1))
         start += each
-    return tuple(pieces)
+    return _several(pieces)
 
 
 @operation("view")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     index = wrap_dimension(dim, input.ndim)
@@ -55,7 +59,16 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every position of a dimension, as separate tensors."""
     index = wrap_dimension(dim, input.ndim)
-    return tuple(select_dimension(input, index, each) for each in range(input._layout.shape[index]))
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return _several([select_dimension(input, index, each) for each in range(input._layout.shape[index])])
+
+
+def _several(views: list[Tensor]) -> tuple[Tensor, ...]:
+    """Mark views that one function returns together: in-place writes into one could not give the others a gradient."""
+    for number, each in enumerate(views):
+        each._base_state = (*each._base_state[:2], "several", number)
+    return tuple(views)
 
 
 @operation("view", namespace="method")

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import complex64, float32
+from ..autograd.grad_mode import recording
 from ..layouts import (
     Layout,
     contiguous_layout,
     expand_layout,
     infer_size,
     layout,
+    repeats,
     storage_extent,
     view_strides,
     wrap_dimension,
@@ -35,6 +36,8 @@ def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tens
         if needs_gradient(input):
             attach(result, title, (input,), backward)
         result._base_state = (base._storage.version, base._grad_fn)
+        if not recording.enabled:
+            result._base_state += ("inference" if recording.inference else "no_grad",)
     else:
         result._base = input
         result._base_state = (input._storage.version, None)
@@ -51,7 +54,9 @@ def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
     from ..dtypes import dtype as dtype_class
 
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtype_class)):
-        return _view_dtype(self, dtype or shape[0])
+        from .reinterpreting import view_as_type
+
+        return view_as_type(self, dtype or shape[0])
     sizes = infer_size(sizes_from(shape), self._layout.numel)
     strides = view_strides(self._layout, sizes)
     if strides is None:
@@ -65,46 +70,6 @@ def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
     )
 
 
-def _view_dtype(self: Tensor, kind: Any) -> Tensor:
-    if kind is self.dtype:
-        return make_view(self, self._layout, "ViewBackward0", lambda grad: grad)
-    if {self.dtype, kind} == {complex64, float32}:
-        return _view_parts(self)
-    from .creation import from_bytes
-
-    # Reinterpreting goes through the host: rare, and every backend then agrees with PyTorch's byte layout.
-    data = self.detach().contiguous()
-    sizes = list(self._layout.shape)
-    if self.dtype.itemsize != kind.itemsize:
-        if not sizes:
-            raise RuntimeError(f"self.dim() cannot be 0 to view {self.dtype} as {kind} (different element sizes)")
-        nbytes = sizes[-1] * self.dtype.itemsize
-        if nbytes % kind.itemsize:
-            raise RuntimeError(
-                f"self.size(-1) must be divisible by {kind.itemsize // self.dtype.itemsize} to view {self.dtype} as {kind} "
-                f"(different element sizes), but got {sizes[-1]}"
-            )
-        sizes[-1] = nbytes // kind.itemsize
-    return from_bytes(data._engine.read(data._storage.value), tuple(sizes), kind, self.device)
-
-
-def _view_parts(self: Tensor) -> Tensor:
-    """Return complex numbers as twice as many floats, or floats as half as many complex numbers; without gradient."""
-    from .complex.views import view_as_complex, view_as_real
-
-    if self.dtype is complex64:
-        floats = view_as_real(self.detach())
-        if self.ndim == 0:
-            raise RuntimeError(f"self.dim() cannot be 0 to view {self.dtype} as {float32} (different element sizes)")
-        return view(floats, (*self._layout.shape[:-1], 2 * self.shape[-1]))
-    if self.ndim == 0 or self.shape[-1] % 2:
-        size = self.shape[-1] if self.ndim else 1
-        raise RuntimeError(
-            f"self.size(-1) must be divisible by 2 to view {self.dtype} as {complex64} (different element sizes), but got {size}"
-        )
-    return view_as_complex(view(self.detach(), (*self._layout.shape[:-1], self.shape[-1] // 2, 2)))
-
-
 @operation("view")
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape; a view where the strides allow it, else a copy."""
@@ -112,8 +77,6 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
         shape = (named["shape"],)
     sizes = infer_size(sizes_from(shape), input._layout.numel)
     source = input._layout
-    if sizes == source.shape:
-        return make_view(input, source, "ViewBackward0", lambda grad: grad)
     strides = view_strides(source, sizes)
     original = source.shape
     if strides is None:
@@ -139,9 +102,9 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 @operation("view")
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions ``start_dim`` to ``end_dim`` merged into one."""
+    first, last = wrap_dimension(start_dim, input.ndim), wrap_dimension(end_dim, input.ndim)
     if input.ndim == 0:
         return reshape(input, (1,))
-    first, last = wrap_dimension(start_dim, input.ndim), wrap_dimension(end_dim, input.ndim)
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if first == last:
@@ -154,8 +117,18 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """One dimension split into several."""
     index = wrap_dimension(dim, input.ndim)
-    shape = input._layout.shape
-    parts = infer_size(sizes_from((sizes,)), shape[index])
+    if not input.ndim:
+        raise RuntimeError("unflatten got an unexpected error:\nDimension specified as 0 but tensor has no dimensions")
+    shape, wanted = input._layout.shape, sizes_from((sizes,))
+    if not wanted:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    try:
+        parts = infer_size(wanted, shape[index])
+    except RuntimeError:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {index} ({shape[index]}) in the "
+            "input tensor"
+        ) from None
     return (
         view(input, (*shape[:index], *parts, *shape[index + 1 :]))
         if input._layout.is_contiguous
@@ -166,7 +139,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 @operation("view")
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
-    return reshape(input, (-1,))
+    return view(input.contiguous(), (-1,))
 
 
 @operation("view")
@@ -226,6 +199,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     for name, chosen in (("source", sources), ("destination", targets)):
         if len(set(chosen)) != len(chosen):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(chosen)})")
+    if not input.ndim:
+        return make_view(input, input._layout, "AliasBackward0", lambda grad: grad)
     order = [-1] * input.ndim
     for start, end in zip(sources, targets, strict=True):
         order[end] = start
@@ -237,6 +212,8 @@ def _transposed(name: str, doc: str) -> None:
     def getter(self: Tensor) -> Tensor:
         if name == "T":
             return permute(self, tuple(range(self.ndim))[::-1])
+        if self.ndim == 0:
+            return self
         if self.ndim < 2:
             raise RuntimeError(
                 f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
@@ -344,15 +321,21 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return make_view(input, target, "AsStridedBackward0", run_backward)
 
 
-def _strided_gradient(grad: Tensor, target: Layout, source: Layout) -> Tensor:
-    """Scatter-add a strided view's gradient over the input's elements."""
+def spread(grad: Tensor, target: Layout, extent: int) -> Tensor:
+    """Return ``extent`` elements of a storage with a gradient added at a layout's places, each as often as it is shown."""
     from .creation import arange, zeros
 
+    index = arange(extent, device=grad.device).as_strided(target.shape, target.strides, target.offset).reshape(-1)
+    return zeros(extent, dtype=grad.dtype, device=grad.device).index_add(0, index, grad.reshape(-1))
+
+
+def _strided_gradient(grad: Tensor, target: Layout, source: Layout) -> Tensor:
+    """Scatter-add a strided view's gradient over the input's elements."""
     extent = max(storage_extent(target), storage_extent(source))
-    positions = arange(extent, device=grad.device)
-    whole = zeros(extent, dtype=grad.dtype, device=grad.device)
-    index = positions.as_strided(target.shape, target.strides, target.offset).reshape(-1)
-    whole = whole.index_add(0, index, grad.reshape(-1))
+    whole = spread(grad, target, extent)
+    if repeats(source):
+        # Each of the input's elements at one place gets an equal share, so that together they get it once.
+        whole = whole / spread(grad.new_ones(source.shape), source, extent).clamp(min=1)
     return whole.as_strided(source.shape, source.strides, source.offset).clone()
 
 
@@ -412,7 +395,7 @@ def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> T
     """Return ``length`` positions of a dimension from ``start`` in steps (all in range)."""
     source = input._layout
     shape, strides = list(source.shape), list(source.strides)
-    offset = source.offset + (start * strides[dim] if length else 0)
+    offset = source.offset + start * strides[dim]
     shape[dim] = length
     strides[dim] *= step
     target = layout(tuple(shape), tuple(strides), offset)
@@ -471,4 +454,12 @@ def unfold(self: Tensor, dimension: int, size: Any, step: int) -> Tensor:
     shape = (*source.shape[:index], *counted, *source.shape[index + 1 :], size)
     strides = (*source.strides[:index], *(stride * step for _ in counted), *source.strides[index + 1 :], stride)
     target = layout(shape, strides, source.offset)
-    return make_view(self, target, "UnfoldBackward0", lambda grad: _strided_gradient(grad, target, source))
+
+    def run_backward(grad: Tensor) -> Any:
+        # Of a row-major input: what the strides of this one repeat is the gradient of what repeated it.
+        plain = contiguous_layout(source.shape)
+        step_ = plain.strides[index] if plain.ndim else 1
+        steps = (*plain.strides[:index], *(step_ * step for _ in counted), *plain.strides[index + 1 :], step_)
+        return _strided_gradient(grad, layout(shape, steps, 0), plain)
+
+    return make_view(self, target, "UnfoldBackward0", run_backward)

@@ -1,5 +1,6 @@
 """Utilities, as ``torch.utils``."""
 
 from . import _pytree as _pytree
+from . import checkpoint as checkpoint
 from . import data as data
 from . import hooks as hooks

@@ -1,0 +1,279 @@
+"""Checking gradients against finite differences, as ``torch.autograd.gradcheck``."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .engine import Pass, grad
+from .grad_mode import enable_grad, no_grad
+
+
+class GradcheckError(RuntimeError):
+    """A gradient that is not what finite differences say."""
+
+
+def gradcheck(
+    func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+    raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None,
+) -> bool:  # fmt: skip
+    """Return whether the gradients of a function are those that central differences give.
+
+    Element (i, j) of the numerical Jacobian is ``(f(x + eps e_j)_i - f(x - eps e_j)_i) / (2 eps)``.
+
+    Args:
+        func: takes tensors and returns a tensor or several.
+        inputs: a tensor or several; those that require gradients are checked, and should be of type float64.
+        eps: step of the differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        raise_exception: raise instead of returning False.
+        nondet_tol: how far two backward passes may be apart.
+        check_undefined_grad: check that outputs without a gradient are supported.
+        check_grad_dtypes: check that gradients have the types of their inputs.
+        fast_mode: accepted; every element is checked.
+        check_batched_grad, check_batched_forward_grad, check_forward_ad, check_backward_ad, masked: accepted;
+            ``check_backward_ad=False`` leaves nothing to check.
+
+    Raises:
+        GradcheckError: the gradients differ.
+        ValueError: no input requires a gradient.
+        RuntimeError: an input has a dimension of stride 0.
+    """
+    del check_batched_grad, check_batched_forward_grad, check_forward_ad, fast_mode, masked
+    given = _tuple(inputs)
+    _check_inputs(given)
+    if not check_backward_ad:
+        return True
+    try:
+        _check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5,
+    rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True, fast_mode: bool = False, masked: bool = False,
+) -> bool:  # fmt: skip
+    """Return whether the gradients of a function's gradients are those that central differences give.
+
+    Args:
+        func: takes tensors and returns a tensor or several.
+        inputs: a tensor or several; those that require gradients are checked, and should be of type float64.
+        grad_outputs: the cotangents of the outputs; random ones unless given.
+        gen_non_contig_grad_outputs: let the random ones lie in memory with gaps.
+        eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, fast_mode,
+            masked: as for :func:`gradcheck`.
+        check_fwd_over_rev: accepted.
+        check_rev_over_rev: False leaves nothing to check.
+
+    Raises:
+        GradcheckError: the gradients differ.
+    """
+    given = _tuple(inputs)
+    if grad_outputs is None:
+        outputs = _differentiable(_tuple(func(*given)))
+        seeds = tuple(_random(each, gen_non_contig_grad_outputs) for each in outputs)
+    else:
+        seeds = _tuple(grad_outputs)
+    wanted = [number for number, each in enumerate(given) if _is_tensor(each) and each.requires_grad]
+
+    def slopes(*arguments: Any) -> tuple[Any, ...]:
+        values, cotangents = arguments[: len(given)], arguments[len(given) :]
+        with enable_grad():
+            values = tuple(
+                each if not _is_tensor(each) or number not in wanted or each.requires_grad else each.requires_grad_()
+                for number, each in enumerate(values)
+            )
+            outputs = _differentiable(_tuple(func(*values)))
+            targets = [values[number] for number in wanted]
+            found = grad(outputs, targets, cotangents, create_graph=True, allow_unused=True)
+        return tuple(each for each in found if each is not None)
+
+    return gradcheck(
+        slopes, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
+    )  # fmt: skip
+
+
+def _random(output: Any, gaps: bool) -> Any:
+    from .. import rand
+
+    shape = (*output.shape, 2) if gaps else tuple(output.shape)
+    made = rand(*shape, dtype=output.dtype, device=output.device)
+    return (made[..., 0] if gaps else made).detach().requires_grad_()
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _is_tensor(value: Any) -> bool:
+    from ..tensor import Tensor
+
+    return isinstance(value, Tensor)
+
+
+def _differentiable(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(each for each in values if _is_tensor(each) and each.requires_grad)
+
+
+def _check_inputs(inputs: Sequence[Any]) -> None:
+    found = False
+    for number, each in enumerate(inputs):
+        if not _is_tensor(each) or not each.requires_grad:
+            continue
+        found = True
+        if each.dtype.name != "float64":
+            warnings.warn(
+                f"Input #{number} requires gradient and is not a double precision floating point or complex. This check will "
+                "likely fail if all the inputs are not of double precision floating point or complex. ",
+                stacklevel=3,
+            )
+        if any(stride == 0 and size > 1 for stride, size in zip(each.stride(), each.shape, strict=True)):
+            raise RuntimeError(
+                f"The {number}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping "
+                "to be able to compute the numerical gradients correctly. You should call .contiguous on the input before "
+                "passing it to gradcheck."
+            )
+    if not found:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+        )
+
+
+def _real(value: Any) -> Any:
+    """Return complex numbers as pairs of real ones."""
+    if value.dtype.is_complex:
+        from ..ops.complex.views import view_as_real
+
+        return view_as_real(value)
+    return value
+
+
+def _check(
+    func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet_tol: float,
+    undefined: bool, types: bool,
+) -> None:  # fmt: skip
+    wanted = _differentiable(inputs)
+    probe = _tuple(func(*inputs))
+    floating = [number for number, each in enumerate(probe) if _is_tensor(each) and each.dtype.category >= 2]
+    numerical = [_numerical(func, inputs, each, floating, eps) for each in wanted]
+    # The differences moved the inputs: only now a graph may save them.
+    outputs = _tuple(func(*inputs))
+    places = [number for number, each in enumerate(outputs) if _is_tensor(each) and each.requires_grad]
+    if not places:
+        if any(bool((column != 0).any()) for columns in numerical for column in columns):
+            raise GradcheckError("Numerical gradient for function expected to be zero")
+        return
+    for number, column in ((number, floating.index(number)) for number in places):
+        output = _real(outputs[number])
+        first, again = _analytical(output, wanted), _analytical(output, wanted)
+        for index, (one, other) in enumerate(zip(first, again, strict=True)):
+            expected = numerical[index][column]
+            if not _close(one, expected, atol, rtol):
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {number} with respect to input {_place(inputs, wanted[index])},\n"
+                    f"numerical:{expected}\nanalytical:{one}\n"
+                )
+            if not bool(((one - other).abs() <= nondet_tol).all()):
+                raise GradcheckError(
+                    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
+                    "different values, although analytical gradient matches numerical gradient. The tolerance for "
+                    f"nondeterminism was {nondet_tol}."
+                )
+    tracked = [outputs[number] for number in places]
+    _check_zero_cotangents(tracked, wanted, types)
+    if undefined:
+        _check_undefined(tracked, wanted)
+
+
+def _place(inputs: Sequence[Any], wanted: Any) -> int:
+    return next(number for number, each in enumerate(inputs) if each is wanted)
+
+
+def _close(actual: Any, expected: Any, atol: float, rtol: float) -> bool:
+    if actual.shape != expected.shape:
+        return False
+    return bool(((actual - expected).abs() <= atol + rtol * expected.abs()).all())
+
+
+def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, floating: list[int], eps: float) -> Any:
+    """Return, for every floating-point output, its Jacobian by one input: elements of the input × of the output."""
+    from ..ops.joining import stack
+
+    # In place, so that functions which reach their inputs by another way are moved, too.
+    alias = _real(wanted.detach())
+    rows: list[list[Any]] = [[] for _ in floating]
+    with no_grad():
+        for index in itertools.product(*map(range, alias.shape)):
+            before = alias[index].clone()
+            sides = []
+            for step in (eps, -eps):
+                alias[index] = before + step
+                results = _tuple(func(*inputs))
+                sides.append([_real(results[number]).detach().clone().reshape(-1) for number in floating])
+            alias[index] = before
+            for place, (after, prior) in enumerate(zip(*sides, strict=True)):
+                rows[place].append((after - prior) / (2 * eps))
+        return [stack(row) if row else wanted.detach().new_zeros((0, 0)) for row in rows]
+
+
+def _analytical(output: Any, wanted: Sequence[Any]) -> list[Any]:
+    """Return the Jacobians of an output by the inputs, as the backward pass gives them."""
+    from ..ops.joining import stack
+    from ..ops.ranges import eye
+
+    columns: list[list[Any]] = [[] for _ in wanted]
+    seeds = eye(output.numel(), dtype=output.dtype, device=output.device)
+    for number in range(output.numel()):
+        found = grad(output, wanted, seeds[number].reshape(output.shape), retain_graph=True, allow_unused=True)
+        for place, (each, like) in enumerate(zip(found, wanted, strict=True)):
+            value = like.detach().new_zeros(like.shape) if each is None else each
+            columns[place].append(_real(value).detach().reshape(-1).to(output.dtype))
+    return [
+        stack(column, 1) if column else output.detach().new_zeros((_real(like.detach()).numel(), 0))
+        for column, like in zip(columns, wanted, strict=True)
+    ]
+
+
+def _check_zero_cotangents(outputs: Sequence[Any], wanted: Sequence[Any], types: bool) -> None:
+    """Check that gradients are linear in the cotangent: of nothing comes nothing."""
+    zeros = [each.detach().new_zeros(each.shape) for each in outputs]
+    for number, each in enumerate(grad(outputs, wanted, zeros, retain_graph=True, allow_unused=True)):
+        if each is None:
+            continue
+        if bool((each != 0).any()):
+            raise GradcheckError("backward not multiplied by grad_output")
+        if types and each.dtype is not wanted[number].dtype:
+            raise GradcheckError(f"grad is of type {each.dtype}, but the input has type {wanted[number].dtype}")
+
+
+def _check_undefined(outputs: Sequence[Any], wanted: Sequence[Any]) -> None:
+    """Check that backward takes outputs that have no gradient."""
+    edges = [each._gradient_edge() for each in outputs]
+    numbers = {each._gradient_edge(): number for number, each in enumerate(wanted)}
+    zeros = [each.detach().new_zeros(each.shape) for each in outputs]
+    missing = [set(range(len(edges)))]
+    if len(edges) > 1:
+        missing += [{number} for number in range(len(edges))]
+    for without in missing:
+        roots = [
+            (edge, None if number in without else zero)
+            for number, (edge, zero) in enumerate(zip(edges, zeros, strict=True))
+        ]
+        found = Pass(roots, numbers, False, True).run()
+        if any(bool((each != 0).any()) for each in found.values()):
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
+            )

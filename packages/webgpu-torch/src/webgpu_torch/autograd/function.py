@@ -1,0 +1,7 @@
+"""Custom differentiable functions, as ``torch.autograd.function``."""
+
+from webgpu_torch_core.autograd.function import Function as Function
+from webgpu_torch_core.autograd.function import FunctionContext as FunctionCtx
+from webgpu_torch_core.autograd.function import once_differentiable as once_differentiable
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]

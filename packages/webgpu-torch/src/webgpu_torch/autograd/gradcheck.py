@@ -1,0 +1,5 @@
+"""Checking gradients against finite differences, as ``torch.autograd.gradcheck``."""
+
+from webgpu_torch_core.autograd.gradcheck import GradcheckError as GradcheckError
+from webgpu_torch_core.autograd.gradcheck import gradcheck as gradcheck
+from webgpu_torch_core.autograd.gradcheck import gradgradcheck as gradgradcheck
