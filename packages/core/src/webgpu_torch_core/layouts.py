@@ -134,25 +134,21 @@ def expand_layout(source: Layout, sizes: Sequence[int]) -> Layout:
             f"expand(sizes={list(sizes)}): the number of sizes provided ({len(sizes)}) must be greater or equal to "
             f"the number of dimensions in the tensor ({source.ndim})"
         )
-    shape: list[int] = []
-    strides: list[int] = []
-    for index, size in enumerate(sizes):
-        if index < missing:
+    shape, strides = list(sizes), [0] * len(sizes)
+    for index in range(len(sizes) - 1, -1, -1):
+        size, place = sizes[index], index - missing
+        if place >= 0:
+            have, stride = source.shape[place], source.strides[place]
+        else:
+            # A new dimension of size 1 has the stride that a row-major one would have, as in PyTorch.
+            have, stride = 1, shape[index + 1] * strides[index + 1] if source.ndim else 0
             if size < 0:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {index}"
                 )
-            shape.append(size)
-            strides.append(0)
-            continue
-        have, stride = source.shape[index - missing], source.strides[index - missing]
         if size in (-1, have):
-            shape.append(have)
-            strides.append(stride)
-        elif have == 1:
-            shape.append(size)
-            strides.append(0)
-        else:
+            shape[index], strides[index] = have, stride
+        elif have != 1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({size}) must match the existing size ({have}) at non-singleton "
                 f"dimension {index}.  Target sizes: {list(sizes)}.  Tensor sizes: {list(source.shape)}"
@@ -193,8 +189,10 @@ def infer_size(sizes: Sequence[int], numel: int) -> Shape:
 
 def view_strides(source: Layout, shape: Shape) -> Shape | None:
     """Return the strides that view ``source`` as ``shape`` without moving data, or None where there are none."""
-    if source.numel == 0 or source.is_contiguous:
+    if source.numel == 0:
         return source.strides if source.shape == shape else contiguous_strides(shape)
+    if source.is_contiguous and source.strides == contiguous_strides(source.shape):
+        return contiguous_strides(shape)
     # Walk from the last dimension, matching runs of the old shape that are contiguous among themselves.
     strides = [0] * len(shape)
     target = len(shape) - 1
@@ -231,6 +229,17 @@ def storage_extent(view: Layout) -> int:
     if view.numel == 0:
         return 0
     return view.offset + 1 + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
+
+
+def repeats(view: Layout) -> bool:
+    """Return whether a view may show one storage element several times; false only where it surely does not."""
+    ordered = sorted((stride, size) for stride, size in zip(view.strides, view.shape, strict=True) if size > 1)
+    reach = 0
+    for stride, size in ordered:
+        if stride <= reach:
+            return view.numel > 0
+        reach += stride * (size - 1)
+    return False
 
 
 def real_layout(source: Layout) -> Layout:

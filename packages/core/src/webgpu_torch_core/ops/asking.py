@@ -36,6 +36,12 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     return self._storage is tensor._storage and self._layout == tensor._layout
 
 
+@operation("composite", namespace="method", name="_is_view")
+def is_view(self: Tensor) -> bool:
+    """Whether the tensor was made as a view of another one."""
+    return self._base is not None
+
+
 @operation("composite", method=False)
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether PyTorch converts silently: never from complex to real, float to integer, number to bool."""

@@ -122,3 +122,24 @@ def require_dtype(function: str, value: Tensor, allowed: Callable[[dtype], bool]
     """Raise where an operation does not take an element type."""
     if not allowed(value.dtype):
         raise RuntimeError(f"{function}: expected {what}, but got {value.dtype!r}")
+
+
+def same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return operands on one device: 0-d CPU tensors become numbers, as PyTorch allows.
+
+    Raises:
+        RuntimeError: tensors with dimensions are on different devices.
+    """
+    places = {str(each.device): each for each in operands if isinstance(each, Tensor) and each._layout.ndim}
+    if len(places) > 1:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(places))}! "
+            f"(when computing {name})"
+        )
+    target = next(iter(places.values()), None) or next(
+        each for each in operands if isinstance(each, Tensor) and each.device.type != "cpu"
+    )
+    return tuple(
+        each.to(target.device) if isinstance(each, Tensor) and each.device != target.device else each
+        for each in operands
+    )

@@ -264,17 +264,30 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 
 @operation("composite", namespace="method")
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Overwrite every element with one number."""
+    """Overwrite every element with one number.
+
+    Raises:
+        RuntimeError: a tensor with dimensions as value.
+    """
     from .creation import filled
 
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     if isinstance(value, Tensor):
-        if value.ndim:
-            raise RuntimeError(
-                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
-            )
         return copy_(self, value)
-    check_writable(self)
-    return assign(self, filled(self._layout.shape, value, self.dtype, self.device), fresh=True)
+    target = _without_repeats(self)
+    check_writable(target)
+    assign(target, filled(target._layout.shape, value, self.dtype, self.device), fresh=True)
+    return self
+
+
+def _without_repeats(self: Tensor) -> Tensor:
+    """Return a tensor without the repetitions of ``expand``: what is written once is written everywhere."""
+    shape, strides = self._layout.shape, self._layout.strides
+    if all(stride or size < 2 for size, stride in zip(shape, strides, strict=True)):
+        return self
+    distinct = tuple(size if stride else min(size, 1) for size, stride in zip(shape, strides, strict=True))
+    return self.as_strided(distinct, strides, self._layout.offset)
 
 
 @operation("composite")

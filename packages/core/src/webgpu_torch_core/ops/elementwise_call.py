@@ -15,6 +15,7 @@ from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
 from ..steps import differentiate
 from ..tensor import MetaValue, Size, Tensor, check_supported
+from .common import same_device
 from .complex.dispatch import involves_complex, rule
 from .refusals import REFUSALS
 from .registry import Operation, register
@@ -117,7 +118,7 @@ class Elementwise:
                 if first is None:
                     first = each
                 elif each.device is not first.device and each.device != first.device:
-                    return self.call(_same_device(self.name, operands), extras)
+                    return self.call(same_device(self.name, operands), extras)
                 value = each._storage.value
                 key.append(each._layout)
                 key.append(each.dtype)
@@ -361,27 +362,6 @@ def result_type(*operands: Any) -> dtype:
                 kind = default_float[0]
             result = kind
     return result if result is not None else int64
-
-
-def _same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return operands on one device: 0-d CPU tensors become numbers, as PyTorch allows.
-
-    Raises:
-        RuntimeError: tensors with dimensions are on different devices.
-    """
-    places = {str(each.device): each for each in operands if isinstance(each, Tensor) and each._layout.ndim}
-    if len(places) > 1:
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(places))}! "
-            f"(when computing {name})"
-        )
-    target = next(iter(places.values()), None) or next(
-        each for each in operands if isinstance(each, Tensor) and each.device.type != "cpu"
-    )
-    return tuple(
-        each.to(target.device) if isinstance(each, Tensor) and each.device != target.device else each
-        for each in operands
-    )
 
 
 def use_default_float(kind: dtype) -> None:

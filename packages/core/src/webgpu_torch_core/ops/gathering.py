@@ -18,6 +18,7 @@ from ..layouts import (
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
 from .complex.dispatch import with_complex_rule
+from .index_checks import check_positions, check_source, check_written, outside
 from .joining import element_index, place_inside
 from .outputs import into
 from .registry import operation
@@ -82,6 +83,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
                 f"Size does not match at dimension {each} expected index {list(index.shape)} to be no larger than self "
                 f"{list(input.shape)} apart from dimension {axis}"
             )
+    check_positions(index, input.shape[axis], axis)
     kernel = gather_kernel(
         input._layout,
         input._storage.value.numel,
@@ -125,6 +127,9 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
         return into(input.clone(), out)
+    wrong = outside(index, input.shape[axis], False)
+    if wrong is not None:
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={input.shape[axis]}")
     return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
 
 
@@ -232,6 +237,7 @@ def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind:
                 f"Expected index {list(shape)} to be no larger than self {list(input.shape)} apart from dimension {axis} and to "
                 f"be no larger size than src {list(source.shape)}"
             )
+    check_positions(index, input.shape[axis], axis)
     source = source if source.dtype is input.dtype else source.to(input.dtype)
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(shape[each] for each in order[:-1])
@@ -395,6 +401,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
+    wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
         return index_fill(input.reshape(1), 0, index.reshape(-1), value).reshape(())
     axis = wrap_dimension(dim, input.ndim)
@@ -408,10 +415,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str, name: str) -> Tensor:
     _check_index(name, index)
+    check_source(name, input, dim, index, source)
     if input.ndim == 0:
         return _index_write(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), kind, name).reshape(())
     axis = wrap_dimension(dim, input.ndim)
     index = index.reshape(-1)
+    check_written(name, index, input.shape[axis], axis)
     shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
     if source._layout.shape != shape:
         if (source.ndim == 0 and index.numel() == 1) or source.numel() == number_of_elements(shape):

@@ -12,6 +12,8 @@ from ..layouts import (
 )
 from ..tensor import Tensor
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
+from .index_checks import check_positions, outside
+from .inplace import type_title
 from .outputs import into
 from .registry import operation
 from .views import make_view, permute, slice_view
@@ -122,6 +124,11 @@ def _joint(view: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Ten
     """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many."""
     where = [position for position, each in enumerate(indices) if each is not None]
     first = where[0]
+    for position in where:
+        # PyTorch counts dimensions of what is left to index, where these come first; of nothing it reads nothing.
+        if view.numel() == 0 and view._layout.shape[position]:
+            continue
+        check_positions(indices[position], view._layout.shape[position], 0, IndexError, True)  # type: ignore[arg-type]
     if where != list(range(first, first + len(where))):
         # Indexed dimensions that are apart move to the front, as in NumPy.
         order = where + [position for position in range(view.ndim) if position not in where]
@@ -161,6 +168,8 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
 
 
 def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
+    if subscript is False:
+        return
     entries = _expand_subscript(self, subscript)
     view, indices = _apply_basic(self, entries)
     if not isinstance(value, Tensor):
@@ -171,15 +180,27 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
             value = value.squeeze(0)
         view.copy_(value)
         return
+    if value.dtype is not self.dtype:
+        # A single mask fills with any one number; elements that are picked are not converted.
+        if value.numel() != 1 or not _is_one_mask(entries):
+            raise RuntimeError(
+                f"Index put requires the source and destination dtypes match, got {type_title(self)} for the destination "
+                f"and {type_title(value)} for the source."
+            )
+        value = value.to(self.dtype)
     moved, chosen, first, count = _joint(view, indices)
     _put(moved, chosen, first, count, value, accumulate=False)
+
+
+def _is_one_mask(entries: list[Any]) -> bool:
+    # A 0-d tensor of integers counts as a number.
+    tensors = [each for each in entries if isinstance(each, Tensor) and (each.ndim or each.dtype.category == 0)]
+    return len(tensors) == 1 and tensors[0].dtype in (bool_, uint8)
 
 
 def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tensor, accumulate: bool) -> None:
     shape = view._layout.shape
     target = (*shape[:first], *chosen[0]._layout.shape, *shape[first + count :])
-    if value.dtype is not view.dtype:
-        value = value.to(view.dtype)
     while value.ndim > len(target) and value.shape[0] == 1:
         value = value.squeeze(0)
     value = value.expand(target)
@@ -234,7 +255,10 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
     """Return flat positions in a shape as one tensor per dimension."""
     found, rest = [], positions
-    for stride in contiguous_strides(shape):
+    for dim, stride in enumerate(contiguous_strides(shape)):
+        if shape[dim] == 1:
+            found.append(rest.new_zeros(rest.shape))
+            continue
         found.append(rest.floor_divide(stride) if stride > 1 else rest)
         rest = rest.remainder(stride) if stride > 1 else rest
     return found
@@ -285,7 +309,14 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @operation("composite")
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements at flat positions."""
+    """The elements at flat positions.
+
+    Raises:
+        IndexError: a known position is not there.
+    """
+    wrong = outside(index, input.numel(), True)
+    if wrong is not None:
+        raise IndexError(f"out of range: tried to access index {wrong} on a tensor of {input.numel()} elements.")
     return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0"), out, True)
 
 

@@ -14,6 +14,7 @@ from .arithmetic import masked_fill, where
 from .common import as_dimensions, attach, needs_gradient
 from .contraction import _matmul, matmul
 from .gathering import index_add, take_positions
+from .index_checks import outside
 from .outputs import into
 from .reduction import amax, mean, sum
 from .registry import operation
@@ -250,6 +251,8 @@ def embedding(
     table = weight
     if padding_idx is not None:
         table = _without_gradient_row(weight, padding_idx % weight.shape[0])
+    if outside(input, weight.shape[0], False) is not None:
+        raise IndexError("index out of range in self")
     result = take_positions(table, 0, input, "EmbeddingBackward0")
     return _divided_by_frequency(result, input, weight.shape[0]) if scale_grad_by_freq else result
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...dtypes import complex64, float32
 from ...layouts import complex_layout, contiguous_strides, layout, part_layout, real_layout
 from ...tensor import Tensor
+from ..common import attach
 from ..registry import operation
 from ..views import make_view, transpose
 from .joining import ZERO, join
@@ -55,21 +56,19 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 
 def complex_view(floats: Tensor) -> Tensor:
-    """Return the result of an operation on real views as complex numbers, moved where its strides do not allow a view."""
+    """Return the result of an operation on real views as complex numbers: their own memory, in row-major order or as dense."""
     source = floats._layout
-    if source.numel == 0:
-        strides = contiguous_strides(source.shape)
+    if source.is_contiguous:
+        target = layout(source.shape[:-1], contiguous_strides(source.shape[:-1]), source.offset // 2)
+    elif source.strides[-1] == 1 and not any(
+        stride % 2 and size != 1 for size, stride in zip(source.shape[:-1], source.strides, strict=False)
+    ):
+        strides = tuple(max(stride // 2, 1) for stride in source.strides[:-1])
+        target = layout(source.shape[:-1], strides, source.offset // 2)
     else:
-        if source.strides[-1] != 1 or any(
-            stride % 2 and size != 1 for size, stride in zip(source.shape[:-1], source.strides, strict=False)
-        ):
-            return view_as_complex(floats.contiguous())
-        # The strides of dimensions of size 1 are free, and may be odd.
-        strides = tuple(2 if size == 1 else stride for size, stride in zip(source.shape, source.strides, strict=True))
-    if strides != source.strides:
-        target = layout(source.shape, strides, source.offset)
-        floats = make_view(floats, target, "ViewBackward0", lambda grad: grad)
-    return view_as_complex(floats)
+        return complex_view(floats.contiguous())
+    result = Tensor._from_storage(floats._storage, target, complex64, floats.device)
+    return attach(result, "ViewAsComplexBackward0", (floats,), lambda grad: view_as_real(as_complex(grad)))
 
 
 def as_complex(input: Tensor) -> Tensor:
@@ -230,6 +229,12 @@ def _bool() -> Any:
 @operation("view")
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate of matrices with their last two dimensions exchanged."""
+    if input.ndim == 0:
+        return input
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."
+        )
     return conj(transpose(input, -2, -1))
 
 
@@ -237,12 +242,6 @@ def _adjoint_property(name: str, doc: str) -> None:
     def getter(self: Tensor) -> Tensor:
         if name == "H" and self.ndim not in (0, 2):
             raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
-        if self.ndim == 0:
-            return self
-        if self.ndim < 2:
-            raise RuntimeError(
-                f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
-            )
         return adjoint(self)
 
     setattr(Tensor, name, property(getter, doc=doc))
