@@ -204,6 +204,19 @@ def _starts(samples: Tensor, size: int, taps: int, count: int) -> Tensor:
     return torch.where(places == count - 1, torch.full_like(starts, size - taps), starts)
 
 
+def _check_samples(samples: Tensor, source: Tensor, spatial: int) -> None:
+    if samples.dtype is not source.dtype:
+        raise RuntimeError("Expect _random_samples to have the same dtype as input")
+    if samples.ndim != 3:
+        raise RuntimeError(f"Expect _random samples to have 3 dimensions; got {samples.ndim}")
+    if samples.shape[0] < source.shape[0]:
+        raise RuntimeError("Expect _random_samples.size(0) no less then input batch size.")
+    if samples.shape[1] != source.shape[1]:
+        raise RuntimeError("Expect _random_samples.size(1) equals to input channel size.")
+    if samples.shape[2] != spatial:
+        raise RuntimeError(f"Expect _random_samples.size(2) equals to {spatial}; got {samples.shape[2]}.")
+
+
 def _fractional(
     input: Tensor, kernel_size: Sizes, output_size: OutputSize | None, output_ratio: float | Sequence[float] | None,
     samples: Tensor | None, spatial: int,
@@ -224,11 +237,14 @@ def _fractional(
             raise RuntimeError(f"{function}(): pool size ({tap}) too large relative to input size ({size})")
     if samples is None:
         samples = torch.rand(*source.shape[:2], spatial, dtype=source.dtype, device=source.device)
+    else:
+        _check_samples(samples, source, spatial)
     lead = tuple(source.shape[:2])
+    samples = samples[: lead[0]].detach()
     positions = torch.zeros((), dtype=torch.int64, device=source.device)
     for axis in range(spatial):
         # The samples of images are listed last dimension first, those of volumes first dimension first.
-        sample = samples.detach()[..., spatial - 1 - axis if spatial == 2 else axis]
+        sample = samples[..., spatial - 1 - axis if spatial == 2 else axis]
         starts = _starts(sample, sizes[axis], taps[axis], output[axis])
         steps = torch.arange(taps[axis], device=source.device)
         part = (starts.unsqueeze(-1) + steps) * math.prod(sizes[axis + 1 :])
