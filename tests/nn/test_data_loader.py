@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import multiprocessing
 import os
 import random
+import subprocess
+import sys
 import time
 from collections import OrderedDict, namedtuple
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +21,7 @@ import webgpu_torch_core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from webgpu_torch_nn.utils import data as our_data
+from webgpu_torch_nn.utils.data import transport
 
 ours = SimpleNamespace(**{name: getattr(webgpu_torch_core, name) for name in dir(webgpu_torch_core)})
 ours.utils = SimpleNamespace(data=our_data)
@@ -100,7 +106,7 @@ def test_samplers(workers: dict[str, Any]) -> None:
         return passes(lib, pairs(lib), sampler=make(lib.utils.data), batch_size=4, **workers)
 
     weights = [0.1 * index for index in range(1, 24)]
-    for make in (
+    makers = (
         lambda data: data.RandomSampler(range(23), replacement=True, num_samples=70),
         lambda data: data.RandomSampler(range(23), replacement=True, num_samples=64),
         lambda data: data.RandomSampler(range(5), num_samples=12),
@@ -111,7 +117,9 @@ def test_samplers(workers: dict[str, Any]) -> None:
         lambda data: data.DistributedSampler(range(23), 4, 3, seed=5),
         lambda data: data.DistributedSampler(range(23), 4, 1, drop_last=True),
         lambda data: data.DistributedSampler(range(3), 7, 6, shuffle=False),
-    ):
+    )
+    # Starting processes takes time, and the samplers run in this one anyway.
+    for make in makers[::4] if workers else makers:
         assert batches(ours, make) == batches(torch, make)
 
 
@@ -322,6 +330,64 @@ def test_forked_workers_refuse_the_gpu() -> None:
 
     with pytest.raises(RuntimeError, match="must use the 'spawn' start method"):
         list(our_data.DataLoader(OnDevice(), num_workers=1, multiprocessing_context="fork"))
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    kind=st.sampled_from(["float32", "float64", "float16", "bfloat16", "int64", "int8", "uint8", "bool", "complex64"]),
+    shape=st.lists(st.integers(0, 4), max_size=3),
+    view=st.sampled_from(["whole", "transposed", "sliced", "expanded"]),
+    wants_gradient=st.booleans(),
+)
+def test_everything_travels(kind: str, shape: list[int], view: str, wants_gradient: bool) -> None:
+    tensor = webgpu_torch_core.arange(math.prod(shape)).reshape(shape).to(getattr(webgpu_torch_core, kind))
+    if view == "transposed" and len(shape) > 1:
+        tensor = tensor.transpose(0, 1)
+    elif view == "sliced" and shape:
+        tensor = tensor[1:]
+    elif view == "expanded":
+        tensor = tensor.expand(3, *tensor.shape)
+    tensor.requires_grad_(wants_gradient and tensor.is_floating_point())
+    array = numpy.arange(12.0).reshape(3, 4)
+    here, there = multiprocessing.Pipe()
+    transport.send(here, transport.dump([tensor, {"array": array, "view": array[:, ::2]}, "text", None]))
+    found, arrays, *rest = transport.receive(there)
+    assert plain(found) == plain(tensor) and found.requires_grad == tensor.requires_grad
+    assert plain(arrays) == plain({"array": array, "view": array[:, ::2]}) and rest == ["text", None]
+    assert arrays["array"].flags.writeable
+    with pytest.raises(EOFError):
+        here.close()
+        transport.receive(there)
+
+
+@pytest.mark.parametrize("end", ["", "raise ValueError", "os.kill(os.getpid(), 9)"])
+def test_no_worker_outlives_its_parent(end: str) -> None:
+    program = (
+        "import os, webgpu_torch_core as torch\n"
+        "from webgpu_torch_nn.utils.data import DataLoader, TensorDataset\n"
+        "dataset = TensorDataset(torch.arange(4000))\n"
+        "batches = iter(DataLoader(dataset, num_workers=2, multiprocessing_context='fork'))\n"
+        "next(batches)\n"
+        "print(*(worker.process.pid for worker in batches._workers), flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program + end], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == {"": 0, "raise ValueError": 1}.get(end, -9)
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 2
+    deadline = time.monotonic() + 5
+    while any(map(_runs, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
 
 
 def test_large_batches_and_indices_do_not_block() -> None:

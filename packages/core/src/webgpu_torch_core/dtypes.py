@@ -43,7 +43,8 @@ class dtype:
         return f"torch.{self.name}"
 
     def __reduce__(self) -> str:
-        return self.name
+        # The name of the global below; bool's own is Python's.
+        return "bool_" if self.name == "bool" else self.name
 
     def __hash__(self) -> int:
         return self.index

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import pickle
 import select
 import signal
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
+from webgpu_torch_nn.utils.data import transport
 from webgpu_torch_nn.utils.data._host import draw_seed
 from webgpu_torch_nn.utils.data.dataset import IterableDataset
 from webgpu_torch_nn.utils.data.worker import END, FAILURE, RESUME, TASK, Job, work
@@ -221,11 +221,10 @@ class MultiProcessIterator(_BaseDataLoaderIter):
         for channel in channels:
             if channel in ready:
                 try:
-                    message = channel.recv_bytes()
+                    return transport.receive(channel)
                 except (EOFError, OSError):
                     # It died in the middle of a message.
                     continue
-                return pickle.loads(message)
         dead = [worker for worker in active if worker.process.sentinel in ready or worker.channel in ready]
         raise self._died([worker.process for worker in dead])
 

@@ -15,12 +15,12 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from multiprocessing import connection
-from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 from typing import Any
 
 import webgpu_torch_core as torch
 
+from webgpu_torch_nn.utils.data import transport
 from webgpu_torch_nn.utils.data._host import host_device
 from webgpu_torch_nn.utils.data.dataset import IterableDataset
 from webgpu_torch_nn.utils.data.fetching import Fetcher, make_fetcher
@@ -120,19 +120,19 @@ class _Outbox:
     def put(self, kind: int, number: int, content: Any = None) -> None:
         """Pickle a message now, where an error can still be reported, and send it later."""
         try:
-            message = ForkingPickler.dumps((kind, number, content))
+            message = transport.dump((kind, number, content))
         except Exception as error:
             failure = Failure(error, self._where)
             if kind == FAILURE:
                 # The exception's type itself does not pickle.
                 failure.kind, failure.text = RuntimeError, content.text
-            message = ForkingPickler.dumps((FAILURE, number, failure))
+            message = transport.dump((FAILURE, number, failure))
         self._messages.put(message)
 
     def _send(self, channel: Any) -> None:
         while True:
             try:
-                channel.send_bytes(self._messages.get())
+                transport.send(channel, self._messages.get())
             except OSError:
                 # The parent is gone, or wants no more.
                 return
