@@ -82,7 +82,9 @@ def check_writable(target: Tensor, tracked: bool = False) -> None:
             if len(target._base_state) > 2:
                 raise RuntimeError(_forbidden_view(target))
             if base._requires_grad:
-                raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+                raise RuntimeError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation."
+                )
         if target._requires_grad:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     if target._storage.inference and not recording.inference:
