@@ -14,9 +14,15 @@ from webgpu_torch_nn.modules import LSTM as LSTM
 from webgpu_torch_nn.modules import RNN as RNN
 from webgpu_torch_nn.modules import GRUCell as GRUCell
 from webgpu_torch_nn.modules import LSTMCell as LSTMCell
+from webgpu_torch_nn.modules import MultiheadAttention as MultiheadAttention
 from webgpu_torch_nn.modules import RNNBase as RNNBase
 from webgpu_torch_nn.modules import RNNCell as RNNCell
 from webgpu_torch_nn.modules import RNNCellBase as RNNCellBase
+from webgpu_torch_nn.modules import Transformer as Transformer
+from webgpu_torch_nn.modules import TransformerDecoder as TransformerDecoder
+from webgpu_torch_nn.modules import TransformerDecoderLayer as TransformerDecoderLayer
+from webgpu_torch_nn.modules import TransformerEncoder as TransformerEncoder
+from webgpu_torch_nn.modules import TransformerEncoderLayer as TransformerEncoderLayer
 from webgpu_torch_nn.parameter import Buffer as Buffer
 from webgpu_torch_nn.parameter import Parameter as Parameter
 
@@ -26,11 +32,17 @@ __all__ = [
     "GRUCell",
     "LSTM",
     "LSTMCell",
+    "MultiheadAttention",
     "Parameter",
     "RNN",
     "RNNBase",
     "RNNCell",
     "RNNCellBase",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "functional",
     "init",
     "modules",

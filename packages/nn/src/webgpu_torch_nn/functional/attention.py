@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -45,13 +46,31 @@ def _is_batched(
     return batched
 
 
-def _as_additive(mask: Tensor | None, name: str, kind: torch.dtype) -> Tensor | None:
-    """Return a mask to add to scores: a boolean one excludes where True."""
-    if mask is None or mask.dtype.is_floating_point:
+def _none_or_dtype(input: Tensor | None) -> torch.dtype | None:
+    return None if input is None else input.dtype
+
+
+def _canonical_mask(
+    mask: Tensor | None, mask_name: str, other_type: torch.dtype | None, other_name: str, target_type: torch.dtype,
+    check_other: bool = True,
+) -> Tensor | None:  # fmt: skip
+    """Return a mask to add to scores: a boolean one excludes where True.
+
+    Raises:
+        AssertionError: a mask of whole numbers.
+    """
+    if mask is None:
+        return None
+    if mask.dtype is not torch.bool and not mask.dtype.is_floating_point:
+        raise AssertionError(f"only bool and floating types of {mask_name} are supported")
+    if check_other and other_type is not None and mask.dtype is not other_type:
+        warnings.warn(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=3,
+        )
+    if mask.dtype.is_floating_point:
         return mask
-    if mask.dtype is not torch.bool:
-        raise AssertionError(f"only bool and floating types of {name} are supported")
-    return torch.zeros(mask.shape, dtype=kind, device=mask.device).masked_fill(mask, -math.inf)
+    return torch.zeros(mask.shape, dtype=target_type, device=mask.device).masked_fill(mask, -math.inf)
 
 
 def _projections(
@@ -150,11 +169,11 @@ def multi_head_attention_forward(
     _check_width(width, embed_dim_to_check, num_heads)
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-    padding = _as_additive(key_padding_mask, "key_padding_mask", query.dtype)
+    padding = _canonical_mask(key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype)
     if is_causal and padding is None and not need_weights:
         attn_mask = None
     else:
-        attn_mask = _as_additive(attn_mask, "attn_mask", query.dtype)
+        attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
         is_causal = is_causal and padding is None
     weights = _weights(in_proj_weight, use_separate_proj_weight, (q_proj_weight, k_proj_weight, v_proj_weight))
     queries, keys, values = _projections(query, key, value, weights, in_proj_bias)

@@ -105,6 +105,7 @@ from webgpu_torch_nn.modules.loss_margin import SoftMarginLoss as SoftMarginLoss
 from webgpu_torch_nn.modules.loss_margin import TripletMarginLoss as TripletMarginLoss
 from webgpu_torch_nn.modules.loss_margin import TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss
 from webgpu_torch_nn.modules.module import Module as Module
+from webgpu_torch_nn.modules.multihead_attention import MultiheadAttention as MultiheadAttention
 from webgpu_torch_nn.modules.normalization import CrossMapLRN2d as CrossMapLRN2d
 from webgpu_torch_nn.modules.normalization import GroupNorm as GroupNorm
 from webgpu_torch_nn.modules.normalization import LayerNorm as LayerNorm
@@ -157,6 +158,11 @@ from webgpu_torch_nn.modules.rnn import RNNCell as RNNCell
 from webgpu_torch_nn.modules.rnn import RNNCellBase as RNNCellBase
 from webgpu_torch_nn.modules.sparse import Embedding as Embedding
 from webgpu_torch_nn.modules.sparse import EmbeddingBag as EmbeddingBag
+from webgpu_torch_nn.modules.transformer import Transformer as Transformer
+from webgpu_torch_nn.modules.transformer import TransformerDecoder as TransformerDecoder
+from webgpu_torch_nn.modules.transformer import TransformerDecoderLayer as TransformerDecoderLayer
+from webgpu_torch_nn.modules.transformer import TransformerEncoder as TransformerEncoder
+from webgpu_torch_nn.modules.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from webgpu_torch_nn.modules.upsampling import Upsample as Upsample
 from webgpu_torch_nn.modules.upsampling import UpsamplingBilinear2d as UpsamplingBilinear2d
 from webgpu_torch_nn.modules.upsampling import UpsamplingNearest2d as UpsamplingNearest2d
@@ -256,6 +262,7 @@ __all__ = [
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
     "NLLLoss2d",
     "PReLU",
@@ -295,6 +302,11 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",

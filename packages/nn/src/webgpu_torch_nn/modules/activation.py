@@ -11,6 +11,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 from webgpu_torch_nn import init as initialisers
 from webgpu_torch_nn.modules.module import Module
+from webgpu_torch_nn.modules.multihead_attention import MultiheadAttention as MultiheadAttention
 from webgpu_torch_nn.parameter import Parameter
 
 

@@ -63,6 +63,10 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The linear map at the end of :class:`MultiheadAttention`, under the name that PyTorch prints."""
+
+
 class Bilinear(Module):
     """``y_k = x1ᵀ W_k x2 + b_k``.
 
