@@ -541,3 +541,38 @@ def test_subset_with_half_an_override() -> None:
 
     with pytest.raises(NotImplementedError, match="Half overrides __getitem__ but not __getitems__"):
         Half([1], [0])
+
+
+def test_a_joiner_for_another_type() -> None:
+    class Picture:
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+    def join(batch: Any, *, collate_fn_map: Any = None) -> str:
+        return "+".join(str(each.value) for each in batch)
+
+    from torch.utils.data._utils import collate as their_collate
+    from webgpu_torch.utils.data._utils import collate as our_collate
+
+    found = []
+    for module in (our_collate, their_collate):
+        module.default_collate_fn_map[Picture] = join
+        try:
+            batch = module.default_collate([(Picture(1), 2), (Picture(3), 4)])
+        finally:
+            del module.default_collate_fn_map[Picture]
+        found.append(plain(batch))
+    assert found[0] == found[1] and found[0][1][0] == "1+3"
+
+
+def test_the_facade_has_pytorchs_modules() -> None:
+    import webgpu_torch
+
+    for name in ("dataset", "sampler", "distributed", "dataloader"):
+        own = getattr(webgpu_torch.utils.data, name)
+        for each in getattr(getattr(torch.utils.data, name), "__all__", ()):
+            if hasattr(our_data, each):
+                assert getattr(own, each) is getattr(our_data, each)
+    missing = set(torch.utils.data.__all__) - set(our_data.__all__)
+    assert all("Pipe" in each or "pipe" in each or "validation" in each or "determinism" in each
+               or each in ("DataChunk", "_DatasetKind", "non_deterministic") for each in missing), missing  # fmt: skip

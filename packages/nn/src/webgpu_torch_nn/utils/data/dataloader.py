@@ -28,12 +28,12 @@ class _Endless:
 class DataLoader:
     """Iterate over a data set in batches, in PyTorch's order for a seed.
 
-    Workers are processes made as Python's :mod:`multiprocessing` makes them by default, or by
+    Workers are processes made as Python's ``multiprocessing`` makes them by default, or by
     ``multiprocessing_context``. They compute on the host only; their batches arrive as tensors on the CPU. Every worker
     seeds its random streams with a base seed, drawn from ``generator``, plus its number.
 
     Args:
-        dataset: has ``__getitem__`` and ``__len__``, or is an :class:`IterableDataset`.
+        dataset: has ``__getitem__`` and ``__len__``, or is an ``IterableDataset``.
         batch_size: samples per batch; None gives single samples.
         shuffle: visit in random order, drawn as PyTorch draws it.
         sampler: gives the indices instead; excludes ``shuffle``.

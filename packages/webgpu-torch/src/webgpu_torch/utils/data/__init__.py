@@ -2,6 +2,7 @@
 
 from webgpu_torch_nn.utils.data import *  # noqa: F403
 
+from . import _utils as _utils
 from . import dataloader as dataloader
 from . import dataset as dataset
 from . import distributed as distributed
