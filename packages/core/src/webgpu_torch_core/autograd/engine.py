@@ -36,6 +36,7 @@ class Pass:
         self.retain_graph = retain_graph
         self.arriving: dict[Node, list[Any]] = {}
         self.heap: list[tuple[int, int, Node]] = []
+        self.seen: list[Node] = []
         self.results: dict[int, Any] = {}
         self.executing: set[Node] | None = None
         # Storages that somebody else holds, and whether hooks may have let gradients out.
@@ -58,7 +59,9 @@ class Pass:
         inbox = self.arriving.get(node)
         if inbox is None:
             inbox = self.arriving[node] = [None] * node.output_count
-            heapq.heappush(self.heap, (-node.sequence, id(node), node))
+            # Leaves, all alike, take their turns: the same program records the same kernels in the same order.
+            heapq.heappush(self.heap, (-node.sequence, len(self.seen), node))
+            self.seen.append(node)
         if gradient is not None:
             inbox[number] = gradient if inbox[number] is None else inbox[number] + gradient
 

@@ -123,14 +123,15 @@ class Node:
         """
         if self.backward is None:
             raise RuntimeError(FREED)
-        if all(gradient is None for gradient in gradients):
+        if gradients[0] is None and all(gradient is None for gradient in gradients):
             return (None,) * len(self.edges)
         result = self.backward(*gradients)
         return result if isinstance(result, tuple | list) else (result,)
 
     def release(self) -> None:
         """Drop what the node saved; one that saved nothing may run again."""
-        if self.backward is not None and _holds_tensors(self.backward):
+        backward = self.backward
+        if backward is not None and (backward.__class__ is not _FUNCTION or _holds_tensors(backward)):
             self.backward = None
 
     def _sequence_nr(self) -> int:
@@ -152,16 +153,29 @@ class Node:
         return f"<{self.title} object at {id(self):#x}>"
 
 
+def _no_gradients(*_: Any) -> tuple[Any, ...]:
+    return ()
+
+
+_PLAIN = frozenset((int, str, bool, float, type(None)))
+_SEQUENCES = frozenset((tuple, list))
+_FUNCTION = type(_no_gradients)
+
+
 def _holds_tensors(value: Any) -> bool:
     """Return whether a function has kept a tensor."""
-    for cell in getattr(value, "__closure__", None) or ():
+    for cell in value.__closure__ or ():
         content = cell.cell_contents
         kind = content.__class__
-        pieces = content if kind is tuple or kind is list else content.values() if kind is dict else (content,)
-        for each in pieces:
-            if hasattr(each, "_storage") or hasattr(each, "unpack") or _holds_tensors(each):
+        if kind in _PLAIN:
+            continue
+        for each in content if kind in _SEQUENCES else content.values() if kind is dict else (content,):
+            if each.__class__ is _FUNCTION:
+                if _holds_tensors(each):
+                    return True
+            elif hasattr(each, "_storage") or hasattr(each, "unpack"):
                 return True
-    return hasattr(value, "__self__")
+    return False
 
 
 _kinds: dict[str, type[Node]] = {}
@@ -170,10 +184,6 @@ _kinds: dict[str, type[Node]] = {}
 def _kind(title: str) -> type[Node]:
     kind = _kinds[title] = type(title, (Node,), {"__slots__": (), "__doc__": Node.__doc__})
     return kind
-
-
-def _no_gradients(*_: Any) -> tuple[Any, ...]:
-    return ()
 
 
 class AccumulateGrad(Node):

@@ -13,6 +13,7 @@ from ..autograd.saved import short_name
 from ..dtypes import complex64, dtype
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_strides, contiguous_strides, real_layout, repeats, storage_extent
+from ..layouts import layout as make_layout
 from ..tensor import MetaValue, Storage, Tensor
 
 
@@ -139,15 +140,27 @@ def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
     ``alone``.
     """
     value, own = gradient._storage.value, gradient._layout
-    strides = place.strides if _is_dense(place) else contiguous_strides(place.shape)
     if own.numel == 0 or value.__class__ is MetaValue:
         return gradient
-    size = value.numel // 2 if gradient.dtype is complex64 else value.numel
-    if alone and own.strides == strides and own.offset == 0 and own.numel == size:
-        return gradient
-    from .strided_creation import empty_strided
+    wanted = _gathered(place)
+    if gradient.dtype is complex64:
+        if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel // 2:
+            return gradient
+        from .strided_creation import empty_strided
 
-    return empty_strided(own.shape, strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
+        return empty_strided(own.shape, wanted.strides, dtype=complex64, device=gradient.device).copy_(gradient)
+    if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel:
+        return gradient
+    kind = gradient.dtype
+    kernel = write_kernel(own, value.numel, kind, wanted, wanted.numel, kind, True)
+    return Tensor._from_value(value.engine.record(kernel, [value])[0], wanted, kind, gradient.device)
+
+
+@lru_cache(maxsize=4096)
+def _gathered(place: Layout) -> Layout:
+    """Return a layout without offset and gaps: with the same strides if they leave none."""
+    strides = place.strides if _is_dense(place) else contiguous_strides(place.shape)
+    return make_layout(place.shape, strides)
 
 
 def check_distinct(target: Tensor) -> None:
