@@ -33,6 +33,7 @@ from . import masked as masked
 from . import mps as mps
 from . import nn as nn
 from . import optim as optim
+from . import random as random
 from . import signal as signal
 from . import special as special
 from . import types as types
@@ -46,7 +47,7 @@ from .version import __version__ as __version__
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
     "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
-    "interpreter", "kernels", "layouts", "ops", "plugins", "python_device", "random_distributions", "random_streams",
+    "interpreter", "kernels", "layouts", "ops", "plugins", "python_device", "random", "random_counts", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization",
 }  # fmt: skip

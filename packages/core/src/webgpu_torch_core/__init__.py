@@ -69,6 +69,7 @@ from .ops.elementwise_call import result_type as result_type
 from .ops.host import HostFallbackWarning as HostFallbackWarning
 from .ops.host import host_fallbacks as host_fallbacks
 from .printing import set_printoptions as set_printoptions
+from .random import default_generator as default_generator
 from .storages import UntypedStorage as UntypedStorage
 from .tensor import Size as Size
 from .tensor import Tensor as Tensor

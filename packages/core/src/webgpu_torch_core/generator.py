@@ -36,6 +36,21 @@ class Generator:
         """Return the seed of the stream."""
         return self._seed
 
+    def clone_state(self) -> Generator:
+        """Return another generator that goes on as this one will."""
+        copy = Generator(self.device)
+        copy.set_state(self.get_state())
+        return copy
+
+    def graphsafe_get_state(self) -> Generator:
+        """Return a generator in this one's state."""
+        return self.clone_state()
+
+    def graphsafe_set_state(self, state: Generator) -> Generator:
+        """Take over another generator's state."""
+        self.set_state(state.get_state())
+        return self
+
     def philox_state(self, count: int) -> tuple[int, int]:
         """Return (seed, offset) for the next ``count`` draws and move on."""
         del count
@@ -66,7 +81,15 @@ class Generator:
         return from_bytes(data, (len(data),), uint8, "cpu" if self.device.type != "python" else "python")
 
     def set_state(self, new_state: Any) -> None:
-        """Continue from a state :meth:`get_state` returned."""
+        """Continue from a state :meth:`get_state` returned.
+
+        Raises:
+            TypeError: the state is no tensor of uint8.
+            RuntimeError: it has another size than this device's states.
+        """
+        if getattr(getattr(new_state, "dtype", None), "name", None) != "uint8":
+            kind = new_state.type() if hasattr(new_state, "type") else type(new_state).__name__
+            raise TypeError(f"expected a torch.ByteTensor, but got {kind}")
         data = bytes(new_state.tolist())
         if self.device.type in ("cpu", "python"):
             self.twister.set_state(data)
@@ -128,3 +151,28 @@ def get_rng_state() -> Any:
 def set_rng_state(new_state: Any) -> None:
     """Continue the CPU's stream from a state."""
     default_generator(canonical_device("cpu")).set_state(new_state)
+
+
+class fork_rng:
+    """A context manager after which every device's stream goes on as if nothing had been drawn inside.
+
+    ``enabled=False`` makes it do nothing. ``devices`` and ``device_type`` are accepted: all devices' streams are kept anyway.
+    """
+
+    def __init__(
+        self, devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices",
+        device_type: str = "webgpu",
+    ) -> None:  # fmt: skip
+        del devices, _caller, _devices_kw, device_type
+        self._enabled = enabled
+        self._states: list[tuple[device, Any]] = []
+
+    def __enter__(self) -> None:
+        if self._enabled:
+            default_generator(canonical_device("cpu"))
+            self._states = [(place, each.get_state()) for place, each in _defaults.items()]
+
+    def __exit__(self, *_: object) -> None:
+        for place, state in self._states:
+            default_generator(place).set_state(state)
+        self._states = []

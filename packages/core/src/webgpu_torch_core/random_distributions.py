@@ -221,6 +221,9 @@ def fill_integers(
     if low >= high:
         raise ValueError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     span = high - low
+    if span == 1 << 64:
+        # All 64 bits at once, as they are.
+        return encode_integers([word - span if word >> 63 else word for word in generator.words64(count)], element)
     return encode_integers([word % span + low for word in integer_words(generator, count, span)], element)
 
 
@@ -373,13 +376,16 @@ def _sample_with_replacement(
 def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, first: Any, second: Any) -> array[Any]:
     """Return ``count`` draws of a distribution by name: what :meth:`~webgpu_torch_core.backend.Device.draw` returns.
 
-    ``first`` and ``second`` are the bounds of ``uniform`` and ``integers``, mean and standard deviation of ``normal``,
+    ``first`` and ``second`` are the bounds of ``uniform`` and ``integers``, mean and standard deviation of ``normal``
+    (and of ``normal_pairs``, drawn as fewer than 16 are),
     the probability of ``bernoulli`` and the rate of ``exponential``. Errors as the ``fill_*`` functions.
     """
     if kind == "uniform":
         return fill_uniform(generator, count, element, first, second)
     if kind == "normal":
         return fill_normal(generator, count, element, first, second)
+    if kind == "normal_pairs":
+        return encode(_normal_doubles(generator, count, first, second), element)
     if kind == "bernoulli":
         return fill_bernoulli(generator, count, first, element)
     if kind == "integers":

@@ -82,6 +82,7 @@ from webgpu_torch_core import bartlett_window as bartlett_window
 from webgpu_torch_core import bernoulli as bernoulli
 from webgpu_torch_core import bfloat16 as bfloat16
 from webgpu_torch_core import bincount as bincount
+from webgpu_torch_core import binomial as binomial
 from webgpu_torch_core import bitwise_and as bitwise_and
 from webgpu_torch_core import bitwise_left_shift as bitwise_left_shift
 from webgpu_torch_core import bitwise_not as bitwise_not
@@ -154,6 +155,7 @@ from webgpu_torch_core import cummin as cummin
 from webgpu_torch_core import cumprod as cumprod
 from webgpu_torch_core import cumsum as cumsum
 from webgpu_torch_core import cumulative_trapezoid as cumulative_trapezoid
+from webgpu_torch_core import default_generator as default_generator
 from webgpu_torch_core import deg2rad as deg2rad
 from webgpu_torch_core import deg2rad_ as deg2rad_
 from webgpu_torch_core import det as det
@@ -276,12 +278,12 @@ from webgpu_torch_core import int32 as int32
 from webgpu_torch_core import int64 as int64
 from webgpu_torch_core import int8 as int8
 from webgpu_torch_core import inverse as inverse
+from webgpu_torch_core import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from webgpu_torch_core import is_anomaly_enabled as is_anomaly_enabled
 from webgpu_torch_core import is_complex as is_complex
 from webgpu_torch_core import is_conj as is_conj
 from webgpu_torch_core import is_floating_point as is_floating_point
 from webgpu_torch_core import is_grad_enabled as is_grad_enabled
-from webgpu_torch_core import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-from webgpu_torch_core import is_anomaly_enabled as is_anomaly_enabled
 from webgpu_torch_core import is_inference_mode_enabled as is_inference_mode_enabled
 from webgpu_torch_core import is_neg as is_neg
 from webgpu_torch_core import is_nonzero as is_nonzero
@@ -392,6 +394,7 @@ from webgpu_torch_core import pca_lowrank as pca_lowrank
 from webgpu_torch_core import permute as permute
 from webgpu_torch_core import permute_copy as permute_copy
 from webgpu_torch_core import pinverse as pinverse
+from webgpu_torch_core import poisson as poisson
 from webgpu_torch_core import polar as polar
 from webgpu_torch_core import polygamma as polygamma
 from webgpu_torch_core import positive as positive
@@ -444,9 +447,9 @@ from webgpu_torch_core import segment_reduce as segment_reduce
 from webgpu_torch_core import select as select
 from webgpu_torch_core import select_copy as select_copy
 from webgpu_torch_core import select_scatter as select_scatter
+from webgpu_torch_core import set_anomaly_enabled as set_anomaly_enabled
 from webgpu_torch_core import set_default_device as set_default_device
 from webgpu_torch_core import set_default_dtype as set_default_dtype
-from webgpu_torch_core import set_anomaly_enabled as set_anomaly_enabled
 from webgpu_torch_core import set_grad_enabled as set_grad_enabled
 from webgpu_torch_core import set_printoptions as set_printoptions
 from webgpu_torch_core import set_rng_state as set_rng_state
@@ -597,6 +600,7 @@ from . import masked as masked
 from . import mps as mps
 from . import nn as nn
 from . import optim as optim
+from . import random as random
 from . import signal as signal
 from . import special as special
 from . import types as types

@@ -29,6 +29,8 @@ from . import (
     neural,
     products,
     random,
+    random_counts,
+    random_fills,
     ranges,
     rearranging,
     reduction,
@@ -49,7 +51,7 @@ from .complex import views as complex_views  # pyright: ignore[reportUnusedImpor
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, asking, composite, contraction, conversion, convolution, counting, creation, einsum, elementwise, fourier, gathering, host, in_place_methods, indexing, joining, linear_algebra, losses, masked, moments, neural, products, random, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, strided_creation, transposed_convolution, view_copies, views,
+    arithmetic, asking, composite, contraction, conversion, convolution, counting, creation, einsum, elementwise, fourier, gathering, host, in_place_methods, indexing, joining, linear_algebra, losses, masked, moments, neural, products, random, random_counts, random_fills, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, strided_creation, transposed_convolution, view_copies, views,
 )  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from .common import attach, kernel_cache, record_on, sizes_from
 from .complex.joining import complex_alias
 from .creation import as_dtype, asked, from_bytes, place_of
 from .elementwise_call import default_float
-from .inplace import assign, check_writable
 from .outputs import into
 from .registry import operation
 from .weight_checks import check_weights
@@ -83,7 +82,8 @@ def _philox(
     return record_on(engine_for(place), place, kernel, (), parameters, (contiguous_layout(shape),))
 
 
-def _generator(given: Any, place: device) -> Generator:
+def source_generator(given: Any, place: device) -> Generator:
+    """Return the generator that draws on a device come from: the given one, or the device's own."""
     if given is None:
         return default_generator(place)
     if given.device.type != place.type and not (given.device.type == "cpu" and place.type in HOST_DEVICES):
@@ -101,7 +101,7 @@ def draw(
         # The parts of a normal number share its variance.
         second = second / math.sqrt(2.0) if kind == "normal" else second
         return complex_alias(draw(kind, (*shape, 2), float32, place, generator, first, second))
-    source = _generator(generator, place)
+    source = source_generator(generator, place)
     if place.type not in HOST_DEVICES:
         return _philox(kind, shape, result, place, source, (first, second))
     from ..devices import engine_for
@@ -192,7 +192,7 @@ def randint(
 
 def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: device, generator: Any) -> Tensor:
     """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
-    source = _generator(generator, place)
+    source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
         from ..devices import engine_for
 
@@ -238,7 +238,7 @@ def randperm(
     """The numbers 0 to n - 1 in random order."""
     del layout, requires_grad, pin_memory
     place = place_of(device)
-    source = _generator(generator, place)
+    source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
         from ..random_distributions import fill_permutation
 
@@ -293,7 +293,7 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, 
     if p is not None:
         result = draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, generator, float(p), 0.0)
     else:
-        result = _bernoulli_tensor(input.detach(), input.dtype, generator)
+        result = bernoulli_of(input.detach(), input.dtype, generator)
         _attach_zero(result, "BernoulliBackward0", (input,))
     return result if out is None else out.copy_(result)
 
@@ -307,13 +307,14 @@ def _attach_zero(result: Tensor, title: str, inputs: tuple[Any, ...]) -> None:
     attach(result, title, inputs, run_backward)
 
 
-def _bernoulli_tensor(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:
+def bernoulli_of(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:
+    """Return ones with the probabilities in a tensor, else zeros."""
     place = probabilities.device
     if place.type in HOST_DEVICES:
         from ..random_distributions import fill_bernoulli
 
         data = fill_bernoulli(
-            _generator(generator, place).host_stream(),
+            source_generator(generator, place).host_stream(),
             probabilities.numel(),
             probabilities.reshape(-1).tolist(),
             kind,
@@ -346,7 +347,7 @@ def multinomial(
     if input.device.type in HOST_DEVICES:
         from ..random_distributions import fill_multinomial
 
-        source = _generator(generator, input.device)
+        source = source_generator(generator, input.device)
         data = fill_multinomial(
             source.host_stream(), input.detach().reshape(-1).tolist(), rows, num_samples, replacement, input.dtype
         )
@@ -372,118 +373,3 @@ def _device_multinomial(weights: Tensor, count: int, replacement: bool, generato
         return scores.argmax(-1, keepdim=True) if count == 1 else scores.topk(count, -1).indices
     waits = draw("exponential", (shape[0], count, shape[1]), float32, weights.device, generator, 1.0, 0.0)
     return (weights.to(float32).unsqueeze(1) / waits).argmax(-1)
-
-
-# In-place draws
-
-
-def _fill(self: Tensor, kind: str, generator: Any, first: Any, second: Any) -> Tensor:
-    check_writable(self)
-    result = draw(kind, tuple(self._layout.shape), self.dtype, self.device, generator, first, second)
-    return assign(self, result, fresh=True)
-
-
-@operation("random", namespace="method")
-def uniform_(self: Tensor, from_: Any = 0.0, to: Any = 1.0, *, generator: Any = None, **named: Any) -> Tensor:
-    """Overwrite with uniform numbers from ``[from, to)``."""
-    return _fill(self, "uniform", generator, float(named.get("from", from_)), float(to))
-
-
-@operation("random", namespace="method")
-def normal_(self: Tensor, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
-    """Overwrite with normal numbers."""
-    if std < 0.0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    return _fill(self, "normal", generator, float(mean), float(std))
-
-
-@operation("random", namespace="method")
-def bernoulli_(self: Tensor, p: Number = 0.5, *, generator: Any = None) -> Tensor:
-    """Overwrite with ones with probability ``p``, else zeros."""
-    if isinstance(p, Tensor):
-        check_writable(self)
-        return assign(self, _bernoulli_tensor(p.detach().expand(self._layout.shape), self.dtype, generator))
-    return _fill(self, "bernoulli", generator, float(p), 0.0)
-
-
-@operation("random", namespace="method")
-def exponential_(self: Tensor, lambd: Number = 1.0, *, generator: Any = None) -> Tensor:
-    """Overwrite with exponential numbers of rate ``lambd``."""
-    return _fill(self, "exponential", generator, float(lambd), 0.0)
-
-
-def _fill_shaped(self: Tensor, fill: Any, generator: Any, compute: Any, *numbers: float) -> Tensor:
-    """Overwrite with draws that hosts make like PyTorch, other devices from uniform numbers."""
-    check_writable(self)
-    shape = tuple(self._layout.shape)
-    if self.device.type in HOST_DEVICES:
-        data = fill(_generator(generator, self.device).host_stream(), self.numel(), self.dtype, *numbers)
-        return assign(self, from_bytes(data, shape, self.dtype, self.device))
-    uniform = draw("uniform", shape, float32, self.device, generator, 0.0, 1.0)
-    return assign(self, compute(uniform).to(self.dtype), fresh=True)
-
-
-@operation("random", namespace="method")
-def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Overwrite with ``median + sigma * tan(pi * (u - 1/2))``, u uniform."""
-    from ..random_distributions import fill_cauchy
-
-    return _fill_shaped(
-        self, fill_cauchy, generator, lambda u: median + sigma * ((u - 0.5) * math.pi).tan(), median, sigma
-    )
-
-
-@operation("random", namespace="method")
-def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
-    """Overwrite with how many trials of success ``p`` it takes to succeed.
-
-    Raises:
-        RuntimeError: ``p`` outside of (0, 1).
-    """
-    from ..random_distributions import fill_geometric
-
-    if not 0 < p < 1:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    return _fill_shaped(self, fill_geometric, generator, lambda u: ((1 - u).log() / math.log1p(-p)).ceil(), p)
-
-
-@operation("random", namespace="method")
-def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
-    """Overwrite with ``exp`` of normal numbers.
-
-    Raises:
-        RuntimeError: a standard deviation that is not positive.
-    """
-    from ..random_distributions import fill_log_normal
-
-    if std <= 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    if self.device.type in HOST_DEVICES:
-        return _fill_shaped(self, fill_log_normal, generator, None, mean, std)
-    return assign(self, _drawn_like(self, generator, mean, std).exp(), fresh=True)
-
-
-def _drawn_like(self: Tensor, generator: Any, mean: float, std: float) -> Tensor:
-    check_writable(self)
-    return draw("normal", tuple(self._layout.shape), self.dtype, self.device, generator, mean, std)
-
-
-@operation("random", namespace="method")
-def random_(self: Tensor, from_: Any = None, to: Any = None, *, generator: Any = None, **named: Any) -> Tensor:
-    """Overwrite with integers: from ``[from, to)``, ``[0, to)``, or all the type can count."""
-    from_ = named.get("from", from_)
-    check_writable(self)
-    if from_ is not None and to is None:
-        from_, to = 0, from_
-    shape = tuple(self._layout.shape)
-    if from_ is None:
-        from ..random_distributions import fill_random
-
-        source = _generator(generator, self.device)
-        if self.device.type in HOST_DEVICES:
-            return assign(
-                self,
-                from_bytes(fill_random(source.host_stream(), self.numel(), self.dtype), shape, self.dtype, self.device),
-            )
-        from_, to = 0, min(int(self.dtype.maximum), 1 << 24 if self.dtype.category == 2 else (1 << 31) - 1)
-    return assign(self, integers(int(from_), int(to), shape, self.dtype, self.device, generator))
