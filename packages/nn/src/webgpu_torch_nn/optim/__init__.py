@@ -3,9 +3,37 @@
 from __future__ import annotations
 
 from webgpu_torch_nn.optim import lr_scheduler as lr_scheduler
+from webgpu_torch_nn.optim.adadelta import Adadelta as Adadelta
+from webgpu_torch_nn.optim.adafactor import Adafactor as Adafactor
+from webgpu_torch_nn.optim.adagrad import Adagrad as Adagrad
 from webgpu_torch_nn.optim.adam import Adam as Adam
+from webgpu_torch_nn.optim.adamax import Adamax as Adamax
 from webgpu_torch_nn.optim.adamw import AdamW as AdamW
+from webgpu_torch_nn.optim.asgd import ASGD as ASGD
+from webgpu_torch_nn.optim.lbfgs import LBFGS as LBFGS
+from webgpu_torch_nn.optim.muon import Muon as Muon
+from webgpu_torch_nn.optim.nadam import NAdam as NAdam
 from webgpu_torch_nn.optim.optimizer import Optimizer as Optimizer
+from webgpu_torch_nn.optim.radam import RAdam as RAdam
+from webgpu_torch_nn.optim.rmsprop import RMSprop as RMSprop
+from webgpu_torch_nn.optim.rprop import Rprop as Rprop
 from webgpu_torch_nn.optim.sgd import SGD as SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+]

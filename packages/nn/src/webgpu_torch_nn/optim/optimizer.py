@@ -28,6 +28,10 @@ class _Required:
 required = _Required()
 
 
+#: state that is one number: a Python float here, so that using it reads nothing back from a device, a tensor in files
+SCALARS = frozenset(("step", "mu_product", "eta", "mu"))
+
+
 def to_scalar(value: Any) -> Any:
     """Return a one-element tensor's value as a Python number; other values unchanged."""
     return value.item() if isinstance(value, Tensor) else value
@@ -76,8 +80,8 @@ class Optimizer:
 
     Attributes:
         param_groups: a list of dictionaries: "params" and the options.
-        state: what the optimiser remembers, by parameter. A step count is a Python float here, so that using it
-            reads nothing back from a device, and a float32 tensor in :meth:`state_dict`.
+        state: what the optimiser remembers, by parameter. A step count, like the rest of :data:`SCALARS`, is a Python
+            float here and a float32 tensor in :meth:`state_dict`.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -191,10 +195,14 @@ class Optimizer:
 
     @staticmethod
     def _packed(value: Any) -> Any:
-        if not (isinstance(value, dict) and isinstance(value.get("step"), (int, float))):
+        if not isinstance(value, dict):
             return value
-        step = torch.tensor(float(value["step"]), dtype=torch.float32, device="cpu")
-        return {key: step if key == "step" else item for key, item in value.items()}
+        return {
+            key: torch.tensor(float(item), dtype=torch.float32, device="cpu")
+            if key in SCALARS and isinstance(item, (int, float))
+            else item
+            for key, item in value.items()
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over the state and the options that :meth:`state_dict` returned, also that of PyTorch.
@@ -235,7 +243,7 @@ class Optimizer:
 
     def _cast(self, parameter: Tensor, value: Any, key: Any = None) -> Any:
         """Return loaded state on the parameter's device and in its dtype, with step counts as Python floats."""
-        if key == "step":
+        if key in SCALARS:
             return float(to_scalar(value))
         if isinstance(value, Tensor):
             if parameter.is_floating_point():

@@ -1,0 +1,71 @@
+"""Adadelta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.capture import live
+
+from webgpu_torch_nn.optim.optimizer import real_view
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+
+
+class Adadelta(ParameterwiseOptimizer):
+    """``p -= lr * d`` with ``d = g * sqrt(u + eps) / sqrt(v + eps)`` (Zeiler, 2012).
+
+    ``v`` and ``u`` are running means, decaying by ``rho``, of ``g²`` and ``d²``.
+
+    Args:
+        params, lr, rho, eps: as in the formula.
+        weight_decay: adds ``weight_decay * p`` to the gradient.
+        maximize: climb instead of descending.
+        foreach, capturable: accepted and without effect; the engine fuses and captures the update by itself.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: an option is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        defaults = options(
+            lr=lr,
+            rho=rho,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            capturable=capturable,
+            foreach=foreach,
+            differentiable=differentiable,
+        )
+        super().__init__(params, defaults)
+
+    def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"step": 0.0, "square_avg": torch.zeros_like(parameter), "acc_delta": torch.zeros_like(parameter)}
+
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state = self._state_of(parameter, group)
+        count(state)
+        values, grad = gradient(parameter, group)
+        squares, changes = real_view(state["square_avg"]), real_view(state["acc_delta"])
+        old, new = live(lambda: group["rho"]), live(lambda: 1 - group["rho"])
+        eps = live(lambda: group["eps"])
+        squares.mul_(old).add_(grad * grad * new)
+        delta = (changes + eps).sqrt() / (squares + eps).sqrt() * grad
+        changes.mul_(old).add_(delta * delta * new)
+        values.add_(delta * live(lambda: -rate(group)))

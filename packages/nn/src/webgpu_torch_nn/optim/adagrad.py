@@ -1,0 +1,79 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.capture import live
+
+from webgpu_torch_nn.optim.optimizer import real_view
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+
+
+class Adagrad(ParameterwiseOptimizer):
+    """``p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)`` with ``s`` the sum of ``g²`` (Duchi et al., 2011).
+
+    Args:
+        params, lr, lr_decay, eps: as in the formula.
+        weight_decay: adds ``weight_decay * p`` to the gradient.
+        initial_accumulator_value: what the sum starts with.
+        maximize: climb instead of descending.
+        foreach, fused: accepted and without effect; the engine fuses the update by itself.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: an option is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        if not lr_decay >= 0.0:
+            raise ValueError(f"Invalid lr_decay value: {lr_decay}")
+        if not initial_accumulator_value >= 0.0:
+            raise ValueError(f"Invalid initial_accumulator_value value: {initial_accumulator_value}")
+        defaults = options(
+            lr=lr,
+            lr_decay=lr_decay,
+            eps=eps,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            fused=fused,
+        )
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter].update(self._begin(parameter, group))
+
+    def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        start = group["initial_accumulator_value"]
+        value = complex(start, start) if parameter.is_complex() else start
+        return {"step": 0.0, "sum": torch.full_like(parameter, value)}
+
+    def share_memory(self) -> None:
+        """Do nothing: worker processes receive copies."""
+
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state = self._state_of(parameter, group)
+        count(state)
+        values, grad = gradient(parameter, group)
+        total = real_view(state["sum"])
+        total.add_(grad * grad)
+        size = live(lambda: -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"]))
+        values.add_(grad / (total.sqrt() + live(lambda: group["eps"])) * size)

@@ -1,0 +1,73 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.capture import live, perform
+
+from webgpu_torch_nn.optim.optimizer import real_view
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+
+
+class ASGD(ParameterwiseOptimizer):
+    """``p = p * (1 - lambd * η) - η * g`` with ``η = lr / (1 + lambd * lr * t) ** alpha`` (Polyak and Juditsky, 1992).
+
+    ``state[p]["ax"]`` is the parameter's mean over the steps after ``t0``.
+
+    Args:
+        params, lr, lambd, alpha, t0: as in the formula.
+        weight_decay: adds ``weight_decay * p`` to the gradient.
+        maximize: climb instead of descending.
+        foreach, capturable: accepted and without effect; the engine fuses and captures the update by itself.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: an option is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        defaults = options(
+            lr=lr,
+            lambd=lambd,
+            alpha=alpha,
+            t0=t0,
+            weight_decay=weight_decay,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
+        super().__init__(params, defaults)
+
+    def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"step": 0.0, "eta": rate(group), "mu": 1.0, "ax": torch.zeros_like(parameter)}
+
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state = self._state_of(parameter, group)
+        count(state)
+        values, grad = gradient(parameter, group)
+        mean = real_view(state["ax"])
+        values.mul_(live(lambda: 1 - group["lambd"] * state["eta"]))
+        values.add_(grad * live(lambda: -state["eta"]))
+        mean.lerp_(values, live(lambda: state["mu"]))
+
+        def advance() -> None:
+            state["eta"] = rate(group) / (1 + group["lambd"] * rate(group) * state["step"]) ** group["alpha"]
+            state["mu"] = 1 / max(1, state["step"] - group["t0"])
+
+        perform(advance)

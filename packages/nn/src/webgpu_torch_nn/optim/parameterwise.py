@@ -1,0 +1,103 @@
+"""What optimisers share whose step treats every parameter on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.capture import live, made_state, perform
+
+from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, real_view, to_scalar
+
+
+class ParameterwiseOptimizer(Optimizer):
+    """An optimiser that is a rule for one parameter: subclasses write :meth:`_begin` and :meth:`_update`.
+
+    The updates of all parameters are recorded without reading anything, and run as one plan.
+    """
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change every parameter that has a gradient; returns what ``closure`` returned."""
+        loss = self._evaluate(closure)
+        self._rely_on_state()
+        with torch.no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        self._update(parameter, group)
+        return loss
+
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        """Change one parameter by its gradient."""
+        raise NotImplementedError
+
+    def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """Return the state that a parameter starts with."""
+        raise NotImplementedError
+
+    def _state_of(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """Return a parameter's state, made at its first step."""
+        state = self.state[parameter]
+        if not state:
+            made_state()
+            state.update(self._begin(parameter, group))
+        return state
+
+
+def options(**given: Any) -> dict[str, Any]:
+    """Return an optimiser's default options, checked as far as they are common.
+
+    Raises:
+        ValueError: the learning rate, eps, a beta or another option is out of range, or ``differentiable`` is True.
+    """
+    lr = given["lr"]
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not lr >= 0.0:
+        raise ValueError(f"Invalid learning rate: {lr}")
+    for name, called in (("eps", "epsilon value"), ("momentum", "momentum value")):
+        if name in given and not given[name] >= 0.0:
+            raise ValueError(f"Invalid {called}: {given[name]}")
+    for index, beta in enumerate(given.get("betas", ())):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+    if not given.get("weight_decay", 0) >= 0.0:
+        raise ValueError(f"Invalid weight_decay value: {given['weight_decay']}")
+    if given.get("differentiable"):
+        raise ValueError("differentiable=True is not supported: the step runs outside autograd")
+    return given
+
+
+def count(state: dict[str, Any]) -> None:
+    """Count a step, in replays too."""
+    perform(lambda: state.__setitem__("step", state["step"] + 1))
+
+
+def gradient(parameter: Tensor, group: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the parameter and the gradient to descend along, as real numbers: negated to climb, and with the weight
+    decay's part unless that is decoupled, in which case the parameter shrinks here."""
+    grad: Any = real_view(parameter.grad)
+    values = real_view(parameter)
+    grad = -grad if group["maximize"] else grad
+    decay = group.get("weight_decay", 0)
+    if isinstance(decay, Tensor) or decay != 0:
+        if group.get("decoupled_weight_decay"):
+            values.mul_(shrinkage(values, group))
+        else:
+            grad = grad + values * live(lambda: to_scalar(group["weight_decay"]))
+    return values, grad
+
+
+def shrinkage(parameter: Tensor, group: dict[str, Any]) -> Any:
+    """Return the factor of decoupled weight decay: a tensor where the learning rate is one."""
+    rate = rate_tensor(parameter, group)
+    if rate is not None:
+        return 1 - rate * live(lambda: group["weight_decay"])
+    return live(lambda: 1 - to_scalar(group["lr"]) * group["weight_decay"])
+
+
+def rate(group: dict[str, Any]) -> float:
+    """Return a group's learning rate as a number."""
+    return float(to_scalar(group["lr"]))

@@ -1,0 +1,87 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.capture import live
+
+from webgpu_torch_nn.optim.optimizer import real_view
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+
+
+class RMSprop(ParameterwiseOptimizer):
+    """``p -= lr * g / (sqrt(v) + eps)`` with ``v`` the running mean of ``g²`` (Hinton, lecture 6e, 2012).
+
+    ``centered`` subtracts the square of the gradient's own running mean from ``v`` (Graves, 2013).
+
+    Args:
+        params, lr, eps, centered: as in the formula.
+        alpha: how slowly the means fade.
+        momentum: of the steps.
+        weight_decay: adds ``weight_decay * p`` to the gradient.
+        maximize: climb instead of descending.
+        foreach, capturable: accepted and without effect; the engine fuses and captures the update by itself.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: an option is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        defaults = options(
+            lr=lr,
+            momentum=momentum,
+            alpha=alpha,
+            eps=eps,
+            centered=centered,
+            weight_decay=weight_decay,
+            capturable=capturable,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+        )
+        if not alpha >= 0.0:
+            raise ValueError(f"Invalid alpha value: {alpha}")
+        super().__init__(params, defaults)
+
+    def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = {"step": 0.0, "square_avg": torch.zeros_like(parameter)}
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = torch.zeros_like(parameter)
+        if group["centered"]:
+            state["grad_avg"] = torch.zeros_like(parameter)
+        return state
+
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state = self._state_of(parameter, group)
+        count(state)
+        values, grad = gradient(parameter, group)
+        squares = real_view(state["square_avg"])
+        new = live(lambda: 1 - group["alpha"])
+        squares.mul_(live(lambda: group["alpha"])).add_(grad * grad * new)
+        variance = squares
+        if group["centered"]:
+            mean = real_view(state["grad_avg"])
+            mean.lerp_(grad, new)
+            variance = squares - mean * mean
+        direction = grad / (variance.sqrt() + live(lambda: group["eps"]))
+        if group["momentum"] > 0:
+            buffer = real_view(state["momentum_buffer"])
+            direction = buffer.mul_(live(lambda: group["momentum"])).add_(direction)
+        values.add_(direction * live(lambda: -rate(group)))
