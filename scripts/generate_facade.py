@@ -61,6 +61,9 @@ FROM_NETWORKS = (
     "selu", "threshold",
 )  # fmt: skip
 
+#: functions of recurrent networks, which PyTorch has under ``torch`` only
+RECURRENT = ("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell")
+
 #: functions that change a tensor in place and that PyTorch has under ``torch``, too
 IN_PLACE = ("zero_", "resize_as_", *in_place_functions.NAMES)
 
@@ -83,6 +86,7 @@ def main() -> None:
     """Write the file."""
     lines = "".join(f"from webgpu_torch_core import {name} as {name}\n" for name in public_names())
     lines += "".join(f"from webgpu_torch_nn.functional import {name} as {name}\n" for name in FROM_NETWORKS)
+    lines += "".join(f"from webgpu_torch_nn.functional.recurrent import {name} as {name}\n" for name in RECURRENT)
     TARGET.write_text(HEADER + lines + FOOTER)
 
 

@@ -583,6 +583,14 @@ from webgpu_torch_nn.functional import rms_norm as rms_norm
 from webgpu_torch_nn.functional import rrelu as rrelu
 from webgpu_torch_nn.functional import selu as selu
 from webgpu_torch_nn.functional import threshold as threshold
+from webgpu_torch_nn.functional.recurrent import gru as gru
+from webgpu_torch_nn.functional.recurrent import gru_cell as gru_cell
+from webgpu_torch_nn.functional.recurrent import lstm as lstm
+from webgpu_torch_nn.functional.recurrent import lstm_cell as lstm_cell
+from webgpu_torch_nn.functional.recurrent import rnn_relu as rnn_relu
+from webgpu_torch_nn.functional.recurrent import rnn_relu_cell as rnn_relu_cell
+from webgpu_torch_nn.functional.recurrent import rnn_tanh as rnn_tanh
+from webgpu_torch_nn.functional.recurrent import rnn_tanh_cell as rnn_tanh_cell
 
 from . import _C as _C
 from . import _dynamo as _dynamo
