@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.ops.inplace import snapshot
 
 Sizes = int | Sequence[int]
 
@@ -42,6 +43,14 @@ def batched(input: Tensor, spatial: int, function: str) -> tuple[Tensor, bool]:
         optional = " with optional 0 dim batch size" if function in ("max_pool1d", "max_pool2d") else ""
         raise RuntimeError(f"{function}: Expected {ranks}{optional} for input, but got: {list(input.shape)}")
     return input, False
+
+
+def before(input: Tensor, inplace: bool) -> Tensor:
+    """Return what a result is computed from: where it is to be stored in the input, the input as it is now.
+
+    What backward needs of it is then not reached by the write that follows.
+    """
+    return snapshot(input) if inplace and torch.is_grad_enabled() and input.requires_grad else input
 
 
 def written(input: Tensor, result: Tensor, inplace: bool) -> Tensor:

@@ -15,27 +15,31 @@ from webgpu_torch_core.functional import softplus as softplus
 from webgpu_torch_core.ops.random import HOST_DEVICES
 from webgpu_torch_core.ops.titles import titled
 
-from ._arguments import wide, written
+from ._arguments import before, wide, written
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(x, 0)``."""
-    return written(input, torch.relu(input), inplace)
+    target, input = input, before(input, inplace)
+    return written(target, torch.relu(input), inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)`` (Hendrycks and Gimpel, 2016)."""
-    return written(input, _silu(input), inplace)
+    target, input = input, before(input, inplace)
+    return written(target, _silu(input), inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al., 2015)."""
-    return written(input, _elu(input, alpha), inplace)
+    target, input = input, before(input, inplace)
+    return written(target, _elu(input, alpha), inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
-    return written(input, _leaky_relu(input, negative_slope=negative_slope), inplace)
+    target, input = input, before(input, inplace)
+    return written(target, _leaky_relu(input, negative_slope=negative_slope), inplace)
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -76,6 +80,7 @@ def rrelu(
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
+    target, input = input, before(input, inplace)
     kind = input.dtype
     if input.device.type in HOST_DEVICES:
         # PyTorch's CPU kernel draws only where it needs a slope, in double precision.
@@ -86,7 +91,7 @@ def rrelu(
     else:
         draws = torch.empty(input.shape, dtype=kind, device=input.device).uniform_(lower, upper)
         noise = torch.where(input.detach() <= 0, draws, torch.ones_like(draws))
-    return written(input, input * noise, inplace)
+    return written(target, input * noise, inplace)
 
 
 @titled("HardtanhBackward0")
@@ -98,51 +103,57 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 @titled("HardtanhBackward0")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` limited to [min_val, max_val]."""
+    target, input = input, before(input, inplace)
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype is torch.bool:
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if not input.dtype.is_floating_point:
-        return written(input, input.clamp(int(min_val), int(max_val)), inplace)
+        return written(target, input.clamp(int(min_val), int(max_val)), inplace)
     inside = (input > min_val) & (input < max_val)
     # Zero gradient at the limits, unlike clamp; NaN stays NaN.
     limited = input.detach().clamp(min_val, max_val)
-    return written(input, torch.where(inside, input, limited), inplace)
+    return written(target, torch.where(inside, input, limited), inplace)
 
 
 @titled("HardsigmoidBackward0")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``relu6(x + 3) / 6``."""
-    return written(input, hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+    target, input = input, before(input, inplace)
+    return written(target, hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
 
 
 @titled("HardswishBackward0")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * relu6(x + 3) / 6`` (Howard et al., 2019)."""
+    target, input = input, before(input, inplace)
     single = wide(input)
-    return written(input, (single * hardtanh(single + 3, 0.0, 6.0) / 6).to(input.dtype), inplace)
+    return written(target, (single * hardtanh(single + 3, 0.0, 6.0) / 6).to(input.dtype), inplace)
 
 
 @titled("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`` (Barron, 2017)."""
+    target, input = input, before(input, inplace)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     negative = torch.expm1((input / alpha).clamp(max=0)) * alpha
-    return written(input, torch.where(input > 0, input, negative), inplace)
+    return written(target, torch.where(input > 0, input, negative), inplace)
 
 
 @titled("EluBackward0")
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``scale * elu(x, alpha)`` with the constants of Klambauer et al. (2017)."""
+    target, input = input, before(input, inplace)
     scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-    return written(input, elu(input, alpha) * scale, inplace)
+    return written(target, elu(input, alpha) * scale, inplace)
 
 
 @titled("MishBackward0")
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))`` (Misra, 2019)."""
-    return written(input, input * softplus(input).tanh(), inplace)
+    target, input = input, before(input, inplace)
+    return written(target, input * softplus(input).tanh(), inplace)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -174,7 +185,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @titled("ThresholdBackward0")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``x`` where above ``threshold``, ``value`` elsewhere; NaN stays."""
-    return written(input, torch.where(input <= threshold, torch.full_like(input, value), input), inplace)
+    target, input = input, before(input, inplace)
+    return written(target, torch.where(input <= threshold, torch.full_like(input, value), input), inplace)
 
 
 @titled("GluBackward0")
@@ -260,7 +272,8 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """In-place version of :func:`threshold`."""
-    return written(input, torch.where(input <= threshold, torch.full_like(input, value), input), True)
+    target, input = input, before(input, True)
+    return written(target, torch.where(input <= threshold, torch.full_like(input, value), input), True)
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:

@@ -10,7 +10,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import dropout as dropout
 from webgpu_torch_core.ops.neural import dropout_mask
 
-from ._arguments import written
+from ._arguments import before, written
 
 
 def _check(p: float) -> None:
@@ -29,19 +29,20 @@ def _drop_features(input: Tensor, p: float, training: bool, inplace: bool, alpha
 
 def _drop(input: Tensor, shape: tuple[int, ...] | None, p: float, inplace: bool, alpha: bool) -> Tensor:
     """Drop by a mask of a shape that broadcasts, or of the input's own."""
+    target, input = input, before(input, inplace)
     if p == 1.0:
-        return written(input, input * torch.zeros((), dtype=input.dtype, device=input.device), inplace)
+        return written(target, input * torch.zeros((), dtype=input.dtype, device=input.device), inplace)
     if shape is None:
         kept = dropout_mask(input, 1.0 - p)
     else:
         kept = torch.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1.0 - p)
     if not alpha:
-        return written(input, input * (kept / (1.0 - p)), inplace)
+        return written(target, input * (kept / (1.0 - p)), inplace)
     # Dropped elements take the negative saturation of selu; a and b keep mean and variance.
     saturation = 1.7580993408473766
     scale = 1.0 / math.sqrt((saturation * saturation * p + 1.0) * (1.0 - p))
     shift = (kept - 1.0) * (saturation * scale) + saturation * scale * p
-    return written(input, input * (kept * scale) + shift, inplace)
+    return written(target, input * (kept * scale) + shift, inplace)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
@@ -62,8 +63,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             "(i.e. 2D or 3D inputs)."
         )
     if input.ndim == 2:
-        result = _drop_features(input.unsqueeze(0), p, training, False, False).squeeze(0)
-        return written(input, result, inplace)
+        source = before(input, inplace)
+        return written(input, _drop_features(source.unsqueeze(0), p, training, False, False).squeeze(0), inplace)
     return _drop_features(input, p, training, inplace, False)
 
 
@@ -97,8 +98,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             stacklevel=2,
         )
     if input.ndim == 4:
-        result = _drop_features(input.unsqueeze(0), p, training, False, False).squeeze(0)
-        return written(input, result, inplace)
+        source = before(input, inplace)
+        return written(input, _drop_features(source.unsqueeze(0), p, training, False, False).squeeze(0), inplace)
     return _drop_features(input, p, training, inplace, False)
 
 
