@@ -20,6 +20,7 @@ FOOTER = """
 from . import _C as _C
 from . import _dynamo as _dynamo
 from . import accelerator as accelerator
+from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
 from . import compiler as compiler
@@ -46,7 +47,7 @@ from .version import __version__ as __version__
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dtypes", "expression", "functional", "generator", "graph", "host_data",
+    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "functional", "generator", "graph", "host_data",
     "interpreter", "kernels", "layouts", "ops", "plugins", "python_device", "random", "random_counts", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization",

@@ -14,6 +14,17 @@ from . import plugins as plugins
 from . import signal as signal
 from . import special as special
 from . import webgpu as webgpu
+from .autocast import autocast as autocast
+from .autocast import clear_autocast_cache as clear_autocast_cache
+from .autocast import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from .autocast import get_autocast_dtype as get_autocast_dtype
+from .autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+from .autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+from .autocast import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from .autocast import is_autocast_enabled as is_autocast_enabled
+from .autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
+from .autocast import set_autocast_dtype as set_autocast_dtype
+from .autocast import set_autocast_enabled as set_autocast_enabled
 from .autograd import enable_grad as enable_grad
 from .autograd import inference_mode as inference_mode
 from .autograd import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled

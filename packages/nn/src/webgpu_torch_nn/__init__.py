@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webgpu_torch_nn import amp as amp
 from webgpu_torch_nn import functional as functional
 from webgpu_torch_nn import init as init
 from webgpu_torch_nn import modules as modules
@@ -43,6 +44,7 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "amp",
     "functional",
     "init",
     "modules",

@@ -77,6 +77,7 @@ from webgpu_torch_core import atanh_ as atanh_
 from webgpu_torch_core import atleast_1d as atleast_1d
 from webgpu_torch_core import atleast_2d as atleast_2d
 from webgpu_torch_core import atleast_3d as atleast_3d
+from webgpu_torch_core import autocast as autocast
 from webgpu_torch_core import baddbmm as baddbmm
 from webgpu_torch_core import bartlett_window as bartlett_window
 from webgpu_torch_core import bernoulli as bernoulli
@@ -119,6 +120,7 @@ from webgpu_torch_core import clamp_max as clamp_max
 from webgpu_torch_core import clamp_max_ as clamp_max_
 from webgpu_torch_core import clamp_min as clamp_min
 from webgpu_torch_core import clamp_min_ as clamp_min_
+from webgpu_torch_core import clear_autocast_cache as clear_autocast_cache
 from webgpu_torch_core import clip as clip
 from webgpu_torch_core import clip_ as clip_
 from webgpu_torch_core import clone as clone
@@ -228,6 +230,7 @@ from webgpu_torch_core import fmod as fmod
 from webgpu_torch_core import frac as frac
 from webgpu_torch_core import frac_ as frac_
 from webgpu_torch_core import frexp as frexp
+from webgpu_torch_core import from_dlpack as from_dlpack
 from webgpu_torch_core import from_numpy as from_numpy
 from webgpu_torch_core import frombuffer as frombuffer
 from webgpu_torch_core import full as full
@@ -238,6 +241,9 @@ from webgpu_torch_core import gcd_ as gcd_
 from webgpu_torch_core import ge as ge
 from webgpu_torch_core import geqrf as geqrf
 from webgpu_torch_core import ger as ger
+from webgpu_torch_core import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from webgpu_torch_core import get_autocast_dtype as get_autocast_dtype
+from webgpu_torch_core import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from webgpu_torch_core import get_default_device as get_default_device
 from webgpu_torch_core import get_default_dtype as get_default_dtype
 from webgpu_torch_core import get_rng_state as get_rng_state
@@ -280,6 +286,9 @@ from webgpu_torch_core import int8 as int8
 from webgpu_torch_core import inverse as inverse
 from webgpu_torch_core import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from webgpu_torch_core import is_anomaly_enabled as is_anomaly_enabled
+from webgpu_torch_core import is_autocast_cache_enabled as is_autocast_cache_enabled
+from webgpu_torch_core import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from webgpu_torch_core import is_autocast_enabled as is_autocast_enabled
 from webgpu_torch_core import is_complex as is_complex
 from webgpu_torch_core import is_conj as is_conj
 from webgpu_torch_core import is_floating_point as is_floating_point
@@ -448,6 +457,9 @@ from webgpu_torch_core import select as select
 from webgpu_torch_core import select_copy as select_copy
 from webgpu_torch_core import select_scatter as select_scatter
 from webgpu_torch_core import set_anomaly_enabled as set_anomaly_enabled
+from webgpu_torch_core import set_autocast_cache_enabled as set_autocast_cache_enabled
+from webgpu_torch_core import set_autocast_dtype as set_autocast_dtype
+from webgpu_torch_core import set_autocast_enabled as set_autocast_enabled
 from webgpu_torch_core import set_default_device as set_default_device
 from webgpu_torch_core import set_default_dtype as set_default_dtype
 from webgpu_torch_core import set_grad_enabled as set_grad_enabled
@@ -595,6 +607,7 @@ from webgpu_torch_nn.functional.recurrent import rnn_tanh_cell as rnn_tanh_cell
 from . import _C as _C
 from . import _dynamo as _dynamo
 from . import accelerator as accelerator
+from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
 from . import compiler as compiler

@@ -355,7 +355,7 @@ _operator(
 )
 _operator("floordiv", e.floor_divide, lambda a, b: e.floor_divide(b, a), "floor_divide_")
 _operator("mod", e.remainder, lambda a, b: e.remainder(b, a), "remainder_")
-_operator("pow", pow, lambda a, b: pow(b, a), "pow_")
+_operator("pow", lambda a, b: a.pow(b), lambda a, b: pow(b, a), "pow_")
 _operator("and", e.bitwise_and, e.bitwise_and, "bitwise_and_")
 _operator("or", e.bitwise_or, e.bitwise_or, "bitwise_or_")
 _operator("xor", e.bitwise_xor, e.bitwise_xor, "bitwise_xor_")

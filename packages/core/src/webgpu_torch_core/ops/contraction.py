@@ -278,5 +278,5 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return (_matmul(input, weight.t(), wide=True) + bias).to(input.dtype)
 
 
-Tensor.__matmul__ = lambda self, other: matmul(self, other)  # type: ignore[attr-defined]
+Tensor.__matmul__ = lambda self, other: self.matmul(other)  # type: ignore[attr-defined]
 Tensor.__rmatmul__ = lambda self, other: matmul(other, self)  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..autocast import with_autocast
 from ..tensor import Tensor
 from .complex.dispatch import RULES, with_complex_rule
 from .numpy_names import with_numpy_names
@@ -56,7 +57,7 @@ def register(operation: Operation) -> Operation:
     if key in OPERATIONS:
         raise ValueError(f"operation '{key}' is declared twice")
     OPERATIONS[key] = operation
-    operation.function = with_numpy_names(operation.function)
+    operation.function = with_numpy_names(with_autocast(operation.name, operation.function))
     if operation.method:
         for name in (operation.name, *operation.aliases):
             setattr(Tensor, name, operation.function)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from webgpu_torch_core.autocast import NAMES, with_autocast
+from webgpu_torch_core.ops.registry import OPERATIONS
+
 from webgpu_torch_nn.functional.activation import celu as celu
 from webgpu_torch_nn.functional.activation import celu_ as celu_
 from webgpu_torch_nn.functional.activation import elu as elu
@@ -143,6 +146,10 @@ from webgpu_torch_nn.functional.pooling import max_unpool2d as max_unpool2d
 from webgpu_torch_nn.functional.pooling import max_unpool3d as max_unpool3d
 from webgpu_torch_nn.functional.sampling import affine_grid as affine_grid
 from webgpu_torch_nn.functional.sampling import grid_sample as grid_sample
+
+for _name in NAMES.intersection(globals()) - {each.rpartition(".")[2] for each in OPERATIONS}:
+    # Functions made of several operations follow their rule as a whole; core's own do already.
+    globals()[_name] = with_autocast(_name, globals()[_name])
 
 __all__ = [
     "adaptive_avg_pool1d",

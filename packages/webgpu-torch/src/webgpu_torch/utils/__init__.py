@@ -3,4 +3,5 @@
 from . import _pytree as _pytree
 from . import checkpoint as checkpoint
 from . import data as data
+from . import dlpack as dlpack
 from . import hooks as hooks
