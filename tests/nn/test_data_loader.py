@@ -576,3 +576,32 @@ def test_the_facade_has_pytorchs_modules() -> None:
     missing = set(torch.utils.data.__all__) - set(our_data.__all__)
     assert all("Pipe" in each or "pipe" in each or "validation" in each or "determinism" in each
                or each in ("DataChunk", "_DatasetKind", "non_deterministic") for each in missing), missing  # fmt: skip
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    count=st.integers(0, 20),
+    streams=st.booleans(),
+    options=st.fixed_dictionaries(
+        {"batch_size": st.sampled_from([None, 1, 2, 3, 7, 30]), "drop_last": st.booleans()},
+        optional={"shuffle": st.booleans(), "sampler": st.lists(st.integers(-3, 8), max_size=5)},
+    ),
+    choice=st.sampled_from([None, "replacement", "subset", "weights"]),
+    seed=st.integers(0, 2**62),
+)
+def test_any_options(count: int, streams: bool, options: dict[str, Any], choice: str | None, seed: int) -> None:
+    def outcome(lib: Any) -> Any:
+        given = dict(options)
+        data = lib.utils.data
+        try:
+            if choice == "replacement":
+                given["sampler"] = data.RandomSampler(range(count), replacement=True, num_samples=seed % 70)
+            elif choice == "subset":
+                given["sampler"] = data.SubsetRandomSampler(range(0, count, 2))
+            elif choice == "weights":
+                given["sampler"] = data.WeightedRandomSampler([1.0 + seed % 3] * count, 5, replacement=count < 5)
+            return passes(lib, stream(lib, count) if streams else pairs(lib, count), seed=seed, **given)
+        except (ValueError, IndexError, RuntimeError) as error:
+            return type(error)
+
+    assert outcome(ours) == outcome(torch)
