@@ -81,5 +81,28 @@ NAMES: dict[str, tuple[str, ...]] = {
 #: missing modules, with the names imported from them
 MODULES: dict[str, tuple[str, ...]] = {
     "torch.distributed.device_mesh": ("DeviceMesh", "init_device_mesh"),
+    "torch.distributions": (
+        "AffineTransform",
+        "Bernoulli",
+        "Beta",
+        "Categorical",
+        "Distribution",
+        "Gumbel",
+        "Independent",
+        "MultivariateNormal",
+        "NegativeBinomial",
+        "Normal",
+        "RelaxedBernoulli",
+        "RelaxedOneHotCategorical",
+        "StudentT",
+        "TransformedDistribution",
+        "constraints",
+        "transforms",
+    ),
+    "torch.distributions.categorical": ("Categorical",),
+    "torch.distributions.gumbel": ("Gumbel",),
+    "torch.distributions.normal": ("Normal",),
+    "torch.distributions.relaxed_bernoulli": ("LogitRelaxedBernoulli", "RelaxedBernoulli"),
+    "torch.distributions.wishart": ("Wishart",),
     "torch.profiler": ("ProfilerActivity", "profile", "record_function", "schedule", "tensorboard_trace_handler"),
 }
