@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import int64
+from ..dtypes import int64, uint8
 from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import clamp, masked_fill
 from .gathering import gather, take_positions
+from .inplace import type_title
 from .neural import log_softmax
 from .reduction import mean, sum
 from .registry import operation
@@ -24,6 +25,51 @@ def _reduced(loss: Tensor, reduction: str) -> Tensor:
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
+def _check_classes(input: Tensor, target: Tensor, classes: int) -> None:
+    """Refuse targets that are no class of every score, in PyTorch's words."""
+    shape, given = tuple(input._layout.shape), tuple(target._layout.shape)
+    if not shape:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    if classes and shape[:1] != given[:1]:
+        raise ValueError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0] if given else 0})."
+        )
+    expected = shape[:classes] + shape[classes + 1 :]
+    if len(shape) < 3 and len(given) > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if not classes and given:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {given[0]}")
+    if len(shape) == 4 and len(given) != 3:
+        raise RuntimeError(
+            f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {len(given)}"
+        )
+    if given != expected and len(shape) == 4:
+        raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(given)}")
+    if given != expected:
+        raise RuntimeError(f"Expected target size {list(expected)}, got {list(given)}")
+    if target.dtype not in (int64, uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_title(target)}")
+
+
+def _check_weight(weight: Tensor | None, input: Tensor, classes: int, function: str = "") -> None:
+    count = input._layout.shape[classes]
+    if weight is not None and tuple(weight._layout.shape) != (count,):
+        raise RuntimeError(
+            f"{function}weight tensor should be defined either for all {count} classes or no classes but got weight "
+            f"tensor of shape: {list(weight._layout.shape)}"
+        )
+
+
+def _check_soft_target(input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, classes: int) -> None:
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {type_title(target)}"
+        )
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    _check_weight(weight, input, classes, "cross_entropy: ")
+
+
 @operation("composite", namespace="functional", method=False)
 def nll_loss(
     input: Tensor,
@@ -36,16 +82,13 @@ def nll_loss(
 ) -> Tensor:
     """``-weight[target] * input[target]`` over classes in dimension 1, reduced; ``ignore_index`` counts nothing."""
     del size_average, reduce
-    if input.ndim == 0:
-        raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
     classes = 0 if input.ndim == 1 else 1
-    expected = tuple(size for index, size in enumerate(input._layout.shape) if index != classes)
-    if tuple(target._layout.shape) != expected:
-        raise ValueError(
-            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 1})."
-        )
-    if target.dtype.category != 1:
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype.name}")
+    if input.ndim == 1 and target._layout.shape == (1,):
+        target = target.reshape(())
+    _check_classes(input, target, classes)
+    _check_weight(weight, input, classes)
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(f"expected scalar type {type_title(input)} but found {type_title(weight)}")
     ignored = target == ignore_index
     safe = masked_fill(target.to(int64), ignored, 0)
     picked = gather(input, classes, safe.unsqueeze(classes)).squeeze(classes)
@@ -71,8 +114,15 @@ def cross_entropy(
 ) -> Tensor:
     """``-log_softmax(input)`` at the target class (or against target probabilities), reduced."""
     classes = 0 if input.ndim == 1 else 1
+    soft = input._layout.shape == target._layout.shape and input.ndim > 0
+    if soft:
+        _check_soft_target(input, target, weight, ignore_index, classes)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if input.ndim == 1 and not soft and target._layout.shape == (1,):
+        target = target.reshape(())
     scores = log_softmax(input, classes)
-    if target.dtype.category == 2:
+    if soft:
         return _soft_cross_entropy(scores, target, weight, reduction, label_smoothing, classes)
     loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
     if not label_smoothing:
