@@ -26,6 +26,8 @@ from webgpu_torch_nn.modules import TransformerEncoder as TransformerEncoder
 from webgpu_torch_nn.modules import TransformerEncoderLayer as TransformerEncoderLayer
 from webgpu_torch_nn.parameter import Buffer as Buffer
 from webgpu_torch_nn.parameter import Parameter as Parameter
+from webgpu_torch_nn.parameter import UninitializedBuffer as UninitializedBuffer
+from webgpu_torch_nn.parameter import UninitializedParameter as UninitializedParameter
 from webgpu_torch_nn.utils import parametrizations as _parametrizations
 
 __all__ = [
@@ -45,6 +47,8 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "amp",
     "functional",
     "init",

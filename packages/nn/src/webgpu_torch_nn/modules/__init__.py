@@ -77,6 +77,19 @@ from webgpu_torch_nn.modules.fold import Unfold as Unfold
 from webgpu_torch_nn.modules.instancenorm import InstanceNorm1d as InstanceNorm1d
 from webgpu_torch_nn.modules.instancenorm import InstanceNorm2d as InstanceNorm2d
 from webgpu_torch_nn.modules.instancenorm import InstanceNorm3d as InstanceNorm3d
+from webgpu_torch_nn.modules.lazy import LazyBatchNorm1d as LazyBatchNorm1d
+from webgpu_torch_nn.modules.lazy import LazyBatchNorm2d as LazyBatchNorm2d
+from webgpu_torch_nn.modules.lazy import LazyBatchNorm3d as LazyBatchNorm3d
+from webgpu_torch_nn.modules.lazy import LazyConv1d as LazyConv1d
+from webgpu_torch_nn.modules.lazy import LazyConv2d as LazyConv2d
+from webgpu_torch_nn.modules.lazy import LazyConv3d as LazyConv3d
+from webgpu_torch_nn.modules.lazy import LazyConvTranspose1d as LazyConvTranspose1d
+from webgpu_torch_nn.modules.lazy import LazyConvTranspose2d as LazyConvTranspose2d
+from webgpu_torch_nn.modules.lazy import LazyConvTranspose3d as LazyConvTranspose3d
+from webgpu_torch_nn.modules.lazy import LazyInstanceNorm1d as LazyInstanceNorm1d
+from webgpu_torch_nn.modules.lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
+from webgpu_torch_nn.modules.lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
+from webgpu_torch_nn.modules.lazy import LazyLinear as LazyLinear
 from webgpu_torch_nn.modules.linear import Bilinear as Bilinear
 from webgpu_torch_nn.modules.linear import Identity as Identity
 from webgpu_torch_nn.modules.linear import Linear as Linear
@@ -240,6 +253,19 @@ __all__ = [
     "LSTM",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
     "LinearCrossEntropyLoss",

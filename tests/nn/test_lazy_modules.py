@@ -1,0 +1,73 @@
+"""Modules whose first input decides their sizes, against PyTorch's."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import webgpu_torch as ours
+
+CASES = {
+    "LazyLinear": ((5,), {}, (3, 4)),
+    "LazyConv2d": ((6, 3), {"padding": 1, "groups": 2}, (2, 4, 5, 5)),
+    "LazyConvTranspose1d": ((6, 3), {"stride": 2, "bias": False}, (2, 4, 5)),
+    "LazyBatchNorm2d": ((), {"momentum": 0.2}, (2, 4, 3, 3)),
+    "LazyInstanceNorm1d": ((), {"affine": True, "track_running_stats": True}, (2, 4, 6)),
+}
+
+
+def made(library: Any, name: str) -> Any:
+    arguments, options, _ = CASES[name]
+    library.manual_seed(0)
+    return getattr(library.nn, name)(*arguments, **options)
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
+@pytest.mark.parametrize("name", CASES)
+def test_sizes_come_with_the_first_input(name: str) -> None:
+    theirs, mine = made(torch, name), made(ours, name)
+    assert repr(mine) == repr(theirs)
+    assert [str(each) for each in mine.state_dict().values() if ours.nn.parameter.is_lazy(each)] == [
+        str(each) for each in theirs.state_dict().values() if torch.nn.parameter.is_lazy(each)
+    ]
+    data = torch.randn(CASES[name][2])
+    ours.manual_seed(1)
+    torch.manual_seed(1)
+    found, wanted = mine(ours.tensor(data.tolist())), theirs(data)
+    torch.testing.assert_close(torch.tensor(found.tolist()), wanted.detach())
+    assert type(mine).__name__ == type(theirs).__name__
+    assert repr(mine) == repr(theirs)
+    for key, value in theirs.state_dict().items():
+        torch.testing.assert_close(torch.tensor(mine.state_dict()[key].tolist()), value, check_dtype=False)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_states_load_into_either(name: str) -> None:
+    full, empty = made(ours, name), made(ours, name)
+    full(ours.randn(CASES[name][2]))
+    empty.load_state_dict(full.state_dict())
+    assert not empty.has_uninitialized_params()
+    for key, value in full.state_dict().items():
+        assert empty.state_dict()[key].tolist() == value.tolist()
+    with pytest.raises(RuntimeError, match="uninitialized parameter"):
+        full.load_state_dict(made(ours, name).state_dict())
+
+
+def test_before_the_first_input() -> None:
+    lazy = ours.nn.LazyLinear(3)
+    with pytest.raises(RuntimeError, match="Can't access the shape"):
+        _ = lazy.weight.shape
+    copied = copy.deepcopy(lazy)
+    assert ours.nn.parameter.is_lazy(copied.weight)
+    assert lazy.double().weight.dtype is ours.float64
+    assert lazy(ours.ones(2, 4, dtype=ours.float64)).dtype is ours.float64
+    assert ours.nn.parameter.is_lazy(copied.weight)
+
+
+def test_shapes_that_do_not_fit() -> None:
+    with pytest.raises(RuntimeError, match="Expected 3D"):
+        ours.nn.LazyConv2d(4, 3)(ours.ones(4, 4))
+    with pytest.raises(ValueError, match="divisible by groups"):
+        ours.nn.LazyConv1d(4, 3, groups=2)(ours.ones(1, 3, 8))
