@@ -99,7 +99,5 @@ def test_iterable_data_set_and_loader_errors() -> None:
     assert len(data.ConcatDataset([data.TensorDataset(ours.ones(2)), data.TensorDataset(ours.ones(3))])) == 5
     with pytest.raises(ValueError, match="sampler option is mutually exclusive with shuffle"):
         data.DataLoader(range(3), sampler=range(3), shuffle=True)
-    with pytest.raises(ValueError, match="num_workers=2 is not supported"):
-        data.DataLoader(range(3), num_workers=2)
     with pytest.raises(ValueError, match="Sum of input lengths"):
         data.random_split(range(3), [1, 1])
