@@ -53,9 +53,15 @@ def layout(shape: Shape, strides: Shape, offset: int = 0) -> Layout:
 
 
 def contiguous_layout(shape: Shape) -> Layout:
-    """Return the row-major layout of a shape at offset 0."""
+    """Return the row-major layout of a shape at offset 0.
+
+    Raises:
+        RuntimeError: a size is negative.
+    """
     found = _contiguous.get(shape)
     if found is None:
+        if any(size < 0 for size in shape):
+            raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
         found = _contiguous[shape] = layout(shape, contiguous_strides(shape))
     return found
 

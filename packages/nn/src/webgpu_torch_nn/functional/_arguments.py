@@ -38,9 +38,9 @@ def batched(input: Tensor, spatial: int, function: str) -> tuple[Tensor, bool]:
         return input.unsqueeze(0), True
     if input.ndim != spatial + 2:
         ranks = f"{spatial + 1}D or {spatial + 2}D (batch mode) tensor"
-        if function == "avg_pool3d":
+        if function in ("avg_pool3d", "max_pool2d", "max_pool3d"):
             raise RuntimeError(f"{function}: non-empty {ranks} expected for input, but got: {list(input.shape)}")
-        optional = " with optional 0 dim batch size" if function in ("max_pool1d", "max_pool2d") else ""
+        optional = " with optional 0 dim batch size" if function == "max_pool1d" else ""
         raise RuntimeError(f"{function}: Expected {ranks}{optional} for input, but got: {list(input.shape)}")
     return input, False
 

@@ -45,7 +45,7 @@ def batch_norm(
     ``momentum``; else they are the running ones.
 
     Raises:
-        ValueError: one value per channel in training.
+        ValueError: one value per channel in training, or an ``eps`` that is not positive there.
         RuntimeError: running statistics missing outside of training, or of another size than the channels.
     """
     if not input.numel():
@@ -68,6 +68,8 @@ def batch_norm(
         center = _per_channel(wide(running_mean), spatial)
         scale = _per_channel((wide(running_var) + eps).rsqrt(), spatial)
         return _scaled((wide(input) - center) * scale, weight, bias, spatial, kind)
+    if eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     dims = (0, *range(2, input.ndim))
     if running_mean is not None or running_var is not None:
         with torch.no_grad():

@@ -70,6 +70,8 @@ class HuberLoss(_Loss):
     """``(x - y)² / 2`` where ``|x - y| < delta``, ``delta (|x - y| - delta / 2)`` elsewhere, reduced."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if not isinstance(delta, float | int):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 
