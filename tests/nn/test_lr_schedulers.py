@@ -135,7 +135,10 @@ def advance(optimizer: Any, schedule: Any, count: int, start: int = 0) -> list[A
     return [found, schedule.get_last_lr()]
 
 
-CASES = [pytest.param(name, options, id=f"{name}-{index}") for index, (name, options) in enumerate([*OPTIONS, *BUILT])]
+# PyTorch, too, counts the making of a nested sequence as a step before the optimiser's.
+EARLY = pytest.mark.filterwarnings("ignore:Detected call of")
+CASES = [pytest.param(*each, id=f"{each[0]}-{index}") for index, each in enumerate(OPTIONS)]
+CASES += [pytest.param(*each, id=each[0], marks=EARLY) for each in BUILT]
 
 
 @pytest.mark.parametrize("kind", ["SGD", "AdamW"])
