@@ -21,7 +21,7 @@ $(VENV)/.stamp-setup: $(VENV)/bin/uv $(SOURCES)
 # PyTorch is the oracle of the tests and nothing else; pip finds the small CPU wheel.
 $(VENV)/.stamp-torch: $(VENV)/.stamp-setup
 	@echo "Installing PyTorch for the tests"
-	@$(BIN)/pip install --quiet torch==2.13.0 2>/dev/null || $(BIN)/pip install torch==2.13.0
+	@$(BIN)/pip install --quiet torch==2.13.0 accelerate peft 2>/dev/null || $(BIN)/pip install torch==2.13.0 accelerate peft
 	@touch $@
 
 demo: setup

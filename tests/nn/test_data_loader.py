@@ -432,7 +432,11 @@ def test_collate_and_convert(batch: list[Any]) -> None:
     assert plain(our_data.default_convert(batch)) == plain(torch.utils.data.default_convert(batch))
 
 
-@pytest.mark.parametrize("batch", [[None], [object()], [[1], [1, 2]], [numpy.array(["a"])], [{"a": 1}, {}]], ids=str)
+@pytest.mark.parametrize(
+    "batch",
+    [[None], [object()], [[1], [1, 2]], [numpy.array(["a"])], [{"a": 1}, {}]],
+    ids=["none", "object", "ragged", "words", "keys"],
+)
 def test_what_cannot_be_collated(batch: list[Any]) -> None:
     with pytest.raises((TypeError, RuntimeError, KeyError)) as expected:
         torch.utils.data.default_collate(batch)

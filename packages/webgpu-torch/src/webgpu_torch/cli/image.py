@@ -13,7 +13,7 @@ def draw(options: Namespace) -> int:
     torch, device = prepare(options)
     if Path(options.output).suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise SystemExit(f"error: --output {options.output} should end in .png, .jpg or .webp")
-    from diffusers import DiffusionPipeline
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
     kind = None if options.dtype == "auto" else getattr(torch, options.dtype, None)
     if options.dtype != "auto" and kind is None:

@@ -18,7 +18,7 @@ def prepare(options: Namespace) -> tuple[Any, str]:
     if not Path(options.model).exists() and options.model.startswith((".", "/")):
         raise SystemExit(f"error: there is no folder {options.model}")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    import torch
+    import webgpu_torch as torch
 
     torch.manual_seed(options.seed)
     device = options.device
