@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 from .models import prepare
 
@@ -18,7 +19,7 @@ def draw(options: Namespace) -> int:
     kind = None if options.dtype == "auto" else getattr(torch, options.dtype, None)
     if options.dtype != "auto" and kind is None:
         raise SystemExit(f"error: there is no type {options.dtype}; use float32, float16 or bfloat16")
-    pipeline = DiffusionPipeline.from_pretrained(options.model, torch_dtype=kind).to(device)
+    pipeline: Any = DiffusionPipeline.from_pretrained(options.model, torch_dtype=kind).to(device)
     given = {"negative_prompt": options.negative_prompt, "width": options.width, "height": options.height}
     result = pipeline(
         options.prompt,
