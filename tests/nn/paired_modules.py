@@ -19,17 +19,21 @@ def leaves(value: Any, kind: type) -> list[Any]:
     return [leaf for each in value for leaf in leaves(each, kind)] if isinstance(value, list | tuple) else []
 
 
-def moved(value: Any, device: str) -> Any:
-    """Return a copy on our side: tensors, packed sequences and what holds them."""
+def moved(value: Any, device: str, known: dict[int, Any] | None = None) -> Any:
+    """Return a copy on our side: tensors, packed sequences and what holds them; one tensor given twice stays one."""
+    known = {} if known is None else known
+    if id(value) in known:
+        return known[id(value)]
     if isinstance(value, torch.nn.utils.rnn.PackedSequence):
         order = None if value.sorted_indices is None else to_ours(value.sorted_indices, device)
         return nn.utils.rnn.PackedSequence(moved(value.data, device), to_ours(value.batch_sizes), order)
     if isinstance(value, torch.Tensor):
         result = to_ours(value, device)
-        return result.requires_grad_() if value.requires_grad else result
+        known[id(value)] = result.requires_grad_() if value.requires_grad else result
+        return known[id(value)]
     if isinstance(value, dict):
-        return {key: moved(each, device) for key, each in value.items()}
-    return type(value)(moved(each, device) for each in value) if isinstance(value, list | tuple) else value
+        return {key: moved(each, device, known) for key, each in value.items()}
+    return type(value)(moved(each, device, known) for each in value) if isinstance(value, list | tuple) else value
 
 
 def seeded(seed: int) -> None:

@@ -45,6 +45,10 @@ class Operation:
 
 
 OPERATIONS: dict[str, Operation] = {}
+#: where the functions of a namespace are found by their names
+_HOMES = {"torch": "webgpu_torch_core"} | {
+    each: f"webgpu_torch_core.{each}" for each in ("functional", "special", "linalg")
+}
 
 
 def register(operation: Operation) -> Operation:
@@ -57,7 +61,11 @@ def register(operation: Operation) -> Operation:
     if key in OPERATIONS:
         raise ValueError(f"operation '{key}' is declared twice")
     OPERATIONS[key] = operation
-    operation.function = with_numpy_names(with_autocast(operation.name, operation.function))
+    declared = operation.function
+    operation.function = with_numpy_names(with_autocast(operation.name, declared))
+    if operation.function is not declared or operation.kind == "elementwise":
+        # Pickled functions are found by name, and the name in the declaring module is not the public function's.
+        operation.function.__module__ = _HOMES.get(operation.namespace, declared.__module__)
     if operation.method:
         for name in (operation.name, *operation.aliases):
             setattr(Tensor, name, operation.function)

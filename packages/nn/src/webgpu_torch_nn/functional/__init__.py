@@ -150,6 +150,7 @@ from webgpu_torch_nn.functional.sampling import grid_sample as grid_sample
 for _name in NAMES.intersection(globals()) - {each.rpartition(".")[2] for each in OPERATIONS}:
     # Functions made of several operations follow their rule as a whole; core's own do already.
     globals()[_name] = with_autocast(_name, globals()[_name])
+    globals()[_name].__module__ = __name__
 
 __all__ = [
     "adaptive_avg_pool1d",

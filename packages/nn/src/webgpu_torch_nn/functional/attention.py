@@ -24,7 +24,7 @@ def _is_batched(
             f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor"
         )
     batched = query.ndim == 3
-    title = "batched 3-D" if batched else "unbatched 2-D"
+    title = "batched (3-D)" if batched else "unbatched (2-D)"
     if key.ndim != query.ndim or value.ndim != query.ndim:
         raise AssertionError(
             f"For {title} `query`, expected `key` and `value` to be {query.ndim}-D but found {key.ndim}-D and "
@@ -42,7 +42,7 @@ def _is_batched(
     if not batched and attn_mask is not None and attn_mask.ndim == 3:
         expected = (num_heads, query.shape[0], key.shape[0])
         if tuple(attn_mask.shape) != expected:
-            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {tuple(attn_mask.shape)}")
+            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {attn_mask.shape}")
     return batched
 
 
@@ -135,6 +135,13 @@ def _check_width(width: int, expected: int, heads: int) -> None:
         raise AssertionError(f"embed_dim {width} not divisible by num_heads {heads}")
 
 
+def _check_pair(key: Tensor, value: Tensor, separate: bool) -> None:
+    if separate and key.shape[:2] != value.shape[:2]:
+        raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
+    if not separate and key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+
+
 def _check_biases(keys: Tensor | None, values: Tensor | None, static_k: Tensor | None, static_v: Tensor | None) -> None:
     if (keys is None) != (values is None):
         raise AssertionError(
@@ -167,8 +174,12 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     target, count, width = query.shape
     _check_width(width, embed_dim_to_check, num_heads)
+    _check_pair(key, value, use_separate_proj_weight)
     if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
     padding = _canonical_mask(key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype)
     if is_causal and padding is None and not need_weights:
         attn_mask = None
@@ -206,8 +217,11 @@ def multi_head_attention_forward(
 def _merged(mask: Tensor | None, padding: Tensor | None, count: int, heads: int, source: int) -> Tensor | None:
     if padding is None:
         return mask
-    if tuple(padding.shape) != (count, source):
-        raise AssertionError(f"expecting key_padding_mask shape of {(count, source)}, but got {tuple(padding.shape)}")
+    for dim, expected in enumerate((count, source)):
+        if padding.shape[dim] != expected:
+            raise AssertionError(
+                f"Expected key_padded_mask.shape[{dim}] to be {expected}, but got {padding.shape[dim]}"
+            )
     spread = padding.reshape(count, 1, 1, source).expand(count, heads, 1, source).reshape(count * heads, 1, source)
     return spread if mask is None else mask + spread
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webgpu_torch_nn.optim import lr_scheduler as lr_scheduler
+from webgpu_torch_nn.optim import swa_utils as swa_utils
 from webgpu_torch_nn.optim.adadelta import Adadelta as Adadelta
 from webgpu_torch_nn.optim.adafactor import Adafactor as Adafactor
 from webgpu_torch_nn.optim.adagrad import Adagrad as Adagrad
@@ -36,4 +37,5 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]
