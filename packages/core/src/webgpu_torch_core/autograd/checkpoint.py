@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from .engine import Pass, backward
@@ -85,7 +85,7 @@ class RandomState:
         self.states = [(each, each.position()) for each in map(default_generator, places)]
 
     @contextlib.contextmanager
-    def again(self) -> Iterator[None]:
+    def again(self) -> Generator[None]:
         """Let the streams start there once more, and go on where they were afterwards."""
         now = [(each, each.position()) for each, _ in self.states]
         for each, position in self.states:

@@ -79,12 +79,17 @@ class Pass:
                 if node.sequence < self.floor:
                     self._return(node, gradients)
                     continue
+                runs = needed is None or node in needed
+                if runs:
+                    # As in PyTorch: what is asked for of a tensor that the pass goes on from is what its hooks see.
+                    self._return(node, gradients)
                 if node.pre_hooks or node.retained:
                     self.exposed = True
                     apply_tensor_hooks(node, gradients)
-                self._return(node, gradients)
-                if needed is None or node in needed:
+                if runs:
                     self._visit(node, gradients)
+                else:
+                    self._return(node, gradients)
         finally:
             recording.enabled, running.task = saved, outer
         return self.results

@@ -97,7 +97,7 @@ class FunctionNode(Node):
 
     __slots__ = ("context", "function", "inputs", "templates")
 
-    def __init__(
+    def __init__(  # pyright: ignore[reportInconsistentConstructor]
         self, title: str, edges: Any, function: Any, context: FunctionContext, inputs: Any, templates: Any
     ) -> None:
         super().__init__(title, edges, _no_backward, len(templates))

@@ -66,7 +66,7 @@ class _Switch:
             )
         code = getattr(function, "__code__", None)
         if code is not None and code.co_flags & _GENERATOR:
-            return self._around_generator(function)
+            return self._around_generator(function)  # type: ignore[return-value]
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:

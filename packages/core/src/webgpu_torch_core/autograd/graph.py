@@ -11,7 +11,10 @@ from . import saved
 from .node import Node as Node
 from .node import RemovableHandle, running
 
-GradientEdge = namedtuple("GradientEdge", ("node", "output_nr", "ownership_token"), defaults=(None,))
+# Not typing.NamedTuple: typing is slow to import.
+GradientEdge = namedtuple(  # pyright: ignore[reportUntypedNamedTuple]
+    "GradientEdge", ("node", "output_nr", "ownership_token"), defaults=(None,)
+)
 GradientEdge.__doc__ = "Where a gradient flows: into an output (by number) of a node."
 
 

@@ -55,11 +55,12 @@ class Node:
         "sequence",
     )  # fmt: skip
 
+    # Subclasses have constructors of their own; only the title decides the class.
     def __new__(cls, title: Any = None, *_: Any) -> Any:
         """Make a node of the class with a title's name."""
         return object.__new__(_kinds.get(title) or _kind(title) if cls is Node else cls)
 
-    def __init__(
+    def __init__(  # pyright: ignore[reportInconsistentConstructor]
         self,
         title: str,
         edges: tuple[tuple[Node, int] | None, ...],
@@ -83,7 +84,7 @@ class Node:
         import traceback
 
         frames = traceback.extract_stack()
-        while frames and frames[-1].filename.startswith(_PACKAGE):
+        while frames and frames[-1].filename.startswith((_PACKAGE, "<operation ")):
             frames.pop()
         self.metadata["traceback_"] = traceback.format_list(frames)
         if running.nodes:
@@ -96,7 +97,7 @@ class Node:
 
     @title.setter
     def title(self, title: str) -> None:
-        self.__class__ = _kinds.get(title) or _kind(title)
+        self.__class__ = _kinds.get(title) or _kind(title)  # pyright: ignore[reportAttributeAccessIssue]
 
     def name(self) -> str:
         """Return the node's name as PyTorch spells it, such as ``AddBackward0``."""
@@ -191,7 +192,7 @@ class AccumulateGrad(Node):
 
     __slots__ = ("variable",)
 
-    def __init__(self, variable: Any) -> None:
+    def __init__(self, variable: Any) -> None:  # pyright: ignore[reportInconsistentConstructor]
         # No bound method is stored: it would tie the node, and the gradients with it, into a reference cycle.
         super().__init__("AccumulateGrad", (), _no_gradients)
         self.variable = variable
