@@ -436,3 +436,26 @@ def test_graph_is_freed(device: str) -> None:
     finally:
         gc.enable()
     assert isinstance(x.grad, core.Tensor)
+
+
+STEPS = {
+    "sign": lambda t, x, y: t.sign(x), "sgn": lambda t, x, y: t.sgn(x), "floor": lambda t, x, y: t.floor(x),
+    "ceil": lambda t, x, y: t.ceil(x), "round": lambda t, x, y: t.round(x), "trunc": lambda t, x, y: t.trunc(x),
+    "round decimals": lambda t, x, y: t.round(x, decimals=1),
+    "div trunc": lambda t, x, y: t.div(x, y, rounding_mode="trunc"),
+    "div floor": lambda t, x, y: t.div(x, y, rounding_mode="floor"),
+    "copysign": lambda t, x, y: t.copysign(x, y),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(STEPS))
+def test_steps_have_a_gradient_of_zeros(name: str, device: str) -> None:
+    def story(t: Any, x: Any, y: Any) -> Any:
+        x, y = leaf(x), leaf(y)
+        STEPS[name](t, x, y).sum().backward()
+        return [each.grad for each in (x, y) if each.grad is not None]
+
+    values = [sample((3, 4), torch.float32, seed, -2.0, 2.0) for seed in (1, 2)]
+    expected = story(ORACLE, *values)
+    compare(story(OURS, *(to_ours(each, device) for each in values)), expected)
+    assert expected

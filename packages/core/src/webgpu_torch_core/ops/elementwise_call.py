@@ -283,7 +283,8 @@ class Elementwise:
         )
         traced = gradient_of(ir.argument(count, float32), probe, symbols)
         if traced is None:
-            return None
+            # Steps (sign, floor, round, …) have a gradient, as in PyTorch: zeros.
+            traced = ir.constant(0.0, float32)
         if not isinstance(traced, ir.Expression):
             traced = ir.constant(traced, float32)
         used = tuple(sorted({n.payload for n in ir.topological(traced) if n.step == "argument" and n.payload != count}))
@@ -293,7 +294,8 @@ class Elementwise:
             values = [grad] * count
             for position, each in enumerate(used):
                 values[each] = rest[position]
-            return gradient_of(grad, values, rest[len(used) :])
+            found = gradient_of(grad, values, rest[len(used) :])
+            return 0.0 if found is None else found
 
         name = f"{self.name}_backward" if count == 1 else f"{self.name}_backward_{index}"
         result = Elementwise(name, definition, "float", title=f"{self.title[:-1]}Backward0")
