@@ -471,6 +471,19 @@ def test_scalar_results(device: str) -> None:
                 )
 
 
+@pytest.mark.parametrize("number", ["float64", "float32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64"])
+def test_numbers_of_the_cpu(number: str, dtype: str, device: str) -> None:
+    """A tensor without dimensions may stay on the CPU, on either side, whatever its precision."""
+    x = torch.tensor([1.5, -2.0, 0.0], dtype=getattr(torch, dtype))
+    scale = torch.tensor(3, dtype=getattr(torch, number))
+    ours, ours_scale = to_ours(x, device), core.tensor(3, dtype=getattr(core, number), device="cpu")
+    for operation in (lambda a, b: a * b, lambda a, b: b * a, lambda a, b: b - a, lambda a, b: a / b):
+        result = operation(ours, ours_scale)
+        assert result.device.type == device
+        compare(result, operation(x, scale))
+
+
 def test_comparing_helpers(device: str) -> None:
     x = torch.tensor([1.0, math.nan, math.inf, 2.0])
     y = torch.tensor([1.0 + 1e-9, math.nan, math.inf, 3.0])

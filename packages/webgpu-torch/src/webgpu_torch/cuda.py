@@ -78,6 +78,16 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     del device
 
 
+def reset_max_memory_allocated(device: Any = None) -> None:
+    """Do nothing."""
+    del device
+
+
+def reset_max_memory_cached(device: Any = None) -> None:
+    """Do nothing."""
+    del device
+
+
 def get_rng_state_all() -> list[Tensor]:
     """Return no states."""
     return []

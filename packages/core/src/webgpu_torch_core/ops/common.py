@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd.grad_mode import recording
 from ..autograd.node import Node
 from ..devices import MetaEngine
-from ..dtypes import complex64, dtype
+from ..dtypes import complex64, dtype, float32, float64
 from ..layouts import Layout, contiguous_layout, wrap_dimension
 from ..tensor import MetaValue, Tensor, check_supported
 
@@ -136,10 +136,20 @@ def same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
             f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(places))}! "
             f"(when computing {name})"
         )
-    target = next(iter(places.values()), None) or next(
-        each for each in operands if isinstance(each, Tensor) and each.device.type != "cpu"
-    )
+    # Not `or` between tensors: that would ask for the truth of one.
+    numbers = (each for each in operands if isinstance(each, Tensor) and each.device.type != "cpu")
+    target = next(iter(places.values())) if places else next(numbers)
     return tuple(
-        each.to(target.device) if isinstance(each, Tensor) and each.device != target.device else each
-        for each in operands
+        _moved(each, target) if isinstance(each, Tensor) and each.device != target.device else each for each in operands
     )
+
+
+def _moved(number: Tensor, target: Tensor) -> Tensor:
+    """Return a 0-d CPU tensor on another's device.
+
+    Beside real numbers with dimensions its own precision does not show in the result's type, so that a device without
+    float64 takes it as float32.
+    """
+    if number.dtype is float64 and target._layout.ndim and (target.dtype.is_floating_point or target.dtype.is_complex):
+        number = number.to(float32)
+    return number.to(target.device)
