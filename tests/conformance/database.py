@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import webgpu_torch as ours
@@ -34,6 +35,21 @@ def entries() -> dict[str, Any]:
 
 class Missing(Exception):
     """We have no function of this name."""
+
+
+@contextlib.contextmanager
+def unseeded(operation: Any) -> Iterator[None]:
+    """Let an operation of the database that seeds PyTorch's stream itself leave it as it is."""
+    scope = getattr(operation, "__globals__", {})
+    before = scope.get("wrapper_set_seed")
+    if before is None:
+        yield
+        return
+    scope["wrapper_set_seed"] = lambda function, *args, **kwargs: function(*args, **kwargs)
+    try:
+        yield
+    finally:
+        scope["wrapper_set_seed"] = before
 
 
 def resolve(path: str) -> Any:
@@ -87,9 +103,22 @@ def our_function(entry: Any) -> Callable[..., Any]:
     else:
         found = resolve(entry.name)
     found = found if found is not None else getattr(ours.Tensor, entry.name, None)
+    if found is None and isinstance(operation, torch._ops.OpOverload):
+        found = resolve(f"ops.aten.{entry.name}")
     if found is None:
         raise Missing(f"no {entry.name}")
     return found
 
 
-__all__ = ["Missing", "database", "entries", "name_of", "our_function", "ours", "rebound", "resolve", "torch"]
+__all__ = [
+    "Missing",
+    "database",
+    "entries",
+    "name_of",
+    "our_function",
+    "ours",
+    "rebound",
+    "resolve",
+    "torch",
+    "unseeded",
+]

@@ -13,6 +13,7 @@ from comparison import nearer, same, tolerances
 from database import Missing, our_function, ours, rebound, torch
 from gradients import gradient
 from samples import Sample, samples_of
+from ties import same_but_for_ties
 from translation import Untranslatable, tensors, to_torch
 from variants import Variants
 
@@ -58,7 +59,7 @@ def forward(sample: Sample, function: Any, expected: Any, limits: tuple[float, f
     if sample.entry.name in UNINITIALISED:
         return Judged(_other_shapes(found, expected), actual, random=True)
     problem = same(found, expected, *limits)
-    if not problem:
+    if not problem or same_but_for_ties(sample, found, expected):
         return Judged(None, actual)
     if sample.device != "cpu" and sample.is_random(expected):
         # Random streams are PyTorch's on the CPU; elsewhere they are only as random.
@@ -84,6 +85,17 @@ def _reason(error: BaseException, verbose: bool) -> str:
     if verbose:
         return traceback.format_exc(limit=-6)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:240]
+
+
+def needs_double(error: BaseException, sample: Sample, expected: Any) -> bool:
+    """Return whether a device without float64 refuses a sample that asks for it, as PyTorch's devices without float64 do."""
+    wide = (torch.float64, torch.complex128)
+    given = tensors([sample.arguments, sample.sample.kwargs], torch.Tensor)
+    asked = [sample.sample.kwargs.get("dtype"), *sample.arguments]
+    concerned = any(each in wide for each in asked if isinstance(each, torch.dtype)) or any(
+        each.dtype in wide for each in [*tensors(expected, torch.Tensor), *given]
+    )
+    return sample.device != "cpu" and isinstance(error, TypeError) and "doesn't support" in str(error) and concerned
 
 
 class Outcome(dict[str, Any]):
@@ -123,6 +135,10 @@ class Run:
                 sample.prepare()
             except Untranslatable as error:
                 untranslatable = error
+            except TypeError as error:
+                if needs_double(error, sample, ()):
+                    continue
+                raise
             try:
                 expected = sample.expected()
             except Exception:  # noqa: BLE001 - what PyTorch refuses is no sample
@@ -143,6 +159,9 @@ class Run:
         except (TimeUp, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever goes wrong is the result
+            if needs_double(error, sample, expected):
+                outcome["more" if scattered else "samples"] -= 1
+                return
             judged = Judged(_reason(error, self.verbose), None)
         outcome["exact"] = outcome["exact"] or judged.exact
         if judged.problem:

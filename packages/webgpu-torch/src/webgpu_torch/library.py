@@ -107,8 +107,53 @@ def register_autograd(
     _find(op).register_autograd(backward, setup_context=setup_context)
 
 
+class AtenOperation:
+    """One of PyTorch's own operations under ``torch.ops.aten``; each of its overloads is the one function."""
+
+    def __init__(self, name: str, function: Callable[..., Any], overload: str = "") -> None:
+        self.__name__ = name
+        self._function, self._overload = function, overload
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, overload: str) -> AtenOperation:
+        if overload.startswith("_") or self._overload:
+            raise AttributeError(overload)
+        return AtenOperation(self.__name__, self._function, overload)
+
+    def __repr__(self) -> str:
+        return f"aten.{self.__name__}" + (f".{self._overload}" if self._overload else "")
+
+
+def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """Return the view ``input[start:end:step]`` along a dimension."""
+    dim += input.ndim if dim < 0 else 0
+    return input[(slice(None),) * dim + (slice(start, end, step),)]
+
+
+def _aten(name: str) -> AtenOperation:
+    """Return an operation of ``torch.ops.aten``: a function or method of the same name that this library has.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    from webgpu_torch_nn.functional import native
+
+    import webgpu_torch
+    from webgpu_torch.nn import functional
+
+    if name == "slice":
+        return AtenOperation(name, _slice)
+    for place in (webgpu_torch, native, webgpu_torch.Tensor, functional):
+        found = getattr(place, name, None)
+        if callable(found) and not isinstance(found, type):
+            return AtenOperation(name, found)
+    raise AttributeError(f"'torch.ops.aten' has no operation '{name}'")
+
+
 class Namespace:
-    """``torch.ops`` and its namespaces: custom operations as attributes."""
+    """``torch.ops`` and its namespaces: custom operations, and PyTorch's own under ``aten``, as attributes."""
 
     def __init__(self, path: str = "") -> None:
         self._path = path
@@ -118,6 +163,8 @@ class Namespace:
             raise AttributeError(name)
         if not self._path:
             return Namespace(name)
+        if self._path == "aten" and f"aten::{name}" not in _operations:
+            return _aten(name)
         if f"{self._path}::{name}" not in _operations:
             raise AttributeError(f"'torch.ops.{self._path}' has no operation '{name}'")
         return _operations[f"{self._path}::{name}"]

@@ -9,7 +9,7 @@ from ..dtypes import compute_dtype, dtype, float32, int64
 from ..kernels import Contraction, Operand, Output, Store
 from ..layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
 from ..tensor import Tensor
-from .common import attach, kernel_cache, needs_gradient, record
+from .common import attach, kernel_cache, needs_gradient, record, require_tensor
 from .complex.dispatch import with_complex_rule
 from .registry import operation
 
@@ -118,6 +118,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     Raises:
         RuntimeError: the summed sizes differ.
     """
+    require_tensor("matmul", "input", 1, input)
+    require_tensor("matmul", "other", 2, other)
     result = _matmul(input, other)
     return result if out is None else _into(result, out)
 

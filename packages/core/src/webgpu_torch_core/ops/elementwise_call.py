@@ -69,6 +69,12 @@ def _numbers_as_tensors(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]
     return (tensor(operands[0]), *operands[1:])
 
 
+def _plain(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return operands with NumPy's numbers as Python's, and a tensor among them."""
+    numbers = tuple(each.item() if type(each).__module__ == "numpy" else each for each in operands)
+    return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, numbers)
+
+
 class Elementwise:
     """An operation given by a scalar definition.
 
@@ -138,8 +144,8 @@ class Elementwise:
         identity = tuple(key)
         found = self.cache.get(identity)
         if found is None:
-            if first is None:
-                return self.call(_numbers_as_tensors(self.name, operands), extras)
+            if first is None or any(type(each).__module__ == "numpy" for each in operands):
+                return self.call(_plain(self.name, operands), extras)
             if involves_complex(operands):
                 if self.refusal is not None:
                     self.refusal(operands, complex64)
@@ -222,10 +228,11 @@ class Elementwise:
 
     def _track(self, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
         edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in operands)
+        count = len(operands)
         plans = []
         needed: set[int] = set()
         for index, (each, edge) in enumerate(zip(operands, edges, strict=True)):
-            gradient = self._gradient(index, len(operands), extras) if edge is not None else None
+            gradient = self._gradient(index, count, extras) if edge is not None else None
             if gradient is not None:
                 needed.update(gradient[1])
                 plans.append((index, gradient[0], gradient[1], each._layout.shape, each.dtype))
@@ -241,7 +248,8 @@ class Elementwise:
         def run_backward(grad: Tensor) -> list[Any]:
             from .reduction import sum_to_size
 
-            parts: list[Any] = [None] * len(operands)
+            # Operands that the gradient does not need are not kept.
+            parts: list[Any] = [None] * count
             for index, operation_, used, shape, dtype in plans:
                 arguments = tuple(_unpack(saved[each]) for each in used)
                 # A sum over broadcast dimensions rounds once, not once per term.

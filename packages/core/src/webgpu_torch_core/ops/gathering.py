@@ -269,14 +269,14 @@ def _attach_scatter(
 ) -> Tensor:
     if not needs_gradient(input, src):
         return result
-    saved = index._save()
+    saved, shape = index._save(), src._layout.shape
 
     def run_backward(grad: Tensor) -> Any:
         chosen = saved.unpack()
         kept = grad if kind == "add" else scatter(grad, dim, chosen, 0)
         part = gather(grad, dim, chosen)
-        if part._layout.shape != src._layout.shape:
-            part = place_inside(part, (0,) * src.ndim, src._layout.shape)
+        if part._layout.shape != shape:
+            part = place_inside(part, (0,) * len(shape), shape)
         return kept, None, part
 
     return attach(result, title, (input, index, src), run_backward)
@@ -337,14 +337,18 @@ def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce:
 
 def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """The gradient of a product is the product of the others: by division where nothing is zero, else computed again."""
-    value = result.detach()
-
-    def product(start: Tensor, factors: Tensor) -> Tensor:
-        return _scatter_along(start.detach(), dim, index, factors.detach(), "multiply", "scatter_reduce")
+    saved, kept = (input._save(), index._save(), src._save()), result._save_result()
 
     def run_backward(grad: Tensor) -> Any:
         from .arithmetic import where
 
+        input, index, src = (each.unpack() for each in saved)
+
+        def product(start: Tensor, factors: Tensor) -> Tensor:
+            found = _scatter_along(start.detach(), dim, index, factors.detach(), "multiply", "scatter_reduce")
+            return _attach_product(found, start, dim, index, factors) if needs_gradient(start, factors) else found
+
+        value = kept.unpack()
         filled = input.masked_fill(input == 0, 1.0)
         own = grad * product(filled, src) / filled
         zero = src == 0
@@ -360,9 +364,10 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
 
 def _attach_extremum(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Equal winners share the gradient, as PyTorch's scatter_reduce amax/amin."""
-    value = result.detach()
+    saved, kept = (input._save(), index._save(), src._save()), result._save_result()
 
     def run_backward(grad: Tensor) -> Any:
+        (input, index, src), value = (each.unpack() for each in saved), kept.unpack().detach()
         own = (input == value).to(grad.dtype)
         theirs = (src == gather(value, dim, index)).to(grad.dtype)
         count = scatter_add(own, dim, index, theirs)

@@ -84,6 +84,8 @@ def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor
                 dim += 1
         elif hasattr(each, "__index__"):
             view = view.select(dim, _in_range(each.__index__(), view._layout.shape[dim], dim))
+        elif isinstance(each, str):
+            raise TypeError(f"new(): invalid data type '{type(each).__name__}'")
         else:
             raise IndexError(
                 f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})"

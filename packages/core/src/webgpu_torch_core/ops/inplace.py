@@ -132,7 +132,7 @@ def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
     """Make a node the last writer of a tensor, and of what it is a view of."""
     source = Tensor._from_storage(target._storage, target._layout, target.dtype, target.device)
     source._grad_fn, source._output_number = node, number
-    _track_write(target, source, None)
+    _track_write(target, source)
 
 
 def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
@@ -184,8 +184,18 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
     before = target._gradient_edge() if tracked else None
     write(target, source.detach(), fresh)
     if tracked and target.dtype.category >= 2:
-        _track_write(target, source, before)
+        _track_write(target, source)
+        if target._retains_grad and before is not None:
+            _retain_again(target, before)
     return target
+
+
+def _retain_again(target: Tensor, before: tuple[Node, int]) -> None:
+    """Let a tensor that keeps its gradient keep that of what was written into it."""
+    if before[0].retained is not None:
+        before[0].retained.pop(before[1], None)
+    target._retains_grad = False
+    target.retain_grad()
 
 
 def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
@@ -247,7 +257,7 @@ def write_kernel(
     )  # fmt: skip
 
 
-def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
+def _track_write(target: Tensor, source: Tensor) -> None:
     """Give the target (and its base, where it is a view) the gradient of the write."""
     edge = source._gradient_edge() if source.requires_grad else None
     base = target._base
@@ -264,13 +274,14 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
     base_edge = base._gradient_edge()
     base_kind = base.dtype
     layout, whole = _common_units(target, base)
-    mixed = target.dtype is complex64 or base.dtype is complex64
+    target_kind = target.dtype
+    mixed = target_kind is complex64 or base_kind is complex64
 
     def run_backward(grad: Tensor) -> tuple[Any, Any]:
         part = None
         if edge is not None:
             region = _laid_out(_floats(grad, mixed), whole).as_strided(layout.shape, layout.strides, layout.offset)
-            part = converted(_numbers(region.clone(), target.dtype), own)
+            part = converted(_numbers(region.clone(), target_kind), own)
         rest = _laid_out(_floats(grad.clone(), mixed), whole)
         rest.as_strided(layout.shape, layout.strides, layout.offset).zero_()
         return _numbers(rest.as_strided(whole.shape, whole.strides, whole.offset), base_kind), part
@@ -278,7 +289,8 @@ def _track_write(target: Tensor, source: Tensor, before: Any) -> None:
     base._grad_fn = Node("CopySlices", (base_edge, edge), run_backward)
     base._output_number = 0
     base._requires_grad = False
-    del before
+    if base._retains_grad and base_edge is not None:
+        _retain_again(base, base_edge)
     view_gradient(target, base)
     target._base_state = (base._storage.version, base._grad_fn, *target._base_state[2:])
 

@@ -186,11 +186,12 @@ def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     wide = wide if wide.dtype in (float32, float64) else wide.to(float32)
     result = sum(wide * wide, dims, keepdim).sqrt().to(input.dtype)
     if needs_gradient(input):
-        shape = input._layout.shape
+        shape, saved, kept = input._layout.shape, input._save(), result._save_result()
 
         def run_backward(grad: Tensor) -> Any:
+            input = saved.unpack()
             full = restore(
-                sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else result.detach(),
+                sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else kept.unpack(),
                 shape,
                 dims,
                 keepdim,

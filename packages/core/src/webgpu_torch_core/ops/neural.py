@@ -15,6 +15,7 @@ from .common import as_dimensions, attach, needs_gradient
 from .contraction import _matmul, matmul
 from .gathering import index_add, take_positions
 from .index_checks import outside
+from .inplace import snapshot
 from .outputs import into
 from .reduction import amax, mean, sum
 from .registry import operation
@@ -181,10 +182,12 @@ def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     result = normal.to(input.dtype)
     if not needs_gradient(input):
         return result
+    # The result may be written into, as PyTorch's: what is kept is not reached by that.
+    saved, kept = input._save(), snapshot(normal)
 
     def run_backward(grad: Tensor) -> Any:
-        wide, factor = _wide(grad), scale
-        unit = normal
+        input = saved.unpack()
+        wide, factor, unit = _wide(grad), scale, kept
         if needs_gradient(input):
             again = _wide(input)
             middle = again - mean(again, dims, True)

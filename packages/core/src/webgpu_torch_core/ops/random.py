@@ -300,9 +300,10 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, 
 
 def _attach_zero(result: Tensor, title: str, inputs: tuple[Any, ...]) -> None:
     """Give a draw the gradient that PyTorch gives it: zero."""
+    shapes = [each.shape if isinstance(each, Tensor) else None for each in inputs]
 
     def run_backward(grad: Tensor) -> Any:
-        return tuple(grad.new_zeros(each.shape) if isinstance(each, Tensor) else None for each in inputs)
+        return tuple(None if shape is None else grad.new_zeros(shape) for shape in shapes)
 
     attach(result, title, inputs, run_backward)
 

@@ -227,12 +227,12 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
     result = reduce(input, kind, dims, keepdim, input.dtype, accumulate)
     if needs_gradient(input):
         saved, shape = input._save(), input._layout.shape
-        value = result.detach()
+        kept = result._save_result()
 
         def run_backward(grad: Tensor) -> Any:
             # PyTorch spreads the gradient evenly over equal extrema.
             source = saved.unpack()
-            full = restore(value, shape, dims, keepdim)
+            full = restore(kept.unpack().detach(), shape, dims, keepdim)
             hit = (source == full) | (source != source)
             share = hit.to(grad.dtype)
             return share * restore(grad, shape, dims, keepdim) / sum(share, dims, keepdim=True)

@@ -157,9 +157,10 @@ def resampled(input: Tensor, tables: Sequence[Table | None]) -> Tensor:
             operands += each.tensors(input.device, kind)
     kernel = _resampling_kernel(input._layout, input._storage.value.numel, input.dtype, kind, first, axes)
     result = record(kernel, operands, (), (shape,))
+    count = len(operands)
 
     def run_backward(grad: Tensor) -> tuple[Any, ...]:
         back = resampled(grad, [None if each is None else each.transposed() for each in tables])
-        return (back, *(None,) * (len(operands) - 1))
+        return (back, *(None,) * (count - 1))
 
     return attach(result, "ResampleBackward0", operands, run_backward)

@@ -173,9 +173,11 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
         return into(logcumsumexp(input.to(compute_dtype(input.dtype)), dim).to(input.dtype), out)
     result = _running_logarithm(input.detach(), dim)
     if needs_gradient(input):
+        saved, kept = input._save(), result._save_result()
 
         def run_backward(grad: Tensor) -> Tensor:
-            total = logcumsumexp(input, dim) if needs_gradient(input, grad) else result.detach()
+            input = saved.unpack()
+            total = logcumsumexp(input, dim) if needs_gradient(input, grad) else kept.unpack()
 
             return _running_share(input, total, grad, dim) if input.ndim else grad
 

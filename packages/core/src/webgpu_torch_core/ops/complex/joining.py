@@ -87,14 +87,14 @@ def join(
     kernel = interleave_kernel(described, target)
     floats = record_on(engine, tensors[0].device if tensors else place, kernel, values, numbers, (real_layout(target),))
     result = complex_alias(floats)
+    shapes = [each._layout.shape if isinstance(each, Tensor) else None for each in (real, imag)]
 
     def run_backward(grad: Tensor) -> tuple[Any, Any]:
         from ..reduction import sum_to_size
         from .views import part
 
         first, second = (
-            sum_to_size(part(grad, number), each._layout.shape) if isinstance(each, Tensor) else None
-            for number, each in enumerate((real, imag))
+            None if shape is None else sum_to_size(part(grad, number), shape) for number, shape in enumerate(shapes)
         )
         return first, second
 

@@ -26,14 +26,16 @@ def _svd(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     found = host_call("svd", (A,), _sizes(A, full), (A.dtype, A.dtype.to_real(), A.dtype), full=full)
     U, S, Vh = found
     if needs_gradient(A):
-        count = S.shape[-1]
+        count, saved, kept = S.shape[-1], A._save(), [each._save_result(number) for number, each in enumerate(found)]
 
         def run_backward(gU: Any, gS: Any, gVh: Any) -> Any:
+            A = saved.unpack()
             # The vectors beyond the rank are not unique: only the first ones have a gradient.
             gU = gU if gU is None else gU[..., :count]
             gVh = gVh if gVh is None else gVh[..., :count, :]
             # Of the recomputed factors, so that the gradient has a gradient.
-            u, s, vh = _svd(A, False) if needs_gradient(A, gU, gS, gVh) else (U[..., :count], S, Vh[..., :count, :])
+            u, s, vh = _svd(A, False) if needs_gradient(A, gU, gS, gVh) else (each.unpack() for each in kept)
+            u, vh = u[..., :count], vh[..., :count, :]
             return _svd_gradient(u, s, vh, gU, gS, gVh)
 
         attach((U, S, Vh), "LinalgSvdBackward0", (A,), run_backward)
@@ -121,9 +123,11 @@ def _eigh(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     shapes = (tuple(A.shape[:-1]), tuple(A.shape))
     values, vectors = host_call("eigh", (A,), shapes, (A.dtype.to_real(), A.dtype), upper=upper)
     if needs_gradient(A):
+        saved, kept = A._save(), (values._save_result(), vectors._save_result(1))
 
         def run_backward(gL: Any, gV: Any) -> Any:
-            L, V = _eigh(A, upper) if needs_gradient(A, gL, gV) else (values, vectors)
+            A = saved.unpack()
+            L, V = _eigh(A, upper) if needs_gradient(A, gL, gV) else (each.unpack() for each in kept)
             inner = None if gL is None else gL.to(V.dtype).diag_embed()
             if gV is not None:
                 gap = L.unsqueeze(-2) - L.unsqueeze(-1)
@@ -167,9 +171,11 @@ def _eig(A: Tensor) -> tuple[Tensor, Tensor]:
     shapes = (tuple(A.shape[:-1]), tuple(A.shape))
     values, vectors = host_call("eig", (A,), shapes, (complex64, complex64))
     if needs_gradient(A):
+        saved, kept = A._save(), (values._save_result(), vectors._save_result(1))
 
         def run_backward(gL: Any, gV: Any) -> Any:
-            L, V = _eig(A) if needs_gradient(A, gL, gV) else (values, vectors)
+            A = saved.unpack()
+            L, V = _eig(A) if needs_gradient(A, gL, gV) else (each.unpack() for each in kept)
             inner = None if gL is None else gL.diag_embed()
             if gV is not None:
                 turn = adjoint(V) @ gV

@@ -24,11 +24,13 @@ def _qr(A: Tensor, complete: bool) -> tuple[Tensor, Tensor]:
     width = rows if complete else min(rows, columns)
     Q, R = host_call("qr", (A,), ((*batch, rows, width), (*batch, width, columns)), (A.dtype,) * 2, complete=complete)
     if needs_gradient(A):
+        saved, kept = A._save(), (Q._save_result(), R._save_result(1))
 
         def run_backward(gQ: Any, gR: Any) -> Any:
+            A = saved.unpack()
             if complete and rows > columns:
                 raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
-            q, r = _qr(A, complete) if needs_gradient(A, gQ, gR) else (Q, R)
+            q, r = _qr(A, complete) if needs_gradient(A, gQ, gR) else (each.unpack() for each in kept)
             return _qr_gradient(A, q, r, gQ, gR)
 
         attach((Q, R), "LinalgQrBackward0", (A,), run_backward)
@@ -100,9 +102,11 @@ def _lu(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     batch, count = batch_shape(A), min(A.shape[-2:])
     packed, pivots, info = host_call("lu", (A,), (A.shape, (*batch, count), batch), (A.dtype, int32, int32))
     if needs_gradient(A):
+        saved, kept = A._save(), packed._save_result()
 
         def run_backward(grad: Any, *_: Any) -> Any:
-            factors = _lu(A)[0] if needs_gradient(A, grad) else packed
+            A = saved.unpack()
+            factors = _lu(A)[0] if needs_gradient(A, grad) else kept.unpack()
             lower, upper = _unpacked(factors)
             g_lower, g_upper = grad[..., :, :count].tril(-1), grad[..., :count, :].triu()
             return _lu_gradient(_permutation(pivots, A), lower, upper, g_lower, g_upper)

@@ -65,8 +65,10 @@ def matrix_exp(A: Tensor) -> Tensor:
     require_square("linalg.matrix_exp", A)
     (result,) = host_call("matrix_exp", (A,), (A.shape,), (A.dtype,))
     if needs_gradient(A):
+        saved = A._save()
 
         def run_backward(grad: Tensor) -> Any:
+            A = saved.unpack()
             # The upper right block of exp([[A^H, g], [0, A^H]]) (Najfeld and Havel, 1995).
             turned = adjoint(A)
             top, bottom = cat([turned, grad], -1), cat([turned.new_zeros(turned.shape), turned], -1)

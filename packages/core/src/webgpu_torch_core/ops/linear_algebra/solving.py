@@ -27,10 +27,10 @@ def _solved(A: Tensor, B: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """Solve ``A X = B`` for matrices B of the same batch."""
     result, info = host_call("solve", (A, B), (B.shape, batch_shape(A)), (B.dtype, int32))
     if needs_gradient(A, B):
-        saved = result._save()
+        saved, kept = result._save_result(), A._save()
 
         def run_backward(grad: Tensor, _: Any = None) -> Any:
-            right, _ = _solved(adjoint(A), grad, name)
+            right, _ = _solved(adjoint(kept.unpack()), grad, name)
             return -(right @ adjoint(saved.unpack())), right
 
         attach(result, name, (A, B), run_backward)
@@ -41,7 +41,7 @@ def _inverse(A: Tensor) -> tuple[Tensor, Tensor]:
     one = eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
     result, info = host_call("solve", (A, one), (A.shape, batch_shape(A)), (A.dtype, int32))
     if needs_gradient(A):
-        saved = result._save()
+        saved = result._save_result()
 
         def run_backward(grad: Tensor, _: Any = None) -> Any:
             turned = adjoint(saved.unpack())
@@ -140,11 +140,13 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:
     real = A.dtype.to_real()
     sign, logarithm = host_call("slogdet", (A,), (batch_shape(A), batch_shape(A)), (A.dtype, real))
     if needs_gradient(A):
+        saved, kept = A._save(), sign._save_result()
 
         def run_backward(gsign: Any, grad: Any) -> Any:
+            A = saved.unpack()
             # d log det = tr(A^-1 dA): the real part moves the logarithm, the imaginary part turns the sign.
             if A.dtype.is_complex and gsign is not None:
-                angle = slogdet(A).sign if needs_gradient(A, gsign) else sign.detach()
+                angle = slogdet(A).sign if needs_gradient(A, gsign) else kept.unpack()
                 turn = (gsign.conj() * angle).imag
                 grad = from_parts(turn * 0 if grad is None else grad, -turn)
             if grad is None:
@@ -169,8 +171,10 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     require_square("linalg.det", A)
     (result,) = host_call("det", (A,), (batch_shape(A),), (A.dtype,))
     if needs_gradient(A):
+        saved = A._save()
 
         def run_backward(grad: Tensor) -> Any:
+            A = saved.unpack()
             if needs_gradient(grad) or needs_gradient(A):
                 inverse, _ = _inverse(A)
                 value = det(A)
@@ -208,10 +212,10 @@ def _pinv(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
     result = adjoint(Vh) @ (S.unsqueeze(-1).to(A.dtype) * adjoint(U))
     if needs_gradient(A):
         result = result.detach()
-        saved = result._save()
+        saved, kept = result._save_result(), A._save()
 
         def run_backward(grad: Tensor) -> Any:
-            return _pinv_gradient(A, saved.unpack(), adjoint(grad))
+            return _pinv_gradient(kept.unpack(), saved.unpack(), adjoint(grad))
 
         attach(result, "LinalgPinvBackward0", (A,), run_backward)
     return result

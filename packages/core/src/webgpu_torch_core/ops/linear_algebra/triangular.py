@@ -39,11 +39,11 @@ def solve_triangular(
     a, b = A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
     (result,) = host_call("solve_triangular", (a, b), (b.shape,), (B.dtype,), upper=upper, unitriangular=unitriangular)
     if needs_gradient(a, b):
-        saved = result._save()
+        saved, kept = result._save_result(), a._save()
 
         def run_backward(grad: Tensor) -> Any:
             x = saved.unpack()
-            right = solve_triangular(adjoint(a), grad, upper=not upper, unitriangular=unitriangular)
+            right = solve_triangular(adjoint(kept.unpack()), grad, upper=not upper, unitriangular=unitriangular)
             whole = -(right @ adjoint(x))
             shift = 1 if unitriangular else 0
             return (whole.triu(shift) if upper else whole.tril(-shift)), right
@@ -66,7 +66,7 @@ def _factor(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     source = adjoint(A) if upper else A
     lower, info = host_call("cholesky", (source,), (A.shape, batch_shape(A)), (A.dtype, int32))
     if needs_gradient(A):
-        saved = lower._save()
+        saved = lower._save_result()
 
         def run_backward(grad: Tensor, _: Any = None) -> Any:
             factor = saved.unpack()
@@ -129,10 +129,12 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: T
         )
     result = _cholesky_solution(input.detach(), input2.detach(), upper)
     if needs_gradient(input, input2):
+        saved, kept = (input._save(), input2._save()), result._save_result()
 
         def run_backward(grad: Tensor) -> Any:
+            input, input2 = saved[0].unpack(), saved[1].unpack()
             right = cholesky_solve(grad, input2, upper)
-            found = cholesky_solve(input, input2, upper) if needs_gradient(input, input2) else result.detach()
+            found = cholesky_solve(input, input2, upper) if needs_gradient(input, input2) else kept.unpack()
             common = right @ adjoint(found)
             common = common + adjoint(common)
             # All of the factor counts as given, as in PyTorch, not just its triangle.

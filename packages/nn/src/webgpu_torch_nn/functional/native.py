@@ -1,0 +1,138 @@
+"""PyTorch's ``native_`` functions and grid samplers: what its networks' functions call, with the statistics they keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.ops.outputs import into
+
+from ._arguments import wide
+from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm
+from .pooling import max_pool2d_with_indices
+from .sampling import grid_sample
+
+Three = tuple[Tensor, Tensor, Tensor]
+_MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+def native_batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+    training: bool, momentum: float, eps: float, *, out: Three | None = None,
+) -> Three:  # fmt: skip
+    """:func:`batch_norm` of [n, c, …] with the batch's mean and ``1 / sqrt(var + eps)`` (empty outside of training).
+
+    Raises:
+        RuntimeError: running statistics missing outside of training.
+    """
+    source, spatial = wide(input), input.ndim - 2
+    kept = input.dtype if weight is None else torch.promote_types(input.dtype, weight.dtype)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
+        mean, scale = wide(running_mean), (wide(running_var) + eps).rsqrt()
+        saved = [input.new_empty((0,), dtype=running_mean.dtype) for _ in range(2)]
+    else:
+        count = input.numel() // max(input.shape[1], 1)
+        variance, mean = torch.var_mean(source, (0, *range(2, input.ndim)), correction=0)
+        scale = (variance + eps).rsqrt()
+        with torch.no_grad():
+            _update(running_mean, mean.detach(), momentum)
+            _update(running_var, variance.detach() * (count / max(count - 1, 1)), momentum)
+        saved = [mean.detach().to(kept), scale.detach().to(kept)]
+    centered = source - _per_channel(mean, spatial)
+    result = _scaled(centered * _per_channel(scale, spatial), weight, bias, spatial, input.dtype)
+    return _kept((result, *saved), out)
+
+
+def _kept(results: Any, out: Any) -> Any:
+    return results if out is None else tuple(into(each, target) for each, target in zip(results, out, strict=True))
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Three:
+    """:func:`layer_norm` with the mean and ``1 / sqrt(var + eps)`` of each layer.
+
+    Raises:
+        RuntimeError: the input does not end in ``normalized_shape``.
+    """
+    result = layer_norm(input, normalized_shape, weight, bias, eps)
+    dims = tuple(range(input.ndim - len(tuple(normalized_shape)), input.ndim))
+    variance, mean = torch.var_mean(wide(input.detach()), dims, correction=0, keepdim=True)
+    return result, mean.to(input.dtype), (variance + eps).rsqrt().to(input.dtype)
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> Three:
+    """:func:`group_norm` of [N, C, …] with the mean and ``1 / sqrt(var + eps)`` of each of N × group groups.
+
+    Raises:
+        RuntimeError: sizes that the input has not, or that ``group`` does not divide.
+    """
+    if input.numel() != N * C * HxW:
+        raise RuntimeError(f"Expected input of {N} x {C} x {HxW} elements, but got shape {list(input.shape)}")
+    result = group_norm(input, group, weight, bias, eps)
+    variance, mean = torch.var_mean(wide(input).reshape(N, group, C // group * HxW), 2, correction=0)
+    return result, mean.to(input.dtype), (variance + eps).rsqrt().to(input.dtype)
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """Elements zeroed with probability ``p``, the others over ``1 - p``, and which were kept."""
+    if train is False or not input.numel():
+        return input.clone(), torch.ones(input.shape, dtype=torch.bool, device=input.device)
+    mask = torch.empty_like(input).bernoulli_(1 - p).bool()
+    return input * mask * (0.0 if p == 1 else 1 / (1 - p)), mask
+
+
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """``grad_output * mask * scale``."""
+    return grad_output * mask * scale
+
+
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """:func:`grid_sample` with modes by number: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection."""
+    return grid_sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
+
+
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """:func:`grid_sampler` of images [n, c, h, w]."""
+    if input.ndim != 4:
+        raise RuntimeError(f"grid_sampler_2d(): expected 4D input, but got input with sizes {list(input.shape)}")
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """:func:`grid_sampler` of volumes [n, c, d, h, w]."""
+    if input.ndim != 5:
+        raise RuntimeError(f"grid_sampler_3d(): expected 5D input, but got input with sizes {list(input.shape)}")
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def max_pool2d_with_indices_backward(
+    grad_output: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Tensor,
+) -> Tensor:  # fmt: skip
+    """The gradient of :func:`max_pool2d`: every window's part added where ``indices`` say that its maximum was.
+
+    Raises:
+        RuntimeError: a gradient of another shape than the pooled input.
+    """
+    with torch.no_grad():
+        pooled = max_pool2d_with_indices(input, kernel_size, stride or None, padding, dilation, ceil_mode)[0].shape
+    if grad_output.shape != pooled:
+        raise RuntimeError(f"Expected grad_output of shape {list(pooled)}, but got {list(grad_output.shape)}")
+    *lead, height, width = input.shape
+    flat = grad_output.new_zeros((math.prod(lead), height * width))
+    parts = (math.prod(lead), -1)
+    return flat.scatter_add(1, indices.reshape(parts), grad_output.reshape(parts)).reshape(input.shape)
