@@ -31,6 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     info = commands.add_parser("info", help="list backends, devices, limits, versions and the origin of each plugin")
     info.add_argument("--numerics", action="store_true", help="measure the accuracy of the adapter's scalar functions")
     run = commands.add_parser("run", help="run a PyTorch program with this library in torch's place")
+    run.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module, not a file")
     run.add_argument("script", help="the program's file")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="what the program receives")
     generate = commands.add_parser("generate", help="continue a text")
@@ -74,7 +75,7 @@ def _run_command(options: argparse.Namespace) -> int:
     if options.command == "run":
         from .run import run_program
 
-        return run_program(options.script, options.arguments)
+        return run_program(options.script, options.arguments, as_module=options.module)
     from .problems import explained
 
     with explained(options):
