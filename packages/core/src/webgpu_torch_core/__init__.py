@@ -10,6 +10,7 @@ from . import fft as fft
 from . import functional as functional
 from . import linalg as linalg
 from . import masked as masked
+from . import overrides as overrides
 from . import plugins as plugins
 from . import signal as signal
 from . import special as special
@@ -156,5 +157,8 @@ def numel(input: Tensor) -> builtins.int:
     """Return the number of elements of a tensor."""
     return input.numel()
 
+
+for _name in ("is_complex", "is_floating_point", "numel", "result_type"):
+    globals()[_name] = overrides.public(globals()[_name], f"torch.{_name}")
 
 __version__ = "0.1.0"

@@ -36,6 +36,9 @@ class Generator:
         """Return the seed of the stream."""
         return self._seed
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (str(self.device), bytes(self.get_state().tolist()))
+
     def clone_state(self) -> Generator:
         """Return another generator that goes on as this one will."""
         copy = Generator(self.device)
@@ -107,6 +110,15 @@ class Generator:
         """Continue from where the stream stood once."""
         twister, self._seed, self._offset = position
         self.twister = twister.clone_state()
+
+
+def _restored(place: str, state: bytes) -> Generator:
+    from .dtypes import uint8
+    from .ops.creation import from_bytes
+
+    generator = Generator(place)
+    generator.set_state(from_bytes(state, (len(state),), uint8, generator.device if place == "python" else "cpu"))
+    return generator
 
 
 _defaults: dict[device, Generator] = {}

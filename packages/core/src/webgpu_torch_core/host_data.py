@@ -21,11 +21,11 @@ def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
 
     if isinstance(data, Tensor):
         return tuple(data.shape), _numbers(data)
-    if isinstance(data, str | bytes) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+    if isinstance(data, str | bytes | dict) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         return (), [data]
     if hasattr(data, "tolist") and not isinstance(data, list | tuple):
         return flatten(data.tolist())
-    parts = [flatten(each) for each in data]
+    parts = [_flatten_inside(each) for each in data]
     if not parts:
         return (0,), []
     shape = parts[0][0]
@@ -33,11 +33,24 @@ def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
         if each != shape:
             expected = shape[0] if shape else "a number"
             found = each[0] if each else "a number"
+            if not shape or not each:
+                raise TypeError("not a sequence")
             raise ValueError(f"expected sequence of length {expected} at dim {1} (got {found})")
     numbers: list[Any] = []
     for _, each in parts:
         numbers.extend(each)
     return (len(parts), *shape), numbers
+
+
+def _flatten_inside(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """Flatten one of several; plain numbers, of which there may be many, take no detour."""
+    if data.__class__ in (float, int, bool):
+        return (), [data]
+    if isinstance(data, str | bytes):
+        raise ValueError(f"too many dimensions '{type(data).__name__}'")
+    shape, numbers = flatten(data)
+    # A tensor of one element stands for its number.
+    return ((), numbers) if hasattr(data, "_storage") and len(numbers) == 1 else (shape, numbers)
 
 
 def _numbers(tensor: Any) -> list[Any]:
@@ -107,8 +120,20 @@ def _pack(numbers: Sequence[Any], kind: dtype) -> Any:
     if kind is complex64:
         return array("f", [part for each in numbers for part in (complex(each).real, complex(each).imag)])
     if kind.category == 1:
-        return array(kind.format, [int(each) for each in numbers])
+        whole = [_whole(each, kind) for each in numbers] if not kind.is_signed else [int(each) for each in numbers]
+        return array(kind.format, whole)
     return array(kind.format, [float(each) for each in numbers])
+
+
+def _whole(value: Any, kind: dtype) -> int:
+    """Return a number for an unsigned type, where negative integers wrap and negative floats do not fit."""
+    if value >= 0 or (isinstance(value, float) and value.is_integer() is False):
+        if value < 0:
+            raise OverflowError
+        return int(value)
+    if isinstance(value, float) or -int(value) > kind.maximum:
+        raise OverflowError
+    return int(value) & kind.maximum
 
 
 def unpack(data: Any, kind: dtype) -> list[Any]:

@@ -4,10 +4,11 @@
 # pyright: reportUnsupportedDunderAll=false
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import ops
 from .ops.registry import OPERATIONS, functions
+from .overrides import renamed
 
 if TYPE_CHECKING:
     from .typed.special import *  # noqa: F403
@@ -21,13 +22,14 @@ _SHARED = {
 }  # fmt: skip
 
 
-def _collect() -> dict[str, object]:
-    found: dict[str, object] = dict(functions("special"))
+def _collect() -> dict[str, Any]:
+    found: dict[str, Any] = dict(functions("special"))
     for name, shared in _SHARED.items():
-        found[name] = OPERATIONS[shared].function
+        found[name] = renamed(OPERATIONS[shared].function, f"torch.special.{name}", f"special_{name}")
+        found[name].__module__ = __name__
     return found
 
 
 globals().update(_collect())
-__all__ = sorted(_collect())
+__all__ = sorted({*functions("special"), *_SHARED})
 del ops

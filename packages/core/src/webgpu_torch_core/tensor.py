@@ -120,6 +120,19 @@ class Tensor(TensorKinds, TensorMethods):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Accept PyTorch's legacy constructor arguments (handled in ``__new__``)."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        from .overrides import notice_class
+
+        notice_class(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer a call of the public API with an argument of this class: results are of the class, too."""
+        from .overrides import default_handler
+
+        return default_handler(cls, func, types, args, kwargs)
+
     @classmethod
     def _from_storage(cls, storage: Storage, layout: Layout, dtype: dtype, place: device) -> Tensor:
         tensor = object.__new__(cls)

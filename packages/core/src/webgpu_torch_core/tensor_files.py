@@ -42,16 +42,18 @@ def save(obj: Any, f: Any, **options: Any) -> None:
     from .serialization import write_pickle
 
     del options
-    storages: dict[int, HostStorage] = {}
+    storages: dict[tuple[int, Any], HostStorage] = {}
 
     def describe(value: Any) -> HostTensor | None:
         if not isinstance(value, Tensor):
             return None
         storage = value._storage
-        held = storages.get(id(storage))
+        # A file's storages have one type each: what is seen as two types is written twice.
+        key = id(storage), value.dtype
+        held = storages.get(key)
         if held is None:
             data = storage.value.engine.read(storage.value)
-            held = storages[id(storage)] = HostStorage(value.dtype, data)
+            held = storages[key] = HostStorage(value.dtype, data)
         is_parameter = type(value).__name__ == "Parameter"
         return HostTensor(
             held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter
@@ -63,7 +65,11 @@ def save(obj: Any, f: Any, **options: Any) -> None:
 def load(f: Any, map_location: Any = None, weights_only: bool = True, **options: Any) -> Any:
     """Read a file ``torch.save`` wrote: tensors and plain containers only, anything else is refused by name.
 
+    ``map_location``: where storages go: a device, a dict from names of devices to devices, or a function of the storage and the
+    name of its device that returns the storage (or None).
+
     Raises:
+        TypeError: another ``map_location``.
         NotImplementedError: ``weights_only=False``, which would run code from the file.
     """
     from .serialization import read_pickle
@@ -71,6 +77,10 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, **options:
     del options
     if not weights_only:
         raise NotImplementedError("torch.load(weights_only=False) would run code from the file; it is not supported")
+    if not (map_location is None or isinstance(map_location, str | device | dict) or callable(map_location)):
+        raise TypeError(
+            f"map_location must be a device, a string naming one, a dict or a function, not {type(map_location).__name__}"
+        )
     storages: dict[int, Any] = {}
 
     def make(host: HostTensor) -> Tensor:
@@ -79,15 +89,30 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, **options:
         if found is None:
             data = memoryview(host.storage.data).cast("B")  # type: ignore[arg-type]
             flat = from_bytes(data, (len(data) // host.dtype.itemsize,), host.dtype, "cpu")
-            found = storages[key] = (to(flat, device=_place(map_location)), host.storage)
+            found = storages[key] = (_placed(flat, host.storage.location, map_location), host.storage)
         base = found[0]
         view = layout(tuple(host.shape), tuple(host.strides), host.storage_offset)
         result = Tensor._from_storage(base._storage, view, host.dtype, base.device)
+        if host.is_parameter:
+            kind = next((each for each in Tensor.__subclasses__() if each.__name__ == "Parameter"), Tensor)
+            return Tensor._make_subclass(kind, result, host.requires_grad)
         if host.requires_grad:
             result.requires_grad_()
         return result
 
     return read_pickle(f, make)
+
+
+def _placed(flat: Tensor, location: str, wanted: Any) -> Tensor:
+    """Return a storage's elements where ``map_location`` wants those that were saved on ``location``."""
+    if isinstance(wanted, dict):
+        wanted = wanted.get(location)
+    elif callable(wanted) and not isinstance(wanted, device):
+        from .storages import UntypedStorage
+
+        storage = wanted(UntypedStorage.of_tensor(flat), location)
+        wanted = None if storage is None else storage.device
+    return to(flat, device=_place(wanted))
 
 
 def _place(map_location: Any) -> device:

@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.overrides import disabled_implementation
 
 
 class _ParameterType(type(Tensor)):
@@ -33,6 +34,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
         data: the values, any shape and dtype; an empty tensor if None.
         requires_grad: whether autograd computes its gradient, also under ``torch.no_grad()``.
     """
+
+    __torch_function__ = disabled_implementation  # type: ignore[assignment]
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
@@ -68,6 +71,8 @@ class Buffer(Tensor, metaclass=_BufferType):
         persistent: whether ``state_dict`` includes it.
     """
 
+    __torch_function__ = disabled_implementation  # type: ignore[assignment]
+
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         if data is None:
             data = torch.empty(0)
@@ -81,6 +86,7 @@ class _Uninitialized(Tensor):
     """A tensor that has a type and a device but no size yet."""
 
     cls_to_become: Any = None
+    __torch_function__ = disabled_implementation  # type: ignore[assignment]
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of a size, with undefined contents."""

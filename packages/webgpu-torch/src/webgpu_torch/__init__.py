@@ -4,6 +4,11 @@
 
 from __future__ import annotations
 
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
+
 from webgpu_torch_core import BFloat16Tensor as BFloat16Tensor
 from webgpu_torch_core import BoolTensor as BoolTensor
 from webgpu_torch_core import ByteTensor as ByteTensor
@@ -603,6 +608,16 @@ from webgpu_torch_nn.functional.recurrent import rnn_relu as rnn_relu
 from webgpu_torch_nn.functional.recurrent import rnn_relu_cell as rnn_relu_cell
 from webgpu_torch_nn.functional.recurrent import rnn_tanh as rnn_tanh
 from webgpu_torch_nn.functional.recurrent import rnn_tanh_cell as rnn_tanh_cell
+from webgpu_torch_nn.functional.native import grid_sampler as grid_sampler
+from webgpu_torch_nn.functional.native import grid_sampler_2d as grid_sampler_2d
+from webgpu_torch_nn.functional.native import grid_sampler_3d as grid_sampler_3d
+from webgpu_torch_nn.functional.native import native_batch_norm as native_batch_norm
+from webgpu_torch_nn.functional.native import native_dropout as native_dropout
+from webgpu_torch_nn.functional.native import native_group_norm as native_group_norm
+from webgpu_torch_nn.functional.native import native_layer_norm as native_layer_norm
+from webgpu_torch_nn.functional.deprecated import frobenius_norm as frobenius_norm
+from webgpu_torch_nn.functional.deprecated import nuclear_norm as nuclear_norm
+from webgpu_torch_nn.functional.deprecated import range as range
 
 from . import _C as _C
 from . import _dynamo as _dynamo
@@ -621,6 +636,7 @@ from . import masked as masked
 from . import mps as mps
 from . import nn as nn
 from . import optim as optim
+from . import overrides as overrides
 from . import random as random
 from . import signal as signal
 from . import special as special
@@ -631,3 +647,5 @@ from . import xpu as xpu
 from .drop_in import install_as_torch as install_as_torch
 from .library import ops as ops
 from .version import __version__ as __version__
+
+newaxis = None

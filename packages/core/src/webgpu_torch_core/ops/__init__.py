@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..overrides import override_methods
 from . import (
     arithmetic,
     asking,
@@ -18,10 +19,12 @@ from . import (
     fourier,
     gathering,
     host,
+    host_memory,
     in_place_functions,
     in_place_methods,
     indexing,
     joining,
+    lending,
     linear_algebra,
     losses,
     masked,
@@ -51,8 +54,10 @@ from .complex import views as complex_views  # pyright: ignore[reportUnusedImpor
 from .registry import OPERATIONS, functions
 
 FAMILIES = (
-    arithmetic, asking, composite, contraction, conversion, convolution, counting, creation, einsum, elementwise, fourier, gathering, host, in_place_methods, indexing, joining, linear_algebra, losses, masked, moments, neural, products, random, random_counts, random_fills, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, strided_creation, transposed_convolution, view_copies, views,
+    arithmetic, asking, composite, contraction, conversion, convolution, counting, creation, einsum, elementwise, fourier, gathering, host, host_memory, in_place_methods, indexing, joining, lending, linear_algebra, losses, masked, moments, neural, products, random, random_counts, random_fills, ranges, rearranging, reduction, scattering, searching, signal_windows, sorting, special, spectrograms, splitting, statistics, strided_creation, transposed_convolution, view_copies, views,
 )  # fmt: skip
+
+override_methods()
 
 
 def attach_all(namespace: dict[str, Any]) -> None:

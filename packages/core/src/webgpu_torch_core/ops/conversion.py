@@ -114,6 +114,9 @@ class memory_format:
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
+    def __reduce__(self) -> str:
+        return self.name
+
 
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
@@ -395,19 +398,33 @@ class _Window:
 
 def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
     array = numpy(self.cpu() if self.device.type != "cpu" else self)
-    return array if dtype is None else array.astype(dtype, copy=bool(copy))
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    """Return what a function of NumPy computed from the tensor as a tensor."""
+    from .creation import array_tensor
+
+    del context, return_scalar
+    return array_tensor(array, None, "cpu").to(self.device)
 
 
 def _single(self: Tensor, name: str) -> Any:
     if self._layout.numel != 1:
-        raise (
-            RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
-            if name != "bool"
-            else RuntimeError(
-                f"Boolean value of Tensor with {'no values' if not self._layout.numel else 'more than one value'} is ambiguous"
+        if name == "bool":
+            what = "more than one value" if self._layout.numel else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    value = read_numbers(self)[0]
+    if isinstance(value, complex) and name in ("int", "float"):
+        if value.imag:
+            raise RuntimeError(
+                f"value cannot be converted to type {'int64_t' if name == 'int' else 'double'} without overflow"
             )
-        )
-    return read_numbers(self)[0]
+        return value.real
+    return value
 
 
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
@@ -428,7 +445,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
 def _format(self: Tensor, specification: str) -> str:
     return (
         item(self).__format__(specification)
-        if self.ndim == 0 and not self.is_meta
+        if self.ndim == 0 and not self.is_meta and self.__class__ is Tensor
         else object.__format__(self, specification)
     )
 
@@ -446,36 +463,13 @@ def _length(self: Tensor) -> int:
 
 
 def _iterate(self: Tensor) -> Any:
-    if self.ndim == 0:
+    if self.dim() == 0:
         raise TypeError("iteration over a 0-d tensor")
     return iter(self.unbind(0))
 
 
-def _reduce(self: Tensor, protocol: int) -> Any:
-    del protocol
-    whole = self.detach().cpu()
-    data = bytes(whole._engine.read(clone(whole, memory_format="contiguous")._storage.value))
-    return _rebuild, (
-        self.__class__,
-        data,
-        tuple(self._layout.shape),
-        self.dtype,
-        str(self.device),
-        self._requires_grad,
-        dict(self.__dict__),
-    )
-
-
-def _rebuild(
-    kind: Any, data: bytes, shape: Any, dtype: Any, place: str, requires_grad: bool, attributes: Any
-) -> Tensor:
-    tensor = from_bytes(data, shape, dtype, place)
-    result = Tensor._make_subclass(kind, tensor, requires_grad)
-    result.__dict__.update(attributes)
-    return result
-
-
 Tensor.__array__ = _array  # type: ignore[attr-defined]
+Tensor.__array_wrap__ = _array_wrap  # type: ignore[attr-defined]
 Tensor.__float__ = lambda self: float(_single(self, "float"))  # type: ignore[attr-defined]
 Tensor.__int__ = lambda self: int(_single(self, "int"))  # type: ignore[attr-defined]
 Tensor.__complex__ = lambda self: complex(_single(self, "complex"))  # type: ignore[attr-defined]
@@ -485,4 +479,3 @@ Tensor.__len__ = _length  # type: ignore[attr-defined]
 Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
 Tensor.__repr__ = _repr  # type: ignore[method-assign]
 Tensor.__format__ = _format  # type: ignore[method-assign]
-Tensor.__reduce_ex__ = _reduce  # type: ignore[method-assign]

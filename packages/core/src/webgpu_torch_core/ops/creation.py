@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
 from ..devices import MetaEngine, canonical_device, device, engine_for, get_default_device
-from ..dtypes import ALL_DTYPES, bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, float64, int64
+from ..dtypes import (
+    ALL_DTYPES,
+    BY_NAME,
+    bool_,
+    complex64,
+    compute_dtype,
+    dtype,
+    dtype_of_number,
+    float32,
+    float64,
+    int64,
+    promote_types,
+)
 from ..host_data import check_number, flatten, pack
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
@@ -86,28 +99,59 @@ def tensor(
     if isinstance(data, Tensor):
         result = data.detach().to(device=device or data.device, dtype=kind or data.dtype, copy=True)
     elif hasattr(data, "__array_interface__") or type(data).__module__ == "numpy":
-        result = _from_array(data, kind, device)
+        result = array_tensor(data, kind, device)
     else:
+        if data.__class__ in (list, tuple) and data and type(data[0]).__name__ == "ndarray":
+            warnings.warn(
+                "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
+                "single numpy.ndarray with numpy.array() before converting to a tensor.",
+                UserWarning,
+                stacklevel=2,
+            )
         shape, numbers = flatten(data)
-        inferred = kind or _infer(numbers)
+        inferred, numbers = _inferred(numbers, kind)
         result = from_bytes(pack(numbers, inferred), shape, inferred, device)
     return result.requires_grad_() if requires_grad else result
 
 
-def _infer(numbers: list[Any]) -> dtype:
-    best = None
+def _inferred(numbers: list[Any], kind: dtype | None) -> tuple[dtype, list[Any]]:
+    """Return the type that numbers have together, unless it is given, and the numbers as Python's own."""
+    classes = {each.__class__ for each in numbers}
+    if all(each in (float, int, bool) for each in classes):
+        usual = default_float[0] if float in classes or not classes else int64 if int in classes else bool_
+        return kind or usual, numbers
+    best, plain = None, []
     for each in numbers:
-        found = each.dtype if isinstance(each, Tensor) else dtype_of_number(each, default_float[0])
-        if best is None or found.category > best.category:
-            best = found
-    return best or default_float[0]
+        found = _type_of(each) if kind is None else kind
+        best = found if best is None else promote_types(best, found)
+        plain.append(each.item() if type(each).__module__ == "numpy" or isinstance(each, Tensor) else each)
+    return best or default_float[0], plain
 
 
-def _from_array(data: Any, kind: dtype | None, where: Any) -> Tensor:
+def _type_of(value: Any) -> dtype:
+    if isinstance(value, Tensor):
+        return value.dtype
+    if type(value).__module__ == "numpy" and value.dtype.name in BY_NAME:
+        return BY_NAME[value.dtype.name]
+    if not isinstance(value, bool | int | float | complex | str | bytes):
+        raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
+    return dtype_of_number(value, default_float[0]) if not isinstance(value, str | bytes) else default_float[0]
+
+
+def array_tensor(data: Any, kind: dtype | None, where: Any) -> Tensor:
+    """Return a copy of a NumPy array.
+
+    Raises:
+        TypeError: elements of a type that tensors do not have.
+        ValueError: negative strides.
+    """
     import numpy
 
-    from ..dtypes import BY_NAME
-
+    if any(stride < 0 for stride in data.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+            "supported. (You can probably work around this by making a copy of your array with array.copy().)"
+        )
     given = numpy.ascontiguousarray(data)
     name = given.dtype.name
     if name == "complex128" and kind is complex64:
@@ -126,76 +170,12 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) 
     kind = as_dtype(dtype)
     if isinstance(data, Tensor):
         return data.to(device=device or data.device, dtype=kind or data.dtype)
-    if type(data).__module__ == "numpy" and hasattr(data, "ndim") and device is None and kind is None and data.ndim:
-        return from_numpy(data)
+    if type(data).__module__ == "numpy" and hasattr(data, "ctypes"):
+        from .host_memory import from_numpy
+
+        shared = from_numpy(data)
+        return shared.to(device=get_default_device() if device is None else device, dtype=kind or shared.dtype)
     return tensor(data, dtype=kind, device=device)
-
-
-@operation("creation", method=False)
-def asarray(
-    obj: Any,
-    *,
-    dtype: dtype | None = None,
-    device: DeviceLike = None,
-    copy: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """A tensor of anything that holds numbers, sharing memory where it can unless ``copy`` is True.
-
-    Raises:
-        ValueError: ``copy`` is False, and the elements must be copied.
-    """
-    from ..storages import UntypedStorage
-
-    if isinstance(obj, UntypedStorage):
-        kind = as_dtype(dtype) or default_float[0]
-        whole = obj.host_bytes()
-        result = from_bytes(whole, (len(whole) // kind.itemsize,), kind, "cpu" if device is None else device)
-    elif isinstance(obj, bytes | bytearray | memoryview):
-        result = frombuffer(obj, dtype=as_dtype(dtype) or default_float[0])
-    else:
-        result = as_tensor(obj, dtype=dtype, device=device)
-        shared = result is obj or (type(obj).__module__ == "numpy" and result.data_ptr() == obj.ctypes.data)
-        if copy is False and not shared:
-            raise ValueError("can't alias arbitrary sequence or convert without a copy: pass copy=None")
-        if copy and shared:
-            result = result.clone()
-    if requires_grad and not result.requires_grad:
-        result = result.detach().requires_grad_()
-    return result
-
-
-@operation("creation", method=False)
-def from_numpy(ndarray: Any) -> Tensor:
-    """A CPU tensor sharing an array's memory."""
-    from ..dtypes import BY_NAME
-    from ..graph import Value
-
-    if type(ndarray).__module__ != "numpy":
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    if ndarray.dtype.name not in BY_NAME:
-        raise TypeError(f"can't convert np.ndarray of type numpy.{ndarray.dtype.name}.")
-    if ndarray.dtype.name == "complex64" and ndarray.flags.c_contiguous:
-        return complex_alias(from_numpy(ndarray.view("float32").reshape((*ndarray.shape, 2))))
-    kind = BY_NAME[ndarray.dtype.name]
-    place = canonical_device("cpu")
-    engine = engine_for(place)
-    wrap = getattr(engine.device, "wrap_host", None)
-    if wrap is None or not ndarray.flags.c_contiguous or ndarray.size == 0 or not ndarray.flags.writeable:
-        return _from_array(ndarray, None, place)
-    value = Value(engine, kind, ndarray.size, wrap(ndarray))
-    # The array may be a part of another one: nothing tells when the last of them is gone.
-    value.share(lambda: ndarray)
-    return Tensor._from_value(value, contiguous_layout(tuple(ndarray.shape)), kind, place)
-
-
-@operation("creation", method=False)
-def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A 1-d tensor of the elements in a bytes-like object."""
-    view = memoryview(buffer).cast("B")[offset:]
-    length = len(view) // dtype.itemsize if count < 0 else count
-    result = from_bytes(view[: length * dtype.itemsize], (length,), dtype, "cpu")
-    return result.requires_grad_() if requires_grad else result
 
 
 # Fills
@@ -251,6 +231,9 @@ def full(
     del layout
     if isinstance(fill_value, Tensor):
         fill_value = _single_number("full", fill_value)
+    elif type(fill_value).__module__ == "numpy":
+        # PyTorch takes NumPy's truth values for floats.
+        fill_value = float(fill_value) if fill_value.dtype.name == "bool" else fill_value.item()
     kind, place = asked(dtype, device, out, dtype_of_number(fill_value, default_float[0]))
     result = filled(sizes_from((size,)), fill_value, kind, place)
     if out is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autocast import with_autocast
+from ..overrides import public, written_in_python
 from ..tensor import Tensor
 from .complex.dispatch import RULES, with_complex_rule
 from .numpy_names import with_numpy_names
@@ -47,8 +48,10 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {}
 #: where the functions of a namespace are found by their names
 _HOMES = {"torch": "webgpu_torch_core"} | {
-    each: f"webgpu_torch_core.{each}" for each in ("functional", "special", "linalg")
+    each: f"webgpu_torch_core.{each}" for each in ("functional", "special", "linalg", "fft")
 }
+#: namespaces whose functions PyTorch names with a prefix
+_PREFIXED = ("special", "linalg", "fft")
 
 
 def register(operation: Operation) -> Operation:
@@ -62,14 +65,29 @@ def register(operation: Operation) -> Operation:
         raise ValueError(f"operation '{key}' is declared twice")
     OPERATIONS[key] = operation
     declared = operation.function
-    operation.function = with_numpy_names(with_autocast(operation.name, declared))
-    if operation.function is not declared or operation.kind == "elementwise":
-        # Pickled functions are found by name, and the name in the declaring module is not the public function's.
-        operation.function.__module__ = _HOMES.get(operation.namespace, declared.__module__)
+    direct = with_autocast(operation.name, declared)
+    named = with_numpy_names(direct)
     if operation.method:
+        method = public(named, f"torch.Tensor.{operation.name}", direct)
         for name in (operation.name, *operation.aliases):
-            setattr(Tensor, name, operation.function)
+            setattr(Tensor, name, method)
+    home = _HOMES.get(operation.namespace)
+    if home is not None:
+        operation.function = public(named, _path(operation), direct, written_in_python(_path(operation)))
+        # Pickled functions are found by name, and the name in the declaring module is not the public function's.
+        operation.function.__module__ = home
+        prefix = f"{operation.namespace}_" if operation.namespace in _PREFIXED else ""
+        operation.function.__name__ = prefix + operation.name
+    elif operation.namespace == "method":
+        operation.function = getattr(Tensor, operation.name, named)
+    else:
+        operation.function = named
     return operation
+
+
+def _path(operation: Operation) -> str:
+    namespace = {"torch": "torch", "functional": "torch.nn.functional"}.get(operation.namespace)
+    return f"{namespace or f'torch.{operation.namespace}'}.{operation.name}"
 
 
 def operation(

@@ -34,15 +34,18 @@ _LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 
 
 def read_pickle(path: object, make_tensor: Callable[[HostTensor], object] | None = None) -> object:
-    """Return the object that ``torch.save`` wrote to ``path``, as ``torch.load(path, weights_only=True)`` does.
+    """Return the object that ``torch.save`` wrote to ``path``, as ``torch.load(path, weights_only=True)`` does. Instead of
+    a path an open binary file will do.
 
     Every tensor and parameter is passed through ``make_tensor``; without it they stay :class:`~.host.HostTensor`
     views of the mapped file. Tensors that shared a storage share a :class:`~.host.HostStorage`. Raises
     UnpicklingError when the file is damaged, older than PyTorch 1.6, or names anything but tensors and plain
     containers, and OSError when it cannot be opened.
     """
-    data = map_file(path)
-    label = repr(os.fspath(path))  # type: ignore[call-overload]
+    if hasattr(path, "read"):
+        data, label = memoryview(path.read()), getattr(path, "name", type(path).__name__)  # type: ignore[attr-defined]
+    else:
+        data, label = map_file(path), repr(os.fspath(path))  # type: ignore[call-overload]
     if data[:4] != b"PK\x03\x04":
         raise UnpicklingError(f"{label}: {_describe_foreign(data)}")
     entries = _read_directory(data, label)

@@ -13,6 +13,7 @@ from webgpu_torch_core.serialization.host import AtomicFile, HostStorage, HostTe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import BinaryIO
     from zipfile import ZipInfo
 
 _STORAGE_NAMES = {
@@ -26,24 +27,40 @@ _ALIGNMENT = 64
 
 
 def write_pickle(path: object, obj: object, describe: Callable[[object], HostTensor | None] | None = None) -> None:
-    """Write ``obj`` as ``torch.save(obj, path)`` does; the file appears under its name only when it is complete.
+    """Write ``obj`` as ``torch.save(obj, path)`` does; the file appears under its name only when it is complete. Instead
+    of a path an open binary file will do.
 
     ``obj`` may hold None, bool, int, float, complex, str, bytes, list, tuple, dict, OrderedDict, set, dtypes and
     tensors. ``describe`` returns the :class:`~.host.HostTensor` of a tensor and None for anything else (objects
     that are host tensors already need none). Host tensors with one storage object share it in the file. Raises
     TypeError for other objects, and OSError.
     """
-    import zipfile
-
     pickler = _Pickler(describe or (lambda value: value if isinstance(value, HostTensor) else None))
-    stem = os.path.splitext(os.path.basename(os.fsdecode(os.fspath(path))))[0] or "archive"  # type: ignore[call-overload]
+    stem = "archive"
+    if not hasattr(path, "write"):
+        stem = os.path.splitext(os.path.basename(os.fsdecode(os.fspath(path))))[0] or stem  # type: ignore[call-overload]
     entries: list[tuple[str, object]] = [
         ("data.pkl", pickler.dump(obj)),
         ("byteorder", b"little"),
         *((f"data/{key}", storage.data) for key, storage in enumerate(pickler.storages)),
         ("version", b"3\n"),
     ]
-    with AtomicFile(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    if hasattr(path, "write"):
+        import io
+
+        # Whatever the stream can do, the archive is written as if it began at its start.
+        whole = io.BytesIO()
+        _write_archive(whole, stem, entries)
+        path.write(whole.getbuffer())  # type: ignore[attr-defined]
+        return
+    with AtomicFile(path) as file:
+        _write_archive(file, stem, entries)
+
+
+def _write_archive(file: BinaryIO, stem: str, entries: list[tuple[str, object]]) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in entries:
             info = zipfile.ZipInfo(f"{stem}/{name}")
             info.file_size = len(data)  # type: ignore[arg-type]
@@ -88,6 +105,8 @@ class _Pickler:
             return
         kind = type(value)
         writer = _WRITERS.get(kind)
+        if writer is None and kind.__name__ == "Size" and isinstance(value, tuple):
+            writer = _Pickler._size
         if writer is not None:
             writer(self, value)
             return
@@ -181,6 +200,12 @@ class _Pickler:
 
     def _dtype(self, value: dtype) -> None:
         self._global("torch", value.name)
+
+    def _size(self, value: tuple[int, ...]) -> None:
+        self._global("torch", "Size")
+        self._save(tuple(value))
+        self._out += b"\x85R"
+        self._remember(value)
 
     def _bool(self, value: bool) -> None:
         self._out += b"\x88" if value else b"\x89"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from webgpu_torch_core.autocast import NAMES, with_autocast
 from webgpu_torch_core.ops.registry import OPERATIONS
+from webgpu_torch_core.overrides import PATHS, public, written_in_python
 
 from webgpu_torch_nn.functional.activation import celu as celu
 from webgpu_torch_nn.functional.activation import celu_ as celu_
@@ -69,6 +70,7 @@ from webgpu_torch_nn.functional.attention import scaled_dot_product_attention as
 from webgpu_torch_nn.functional.convolution import conv1d as conv1d
 from webgpu_torch_nn.functional.convolution import conv2d as conv2d
 from webgpu_torch_nn.functional.convolution import conv3d as conv3d
+from webgpu_torch_nn.functional.convolution import conv_tbc as conv_tbc
 from webgpu_torch_nn.functional.convolution import conv_transpose1d as conv_transpose1d
 from webgpu_torch_nn.functional.convolution import conv_transpose2d as conv_transpose2d
 from webgpu_torch_nn.functional.convolution import conv_transpose3d as conv_transpose3d
@@ -177,6 +179,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
@@ -283,3 +286,9 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+for _name in __all__:
+    if globals()[_name] not in PATHS:
+        _path = f"torch.nn.functional.{_name}"
+        globals()[_name] = public(globals()[_name], _path, whole=written_in_python(_path))
+        globals()[_name].__module__ = __name__
