@@ -38,12 +38,9 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         return dict(archive)
 
 
-def compare(torch: Any, name: str, folder: Path, device: str) -> dict[str, Any]:
-    """Return the largest relative errors of outputs and gradients of one architecture."""
-    from transformers import AutoModel, AutoModelForCausalLM
-
-    kind = AutoModelForCausalLM if name.startswith("lm.") else AutoModel
-    model = kind.from_pretrained(folder, attn_implementation="eager").eval().to(device)
+def compare(torch: Any, name: str, folder: Path, device: str, modes: list[str]) -> dict[str, Any]:
+    """Return the largest relative errors of outputs and gradients of one architecture, and whether tokens agree."""
+    model = tiny_models.automatic_class(name).from_pretrained(folder, attn_implementation="eager").eval().to(device)
     given = {key: torch.tensor(value).to(device) for key, value in _read(folder / "inputs.npz").items()}
     wanted = _read(folder / "outputs.npz")
     tiny_models.seed_everything(torch)
@@ -54,41 +51,72 @@ def compare(torch: Any, name: str, folder: Path, device: str) -> dict[str, Any]:
         "forward": max(relative_error(found[key].detach().float().cpu().numpy(), wanted[key]) for key in wanted)
     }
     if (folder / "gradients.npz").exists():
-        slopes = _read(folder / "gradients.npz")
-        try:
-            ours = gradients(torch, model, found)
-            missing = sorted(set(slopes) ^ set(ours))
-            if missing:
-                raise AssertionError(f"gradients of one side only: {missing[:4]}")
-            scale = max((float(np.abs(each).max(initial=0)) for each in slopes.values()), default=1.0) or 1.0
-            # One scale for the whole model: gradients that are rounding noise beside the others decide nothing.
-            result["gradient"] = max(float(np.abs(ours[key] - slopes[key]).max(initial=0)) for key in slopes) / scale
-        except Exception as error:
-            result["gradient_error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-            if os.environ.get("SHOW_TRACEBACKS"):
-                traceback.print_exc()
+        result |= compare_gradients(torch, model, found, _read(folder / "gradients.npz"))
+    if modes and (folder / "generation.npz").exists():
+        result["generation"] = compare_generation(torch, model, given["input_ids"], folder, modes)
     return result
 
 
+def describe(error: Exception) -> str:
+    """Return an exception's first line and where it was raised."""
+    if os.environ.get("SHOW_TRACEBACKS"):
+        traceback.print_exception(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    message = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    return f"{message} ({Path(last.filename).name}:{last.lineno})"
+
+
+def compare_gradients(torch: Any, model: Any, found: dict[str, Any], wanted: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the largest error of the parameters' gradients, relative to the largest of them, or why there is none."""
+    try:
+        ours = gradients(torch, model, found)
+        missing = sorted(set(wanted) ^ set(ours))
+        if missing:
+            raise AssertionError(f"gradients of one side only: {missing[:4]}")
+        scale = max((float(np.abs(each).max(initial=0)) for each in wanted.values()), default=1.0) or 1.0
+        # One scale for the whole model: gradients that are rounding noise beside the others decide nothing.
+        largest = max((float(np.abs(ours[key] - wanted[key]).max(initial=0)) for key in wanted), default=0.0)
+        return {"gradient": largest / scale}
+    except Exception as error:
+        return {"gradient_error": describe(error)}
+
+
+def compare_generation(torch: Any, model: Any, input_ids: Any, folder: Path, modes: list[str]) -> dict[str, str]:
+    """Return for each way to generate whether the tokens are the same, or why not."""
+    refused = json.loads((folder / "no_generation.json").read_text())
+    wanted = _read(folder / "generation.npz")
+    results = {}
+    for mode in modes:
+        if mode in refused:
+            results[mode] = f"PyTorch: {refused[mode]}"
+            continue
+        try:
+            tokens = tiny_models.generate(torch, model, input_ids, mode)
+            same = np.array_equal(tokens, wanted[mode])
+            results[mode] = "same" if same else f"differs: {tokens.tolist()}, expected {wanted[mode].tolist()}"
+        except Exception as error:
+            results[mode] = describe(error)
+    return results
+
+
 def main() -> None:
-    """Compare the architectures named on the command line and write ``results.json``."""
+    """Compare the architectures named on the command line and write the results into a file as they come."""
     webgpu_torch.install_as_torch()
     import torch
 
-    root, device, names = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    root, target, device, modes, *names = sys.argv[1:]
     results = {}
     for name in names:
         started = time.perf_counter()
         try:
-            results[name] = compare(torch, name, root / name, device)
+            results[name] = compare(torch, name, Path(root, name), device, modes.split(",") if modes else [])
         except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(last.filename).name}:{last.lineno}"
-            results[name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:300] + f" ({where})"}
-            if os.environ.get("SHOW_TRACEBACKS"):
-                traceback.print_exc()
+            results[name] = {"error": describe(error)}
         results[name]["seconds"] = round(time.perf_counter() - started, 2)
-        (root / "results.json").write_text(json.dumps(results))
+        # Whole at every moment: the process that started this one reads it meanwhile.
+        partial = Path(target).with_suffix(".partial")
+        partial.write_text(json.dumps(results))
+        partial.replace(target)
 
 
 if __name__ == "__main__":

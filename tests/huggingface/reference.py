@@ -66,23 +66,38 @@ def write(torch: Any, name: str, folder: Path) -> None:
         np.savez(folder / "gradients.npz", **gradients(torch, model, found))
     except (RuntimeError, TypeError, AttributeError) as error:
         (folder / "no_gradients.txt").write_text(str(error))
+    if not name.startswith("base.") and "input_ids" in given and model.can_generate():
+        write_generation(torch, model, torch.tensor(given["input_ids"]), folder)
+
+
+def write_generation(torch: Any, model: Any, input_ids: Any, folder: Path) -> None:
+    """Write the tokens of each way to generate that PyTorch can go, and why it can't go the others."""
+    tokens, refused = {}, {}
+    for mode in tiny_models.GENERATION:
+        try:
+            tokens[mode] = tiny_models.generate(torch, model, input_ids, mode)
+        except Exception as error:
+            refused[mode] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    np.savez(folder / "generation.npz", **tokens)
+    (folder / "no_generation.json").write_text(json.dumps(refused))
 
 
 def main() -> None:
-    """Write the folders of the architectures named on the command line; report those that PyTorch can't build tiny."""
+    """Write the folders of the architectures named on the command line, or why PyTorch can't build one tiny."""
     import torch
 
     torch.set_num_threads(1)
     root, names = Path(sys.argv[1]), sys.argv[2:]
-    failed = {}
     for name in names:
+        reason = None
         try:
             write(torch, name, root / name)
         except Exception as error:
-            failed[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             if os.environ.get("SHOW_TRACEBACKS"):
                 traceback.print_exc()
-    (root / "not_built.json").write_text(json.dumps(failed))
+        (root / name).mkdir(parents=True, exist_ok=True)
+        (root / name / "done.json").write_text(json.dumps(reason))
 
 
 if __name__ == "__main__":

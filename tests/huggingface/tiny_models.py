@@ -39,6 +39,17 @@ KEEP = re.compile(
 )
 MAXIMUM_PARAMETERS = 20_000_000
 BATCH, LENGTH = 2, 8
+#: spread of random weights at which layers of these widths keep their signals' size; attention is far from uniform then
+SPREAD = 0.2
+#: kind of automatic class by the prefix of an architecture's name
+KINDS = {"base": "AutoModel", "lm": "AutoModelForCausalLM", "seq2seq": "AutoModelForSeq2SeqLM"}
+#: ways to generate tokens, as arguments of ``generate``
+GENERATION: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "beam": {"num_beams": 3},
+    "static": {"cache_implementation": "static", "disable_compile": True},
+}
+NEW_TOKENS = 6
 
 
 def shrink(config: Any, seen: set[int] | None = None) -> Any:
@@ -50,6 +61,8 @@ def shrink(config: Any, seen: set[int] | None = None) -> Any:
     for name, value in list(vars(config).items()):
         if hasattr(value, "to_dict") and not name.startswith("_"):
             shrink(value, seen)
+        elif name in ("initializer_range", "init_std"):
+            setattr(config, name, SPREAD)
         elif name == "pad_token_id":
             config.pad_token_id = None if value is None else min(value, 1)
         elif isinstance(value, bool) or not isinstance(value, int) or name.startswith("_") or KEEP.search(name):
@@ -81,12 +94,22 @@ def _shorten_lists(config: Any) -> None:
 
 
 def names() -> list[str]:
-    """Return ``base.X`` for every model type with a base model and ``lm.X`` for every one with a language model."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_MAPPING_NAMES
+    """Return ``kind.model_type`` for every base model, causal language model and sequence-to-sequence model."""
+    from transformers.models.auto import modeling_auto as auto
 
-    return [f"base.{each}" for each in sorted(MODEL_MAPPING_NAMES)] + [
-        f"lm.{each}" for each in sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    ]
+    listed = {
+        "base": auto.MODEL_MAPPING_NAMES,
+        "lm": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        "seq2seq": auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    }
+    return [f"{kind}.{each}" for kind, mapping in listed.items() for each in sorted(mapping)]
+
+
+def automatic_class(name: str) -> Any:
+    """Return the class of transformers that builds and loads an architecture."""
+    import transformers
+
+    return getattr(transformers, KINDS[name.partition(".")[0]])
 
 
 def tiny_config(name: str) -> Any:
@@ -100,10 +123,20 @@ def tiny_config(name: str) -> Any:
 
 def build(name: str, config: Any) -> Any:
     """Return a model with weights drawn at random."""
-    from transformers import AutoModel, AutoModelForCausalLM
+    return automatic_class(name).from_config(config, attn_implementation="eager").eval()
 
-    kind = AutoModelForCausalLM if name.startswith("lm.") else AutoModel
-    return kind.from_config(config, attn_implementation="eager").eval()
+
+def generate(torch: Any, model: Any, input_ids: Any, mode: str) -> np.ndarray:
+    """Return the tokens that a model generates after the ones given, in one of the ways of :data:`GENERATION`."""
+    seed_everything(torch)
+    tokens = model.generate(
+        input_ids=input_ids,
+        attention_mask=torch.ones_like(input_ids),
+        max_new_tokens=NEW_TOKENS,
+        do_sample=False,
+        **GENERATION[mode],
+    )
+    return tokens.cpu().numpy()
 
 
 def _size(config: Any, *names: str, default: int) -> int:

@@ -1,0 +1,3 @@
+"""``torch._higher_order_ops``: operations that take functions."""
+
+from .associative_scan import associative_scan as associative_scan
