@@ -131,3 +131,11 @@ def test_negative_fills_wrap(kind: str, device: str) -> None:
     _check(lambda t, o: t.full((2,), -1, dtype=getattr(t, kind), **o), device)
     _check(lambda t, o: t.arange(5, dtype=getattr(t, kind), **o) > (1 << 40), device)
     assert torch.full((1,), -1, dtype=torch.uint8).item() == 255
+
+
+@pytest.mark.parametrize("number", [2**31, 2**32 - 1, 2**40 + 2**31, 2**63 - 1, -(2**63), -(2**40) - 1, -1])
+def test_wide_integers_arrive_whole(number: int, device: str) -> None:
+    zeros = OURS.zeros(2, dtype=OURS.int64, device=device)
+    assert OURS.full((2,), number, dtype=OURS.int64, device=device).tolist() == [number] * 2
+    assert (zeros + number).tolist() == [number] * 2
+    assert OURS.maximum(zeros + number, zeros).tolist() == [max(number, 0)] * 2

@@ -130,7 +130,9 @@ class Module:
 
         if kind.name == "int64":
             if self.capabilities.int64:
-                return f"((i64(bitcast<i32>({read(word + 1)})) << 32u) | i64({read(word)}))"
+                # Some compilers extend the sign of an unsigned word.
+                low = f"(i64({read(word)}) & 0xffffffffli)"
+                return f"((i64(bitcast<i32>({read(word + 1)})) << 32u) | {low})"
             return f"vec2<u32>({read(word)}, {read(word + 1)})"
         if kind.name == "bool":
             return f"({read(word)} != 0u)"
