@@ -13,6 +13,7 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from .autograd.grad_mode import recording
@@ -26,9 +27,9 @@ RECORDING_LIMIT = 64
 class Recording:
     """The plans of one call and how to run them again."""
 
-    def __init__(self, arguments: list[Tensor]) -> None:
-        self.arguments = {id(each._storage): number for number, each in enumerate(arguments)}
-        self.versions = [each._storage.version for each in arguments]
+    def __init__(self, given: Arguments) -> None:
+        self.arguments = {id(each._storage): number for number, each in enumerate(given.tensors)}
+        self.objects = list(given.objects)
         self.broken: str | None = None
         self.runs: list[tuple[Engine, Any, list[Any], list[Any]]] = []
         self.produced: dict[int, tuple[int, int]] = {}
@@ -178,18 +179,18 @@ class Replay:
             for key, (generator, start) in recording.generators.items()
         }
         places = {id(value): (number, position) for value, number, position in recording.outputs}
-        returned: list[Tensor] = []
-        _collect(result, returned)
-        own = {id(each._storage) for each in returned} - set(recording.arguments)
+        found = Arguments(result)
+        own = {id(each._storage) for each in found.tensors} - set(recording.arguments)
         for value, number, position in recording.outputs:
             owner = value.owner() if value.owner is not None else None
             if owner is None or id(owner) in own or owner.value is not value:
                 continue
             self.writes.append((recording.target(owner), number, position, (value.dtype, value.numel)))
-        self.result = _map(result, lambda each: _Result(each, places, recording))
+        self.result = _map(result, lambda each: _template(each, places, recording))
 
-    def run(self, arguments: list[Tensor]) -> Any:
+    def run(self, given: Arguments) -> Any:
         """Run the plans on these arguments and return new results."""
+        arguments = given.tensors
         tables: list[list[Any]] = []
         readings = [event() for event in self.events]
         starts = {key: generator._offset for key, (generator, _, _) in self.draws.items()}
@@ -209,7 +210,14 @@ class Replay:
             generator._offset = starts[key] + count
         for target, number, position, kind in self.writes:
             self._write(self.runs[number][0], target, tables[number][position], kind, arguments)
-        return _map_results(self.result, lambda each: each.make(self, arguments, tables))
+        objects = list(given.objects.values())
+
+        def made(leaf: Any) -> Any:
+            if leaf.__class__ is _Result:
+                return leaf.make(self, arguments, tables)
+            return objects[leaf.number] if leaf.__class__ is _Given else leaf
+
+        return _map(self.result, made)
 
     @staticmethod
     def _write(engine: Engine, target: Any, buffer: Any, kind: Any, arguments: list[Tensor]) -> None:
@@ -249,6 +257,21 @@ class Replay:
         return source[1]
 
 
+class _Given:
+    """One of the objects that the call was given, returned by it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _template(leaf: Any, places: dict[int, tuple[int, int]], recording: Recording) -> Any:
+    if isinstance(leaf, Tensor):
+        return _Result(leaf, places, recording)
+    if id(leaf) in recording.objects:
+        return _Given(recording.objects.index(id(leaf)))
+    return leaf
+
+
 class _Result:
     """Where one returned tensor's data is after a replay."""
 
@@ -272,44 +295,89 @@ class _Result:
         return Tensor._from_value(value, self.layout, self.dtype, self.device)
 
 
-def _collect(value: Any, found: list[Tensor]) -> Any:
-    """Append the tensors of nested containers to ``found``; return a hashable description of everything else."""
-    if isinstance(value, Tensor):
-        found.append(value)
-        return (Tensor, value._layout, value.dtype, str(value.device), value.requires_grad)
-    if isinstance(value, list | tuple):
-        return (type(value).__name__, *(_collect(each, found) for each in value))
-    if isinstance(value, dict):
-        return ("dict", *((key, _collect(each, found)) for key, each in value.items()))
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    return (type(value), value)
+class Arguments:
+    """What a call was given: its tensors and the objects that hold tensors, in the order found, and a hashable key.
+
+    Objects without an equality of their own (a cache of keys and values) are opened: their attributes' tensors are arguments,
+    too, and calls with another object of the same kind replay the same recording. Callable ones (modules) and those with a
+    ``state_dict`` (optimisers) count by identity.
+    """
+
+    def __init__(self, *values: Any) -> None:
+        self.tensors: list[Tensor] = []
+        self.objects: dict[int, Any] = {}
+        self.key = tuple(self.describe(each) for each in values)
+
+    def describe(self, value: Any) -> Any:
+        """Note the tensors and objects in a value; return a hashable description of everything else."""
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+            return (Tensor, value._layout, value.dtype, str(value.device), value.requires_grad)
+        if isinstance(value, list | tuple):
+            return (type(value), *(self.describe(each) for each in value))
+        if isinstance(value, dict):
+            return (type(value), *((key, self.describe(each)) for key, each in value.items()))
+        if _opens(value):
+            known = self.objects.get(id(value))
+            if known is not None:
+                return ("object", list(self.objects).index(id(value)))
+            self.objects[id(value)] = value
+            return (type(value), *((key, self.describe(each)) for key, each in vars(value).items()))
+        try:
+            hash(value)
+        except TypeError:
+            return id(value)
+        return (type(value), value)
+
+    def changed_by_call(self, *values: Any) -> str | None:
+        """Return what a call changed in its arguments that replays would not change, or None."""
+        after = Arguments(*values)
+        if after.key != self.key:
+            return "it changes attributes of its arguments"
+        if any(one._storage is not other._storage for one, other in zip(after.tensors, self.tensors)):
+            return "it puts new tensors into its arguments"
+        return None
 
 
-def _map(value: Any, change: Callable[[Tensor], Any]) -> Any:
-    if isinstance(value, Tensor):
-        return change(value)
+def _opens(value: Any) -> bool:
+    kind = type(value)
+    return (
+        kind.__hash__ is object.__hash__
+        and kind.__eq__ is object.__eq__
+        and not callable(value)
+        and kind.__module__ != "builtins"
+        and not hasattr(kind, "state_dict")
+        and hasattr(value, "__dict__")
+    )
+
+
+def _map(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return nested containers with every leaf replaced."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_map(each, change) for each in value))
     if isinstance(value, list | tuple):
         return type(value)(_map(each, change) for each in value)
-    if isinstance(value, dict):
+    if type(value) is dict:
         return {key: _map(each, change) for key, each in value.items()}
-    return value
-
-
-def _map_results(value: Any, change: Callable[[_Result], Any]) -> Any:
-    if isinstance(value, _Result):
-        return change(value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_map_results(each, change) for each in value))
-    if isinstance(value, list | tuple):
-        return type(value)(_map_results(each, change) for each in value)
     if isinstance(value, dict):
-        return {key: _map_results(each, change) for key, each in value.items()}
-    return value
+        # A copy of a class of its own, such as a model's output, whose attributes may follow its items.
+        copied = copy(value)
+        for key, each in value.items():
+            copied[key] = _map(each, change)
+        return copied
+    return change(value)
+
+
+def _unknown_objects(result: Any, given: Arguments) -> str | None:
+    """Return the complaint about a result's object that holds tensors and was not given, or None."""
+    strange: list[str] = []
+
+    def look(leaf: Any) -> None:
+        if not isinstance(leaf, Tensor) and id(leaf) not in given.objects and _opens(leaf) and Arguments(leaf).tensors:
+            strange.append(f"it returns a new {type(leaf).__name__} with tensors in it")
+
+    _map(result, look)
+    return strange[0] if strange else None
 
 
 class CompiledFunction:
@@ -323,8 +391,8 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, by replay where this combination of shapes was recorded."""
-        arguments: list[Tensor] = []
-        key = (_collect(args, arguments), _collect(kwargs, arguments), recording.enabled)
+        given = Arguments(args, kwargs)
+        key = (given.key, recording.enabled)
         if key in self.replays:
             found = self.replays[key]
             if found is None:
@@ -333,17 +401,17 @@ class CompiledFunction:
             flush()
             if found.valid():
                 self.statistics["replayed"] += 1
-                return found.run(arguments)
+                return found.run(given)
             del self.replays[key]
         if len(self.replays) >= RECORDING_LIMIT:
             self.replays.pop(next(iter(self.replays)))
-        return self._record(key, arguments, args, kwargs)
+        return self._record(key, given, args, kwargs)
 
-    def _record(self, key: Any, arguments: list[Tensor], args: Any, kwargs: Any) -> Any:
-        for each in arguments:
+    def _record(self, key: Any, given: Arguments, args: Any, kwargs: Any) -> Any:
+        for each in given.tensors:
             if isinstance(each._engine, MetaEngine):
                 return self.function(*args, **kwargs)
-        recording = Recording(arguments)
+        recording = Recording(given)
         active = engines()
         for engine in active:
             engine.flush()
@@ -356,6 +424,7 @@ class CompiledFunction:
             for engine in active:
                 engine.capture = None
         self.statistics["recorded"] += 1
+        recording.broken = recording.broken or given.changed_by_call(args, kwargs) or _unknown_objects(result, given)
         if recording.broken is not None:
             warnings.warn(
                 f"torch.compile: {self.function.__name__} cannot be replayed ({recording.broken}); it runs uncompiled",

@@ -71,7 +71,7 @@ class Engine:
         self.device = device
         self.lock = threading.RLock()
         self.plans: dict[Any, tuple[Scheduled, list[Any]]] = {}
-        self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0}
+        self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "reads": 0}
         self.eager = os.environ.get("WEBGPU_TORCH_EAGER", "0") not in ("", "0")
         self.capture: Any = None
         # By its messages, a value that says which of them applies (0: none): read with the next results.
@@ -146,6 +146,7 @@ class Engine:
         """Return a value's bytes, computing it first if need be."""
         if self.capture is not None:
             self.capture.broken = "it reads results while it runs"
+        self.statistics["reads"] += 1
         buffer = value.realize()
         if self.checks:
             self.raise_failed_checks()

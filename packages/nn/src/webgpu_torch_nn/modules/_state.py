@@ -15,7 +15,7 @@ from webgpu_torch_nn.modules._hooks import BoundHook
 from webgpu_torch_nn.parameter import Parameter
 from webgpu_torch_nn.utils.hooks import RemovableHandle
 
-EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -91,7 +91,7 @@ class StateMixin(ModuleAttributes):
             if buffer is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = buffer if keep_vars else buffer.detach()
         if self._overrides("get_extra_state"):
-            destination[prefix + EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
         """Return an ordered dictionary of every parameter and persistent buffer, by qualified name.
@@ -153,7 +153,7 @@ class StateMixin(ModuleAttributes):
                 self._load_one(name, key, current, state_dict[key], assign, error_msgs)
             elif strict:
                 missing_keys.append(key)
-        extra_key = prefix + EXTRA_STATE_KEY_SUFFIX
+        extra_key = prefix + _EXTRA_STATE_KEY_SUFFIX
         if self._overrides("set_extra_state"):
             if extra_key in state_dict:
                 self.set_extra_state(state_dict[extra_key])

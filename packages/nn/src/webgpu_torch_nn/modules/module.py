@@ -16,6 +16,7 @@ from webgpu_torch_nn.modules._hooks import (
     global_module_registration_hooks,
     global_parameter_registration_hooks,
 )
+from webgpu_torch_nn.modules._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from webgpu_torch_nn.modules._state import StateMixin
 from webgpu_torch_nn.parameter import Buffer, Parameter
 
