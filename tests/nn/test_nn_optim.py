@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
 import torch
+import webgpu_torch as facade
 import webgpu_torch_core as ours
 import webgpu_torch_nn as nn
 from nn_oracle import close, copy_weights, to_ours, to_torch
@@ -194,3 +196,31 @@ def test_complex_parameters_step_by_parts(name: str, device: str) -> None:
             optimizer.step()
         found.append(torch.tensor(parameter.detach().tolist()))
     torch.testing.assert_close(found[1], found[0])
+
+
+def test_hooks_of_all_optimizers() -> None:
+    for library in (torch, facade):
+        seen: list[str] = []
+        module = importlib.import_module(f"{library.__name__}.optim.optimizer")
+        parameter = library.ones(1, requires_grad=True)
+        optimizer = library.optim.SGD([parameter], lr=1.0)
+        optimizer.register_step_pre_hook(lambda *_: seen.append("own before"))
+        optimizer.register_step_post_hook(lambda *_: seen.append("own after"))
+        with (
+            module.register_optimizer_step_pre_hook(lambda *_: seen.append("before")),
+            module.register_optimizer_step_post_hook(lambda *_: seen.append("after")),
+        ):
+            optimizer.step()
+            assert seen == ["before", "own before", "own after", "after"]
+        optimizer.step()
+        assert seen[4:] == ["own before", "own after"]
+
+
+def test_step_hooks_see_and_change_the_arguments() -> None:
+    for library in (torch, facade):
+        seen: list[Any] = []
+        optimizer = library.optim.SGD([library.ones(1, requires_grad=True)], lr=1.0)
+        optimizer.register_step_pre_hook(lambda each, args, kwargs: ((*args, lambda: 5), kwargs))
+        optimizer.register_step_post_hook(lambda each, args, kwargs, seen=seen: seen.append((each, *args)))
+        assert optimizer.step() == 5
+        assert seen[0][:2] == (optimizer, optimizer) and seen[0][2]() == 5

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from webgpu_torch_nn import amp as amp
+from webgpu_torch_nn import common_types as common_types
 from webgpu_torch_nn import functional as functional
+from webgpu_torch_nn import grad as grad
 from webgpu_torch_nn import init as init
 from webgpu_torch_nn import modules as modules
 from webgpu_torch_nn import optim as optim
+from webgpu_torch_nn import parallel as parallel
 from webgpu_torch_nn import parameter as parameter
 from webgpu_torch_nn import utils as utils
 from webgpu_torch_nn.modules import *  # noqa: F403
@@ -24,6 +27,8 @@ from webgpu_torch_nn.modules import TransformerDecoder as TransformerDecoder
 from webgpu_torch_nn.modules import TransformerDecoderLayer as TransformerDecoderLayer
 from webgpu_torch_nn.modules import TransformerEncoder as TransformerEncoder
 from webgpu_torch_nn.modules import TransformerEncoderLayer as TransformerEncoderLayer
+from webgpu_torch_nn.modules.utils import factory_kwargs as factory_kwargs
+from webgpu_torch_nn.parallel import DataParallel as DataParallel
 from webgpu_torch_nn.parameter import Buffer as Buffer
 from webgpu_torch_nn.parameter import Parameter as Parameter
 from webgpu_torch_nn.parameter import UninitializedBuffer as UninitializedBuffer
@@ -32,6 +37,7 @@ from webgpu_torch_nn.utils import parametrizations as _parametrizations
 
 __all__ = [
     "Buffer",
+    "DataParallel",
     "GRU",
     "GRUCell",
     "LSTM",
@@ -50,10 +56,14 @@ __all__ = [
     "UninitializedBuffer",
     "UninitializedParameter",
     "amp",
+    "common_types",
+    "factory_kwargs",
     "functional",
+    "grad",
     "init",
     "modules",
     "optim",
+    "parallel",
     "parameter",
     "utils",
 ]

@@ -142,6 +142,14 @@ def _check_pair(key: Tensor, value: Tensor, separate: bool) -> None:
         raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
 
 
+def _check_hint(is_causal: bool, mask: Tensor | None) -> None:
+    if is_causal and mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
+
+
 def _check_biases(keys: Tensor | None, values: Tensor | None, static_k: Tensor | None, static_v: Tensor | None) -> None:
     if (keys is None) != (values is None):
         raise AssertionError(
@@ -175,11 +183,7 @@ def multi_head_attention_forward(
     target, count, width = query.shape
     _check_width(width, embed_dim_to_check, num_heads)
     _check_pair(key, value, use_separate_proj_weight)
-    if is_causal and attn_mask is None:
-        raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
-            "`generate_square_subsequent_mask` to create this mask."
-        )
+    _check_hint(is_causal, attn_mask)
     padding = _canonical_mask(key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype)
     if is_causal and padding is None and not need_weights:
         attn_mask = None

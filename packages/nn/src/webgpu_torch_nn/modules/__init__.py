@@ -51,6 +51,7 @@ from webgpu_torch_nn.modules.batchnorm import BatchNorm2d as BatchNorm2d
 from webgpu_torch_nn.modules.batchnorm import BatchNorm3d as BatchNorm3d
 from webgpu_torch_nn.modules.batchnorm import SyncBatchNorm as SyncBatchNorm
 from webgpu_torch_nn.modules.channelshuffle import ChannelShuffle as ChannelShuffle
+from webgpu_torch_nn.modules.container import Container as Container
 from webgpu_torch_nn.modules.container import ModuleDict as ModuleDict
 from webgpu_torch_nn.modules.container import ModuleList as ModuleList
 from webgpu_torch_nn.modules.container import ParameterDict as ParameterDict
@@ -180,6 +181,21 @@ from webgpu_torch_nn.modules.upsampling import Upsample as Upsample
 from webgpu_torch_nn.modules.upsampling import UpsamplingBilinear2d as UpsamplingBilinear2d
 from webgpu_torch_nn.modules.upsampling import UpsamplingNearest2d as UpsamplingNearest2d
 
+#: where PyTorch has classes that have a file of their own here: prefixes of names, and the family
+_FAMILIES = {
+    "conv": ("ConvTranspose", "LazyConv"),
+    "batchnorm": ("LazyBatchNorm",),
+    "instancenorm": ("LazyInstanceNorm",),
+    "linear": ("LazyLinear",),
+    "loss": (
+        "HingeEmbeddingLoss", "MultiLabel", "SoftMarginLoss", "CosineEmbeddingLoss", "MarginRankingLoss",
+        "MultiMarginLoss", "TripletMargin",
+    ),
+}  # fmt: skip
+for _family, _prefixes in _FAMILIES.items():
+    for _name in [each for each in globals() if each.startswith(_prefixes)]:
+        setattr(globals()[_family], _name, globals()[_name])
+
 __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -207,6 +223,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",

@@ -48,12 +48,32 @@ def rate_tensor(parameter: Tensor, group: dict[str, Any]) -> Tensor | None:
     return rate if isinstance(rate, Tensor) and rate.device == parameter.device else None
 
 
+_global_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_post_hooks: OrderedDict[int, Callable] = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before every step of every optimiser; it may return new arguments."""
+    handle = RemovableHandle(_global_pre_hooks)
+    _global_pre_hooks[handle.id] = hook
+    return handle
+
+
+def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after every step of every optimiser."""
+    handle = RemovableHandle(_global_post_hooks)
+    _global_post_hooks[handle.id] = hook
+    return handle
+
+
 def _with_hooks(step: Callable) -> Callable:
     """Wrap an optimiser's ``step`` so that the step hooks run around it."""
 
     @wraps(step)
-    def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        for hook in self._optimizer_step_pre_hooks.values():
+    def wrapped(self: Optimizer, *given: Any, **kwargs: Any) -> Any:
+        # As in PyTorch, hooks see the optimiser as the first argument.
+        args: tuple[Any, ...] = (self, *given)
+        for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             replaced = hook(self, args, kwargs)
             if replaced is not None:
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
@@ -61,8 +81,8 @@ def _with_hooks(step: Callable) -> Callable:
                         f"{step} must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
                     )
                 args, kwargs = replaced
-        result = step(self, *args, **kwargs)
-        for hook in self._optimizer_step_post_hooks.values():
+        result = step(*args, **kwargs)
+        for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
             hook(self, args, kwargs)
         # Where every step ends, so that each step of a loop that reads nothing records the same programs.
         torch.devices.flush()
