@@ -144,3 +144,21 @@ def test_libraries_import(run_code: Callable[..., str]) -> None:
     assert sys.modules["torch"] is webgpu_torch
     """
     assert "LlamaForCausalLM" in run_code(_dedented(code))
+
+
+def test_extensions_of_pytorch_are_hidden(run_code: Callable[..., str], tmp_path: Path) -> None:
+    """Packages compiled against PyTorch count as not installed: libraries that ask go on without them."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text(
+        "raise OSError('libtorch.so: cannot open shared object file')\n"
+    )
+    code = f"""
+    import importlib.util
+    sys.path.insert(0, {str(tmp_path)!r})
+    assert importlib.util.find_spec("torchvision") is None and importlib.util.find_spec("torchaudio") is None
+    try:
+        import torchvision
+    except ModuleNotFoundError:
+        print("hidden")
+    """
+    assert run_code(_dedented(code)) == "hidden\n"

@@ -17,6 +17,11 @@ from ..version import __version__ as PYTORCH_VERSION
 from .stubs import MODULES, StubModule
 
 OURS = "webgpu_torch"
+# Built against PyTorch's own libraries: importing one would end in a loader's error or load PyTorch itself.
+BUILT_FOR_PYTORCH = (
+    "bitsandbytes", "deepspeed", "fbgemm_gpu", "flash_attn", "flash_attn_3", "mamba_ssm", "causal_conv1d", "fla", "natten", "torch_geometric",
+    "torchao", "torchaudio", "torchcodec", "torchdata", "torchtext", "torchvision", "transformer_engine", "xformers",
+)  # fmt: skip
 
 
 class TorchDistribution(importlib.metadata.Distribution):
@@ -100,6 +105,9 @@ def install() -> None:
             "anything imports torch, or run the program with: python -m webgpu_torch run SCRIPT"
         )
     sys.meta_path.insert(0, TorchFinder())
+    for name in BUILT_FOR_PYTORCH:
+        # The import system's own way of saying that there is none; libraries then do without.
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     # PyTorch's own module imports itself, and some programs reach it that way.
     webgpu_torch.torch = importlib.import_module("torch")  # type: ignore[attr-defined]
     from .names import take_names
