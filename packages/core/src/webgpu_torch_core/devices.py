@@ -125,9 +125,9 @@ def canonical_device(place: Any) -> device:
     return found
 
 
-def set_default_device(place: Any) -> None:
+def set_default_device(device: Any) -> None:
     """Make new tensors land on a device; None restores the usual choice."""
-    _default[0] = None if place is None else canonical_device(place)
+    _default[0] = None if device is None else canonical_device(device)
 
 
 def get_default_device() -> device:

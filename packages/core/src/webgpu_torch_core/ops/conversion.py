@@ -250,13 +250,13 @@ def type(self: Tensor, dtype: dtype | str | None = None, non_blocking: bool = Fa
 
 
 @operation("composite", namespace="method")
-def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
     """Overwrite the elements with another tensor's, broadcast and converted."""
     del non_blocking
     check_writable(self)
-    source = (
-        src if isinstance(src, Tensor) else self.new_tensor(src, dtype=complex64 if isinstance(src, complex) else None)
-    )
+    source = other
+    if not isinstance(source, Tensor):
+        source = self.new_tensor(other, dtype=complex64 if isinstance(other, complex) else None)
     if source.device != self.device:
         source = to(source, device=self.device)
     if source._layout.shape != self._layout.shape:

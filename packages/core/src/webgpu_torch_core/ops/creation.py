@@ -226,9 +226,10 @@ def full(
     layout: Any = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of one number; its type follows the number unless given."""
-    del layout
+    del layout, pin_memory
     if isinstance(fill_value, Tensor):
         fill_value = _single_number("full", fill_value)
     elif type(fill_value).__module__ == "numpy":
@@ -303,8 +304,9 @@ def _like(name: str, doc: str, make: Any) -> Any:
         device: DeviceLike = None,
         requires_grad: bool = False,
         memory_format: Any = None,
+        pin_memory: bool = False,
     ) -> Tensor:
-        del layout, memory_format
+        del layout, memory_format, pin_memory
         place = input.device if device is None else canonical_device(device)
         result = make(input._layout.shape, as_dtype(dtype) or input.dtype, place)
         return result.requires_grad_() if requires_grad else result
@@ -329,9 +331,10 @@ def full_like(
     device: DeviceLike = None,
     requires_grad: bool = False,
     memory_format: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """One number in the input's shape and type."""
-    del layout, memory_format
+    del layout, memory_format, pin_memory
     require_tensor("full_like", "input", 1, input)
     place = input.device if device is None else canonical_device(device)
     if isinstance(fill_value, Tensor):
@@ -388,9 +391,11 @@ def new_full(
 
 @operation("creation", namespace="method")
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: dtype | None = None, device: DeviceLike = None, requires_grad: bool = False
-) -> Tensor:
+    self: Tensor, data: Any, *, dtype: dtype | None = None, device: DeviceLike = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """As ``torch.tensor`` with this tensor's type and device."""
+    del pin_memory
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 

@@ -67,13 +67,13 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 
 @operation("composite", namespace="method")
-def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace every element by what a Python function makes of it and of another tensor's; slow, and only on the CPU.
 
     Raises:
         TypeError: a tensor on another device.
     """
-    return _mapped(self, (self, tensor.expand(self.shape)), callable, "map_")
+    return _mapped(self, (self, other.expand(self.shape)), callable, "map_")
 
 
 def _mapped(self: Tensor, operands: tuple[Tensor, ...], callable: Callable[..., Any], name: str) -> Tensor:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import dtype, float32, float64
+from ..dtypes import dtype as dtype_class
 from ..tensor import Tensor
 from .common import as_dimensions, attach, needs_gradient, reduced_shape
 from .reduction import _dtype_title, _into, amax, amin, count_of, mean, restore, sum
@@ -119,6 +120,9 @@ def norm(
     dtype: dtype | None = None,
 ) -> Tensor:
     """The vector norm over dimensions: 2-norm by default, ``p`` any real number or infinity."""
+    if isinstance(out, dtype_class):
+        # The method has the type in this place.
+        out, dtype = None, out
     order = 2.0 if p in ("fro", None) else p
     if order == "nuc":
         from .linear_algebra.norms import matrix_norm

@@ -1,4 +1,5 @@
-"""NumPy's names of arguments, which PyTorch's functions take beside their own: ``axis``, ``keepdims``, ``x``, ``x2``."""
+"""Names that PyTorch's functions take beside their parameters' own: NumPy's (``axis``, ``keepdims``, ``x``, ``x2``), and
+those of single overloads (``sections`` or ``indices`` of ``tensor_split``)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "a": "input", "x2": "other"}
+NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "a": "input", "x2": "other"} | {
+    "self": "input", "axis0": "dim0", "axis1": "dim1", "split_size": "split_size_or_sections",
+    "sections": "indices_or_sections", "indices": "indices_or_sections",
+    "tensor_indices_or_sections": "indices_or_sections", "element": "elements", "test_element": "test_elements",
+}  # fmt: skip
+#: functions of several sizes, by what PyTorch calls them where they are given as one
+SEVERAL = {
+    "view": "size", "resize_": "size", "repeat": "repeats", "tile": "dims", "new_zeros": "size", "new_ones": "size",
+    "new_empty": "size", "empty": "size",
+}  # fmt: skip
 
 
 def parameter_names(function: Any) -> tuple[str, ...]:
@@ -22,8 +32,10 @@ def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
     parameters = parameter_names(function)
     names = {alias: name for alias, name in NAMES.items() if name in parameters and alias not in parameters}
     if parameters[:1] == ("self",):
-        names |= {alias: "self" for alias, name in NAMES.items() if name == "input" and alias not in parameters}
-    if not names:
+        own = [alias for alias, name in NAMES.items() if name == "input"]
+        names |= {alias: "self" for alias in ("input", *own) if alias not in parameters}
+    several = SEVERAL.get(function.__name__)
+    if not names and several is None:
         return function
 
     @wraps(function)
@@ -32,6 +44,8 @@ def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
             if names[alias] in kwargs:
                 raise TypeError(f"{function.__name__}() got both '{names[alias]}' and its other name '{alias}'")
             kwargs[names[alias]] = kwargs.pop(alias)
+        if several in kwargs:
+            args += (kwargs.pop(several),)
         return function(*args, **kwargs)
 
     return named

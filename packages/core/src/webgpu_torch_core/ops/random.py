@@ -147,8 +147,9 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         device: DeviceLike = None,
         requires_grad: bool = False,
         memory_format: Any = None,
+        pin_memory: bool = False,
     ) -> Tensor:
-        del layout, memory_format
+        del layout, memory_format, pin_memory
         place = input.device if device is None else canonical_device(device)
         result = draw(kind, tuple(input._layout.shape), as_dtype(dtype) or input.dtype, place, generator, *numbers)
         return result.requires_grad_() if requires_grad else result
@@ -207,7 +208,7 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
 @operation("random", method=False)
 def randint_like(
     input: Tensor,
-    low: Any,
+    low: Any = 0,
     high: Any = None,
     *,
     dtype: dtype | None = None,
@@ -215,12 +216,14 @@ def randint_like(
     device: DeviceLike = None,
     requires_grad: bool = False,
     memory_format: Any = None,
+    generator: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Integers from ``[low, high)`` in the input's shape and type."""
-    del layout, requires_grad, memory_format
+    del layout, requires_grad, memory_format, pin_memory
     low, high = (0, low) if high is None else (low, high)
     place = input.device if device is None else canonical_device(device)
-    return integers(int(low), int(high), tuple(input._layout.shape), as_dtype(dtype) or input.dtype, place, None)
+    return integers(int(low), int(high), tuple(input._layout.shape), as_dtype(dtype) or input.dtype, place, generator)
 
 
 @operation("random", method=False)
@@ -261,9 +264,10 @@ def normal(
     layout: Any = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Normal numbers with given means and standard deviations (numbers or tensors)."""
-    del layout
+    del layout, pin_memory
     if size is not None:
         result = draw(
             "normal",

@@ -171,9 +171,9 @@ _split_dimension("dsplit", 3, lambda _: 2, "Pieces behind each other: of the thi
 
 
 @operation("composite")
-def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """:func:`split`, for callers that promise not to write to pieces and whole alike."""
-    return split(tensor, split_size, dim)
+    return split(input, split_size, dim)
 
 
 @operation("composite")
@@ -335,19 +335,21 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 @operation("composite", method=False)
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and below a diagonal."""
-    del layout
+    del layout, pin_memory, requires_grad
     return _triangle(row, col, _below(row, col, offset), lambda i, j: j - i <= offset, dtype, device)
 
 
 @operation("composite", method=False)
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and above a diagonal."""
-    del layout
+    del layout, pin_memory, requires_grad
     count = row * col - _below(row, col, offset - 1)
     return _triangle(row, col, count, lambda i, j: j - i >= offset, dtype, device)
 

@@ -192,7 +192,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
 
 @operation("composite")
 def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor | None = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     """Elements repeated: each ``repeats`` times, or by counts per element; without ``repeats`` the positions by counts.
 
@@ -201,6 +201,10 @@ def repeat_interleave(
     Raises:
         RuntimeError: counts that are negative, of more than one dimension, of another size, or no integers.
     """
+    if input is None:
+        input, repeats = repeats, None
+    if not isinstance(input, Tensor):
+        raise TypeError("repeat_interleave() received an invalid combination of arguments: it needs a tensor")
     if repeats is None:
         if input.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")

@@ -231,10 +231,12 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @operation("sort")
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """The positions that would sort a dimension."""
     del stable
-    return _sorted(input.detach(), dim, descending, None, "sort").indices
+    return into(_sorted(input.detach(), dim, descending, None, "sort").indices, out, True)
 
 
 @operation("sort")

@@ -402,7 +402,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
 
 @operation("composite")
 def histogram(
-    input: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,
+    input: Tensor, bins: Any = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,
     out: Any = None,
 ) -> Any:  # fmt: skip
     """How many elements (or how much weight) lie between neighbouring edges, and the edges."""
@@ -416,7 +416,6 @@ def histogram(
 def histogramdd(
     input: Tensor,
     bins: Any,
-    *,
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,

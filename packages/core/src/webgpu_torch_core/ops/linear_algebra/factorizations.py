@@ -229,9 +229,9 @@ def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -
 
 
 @operation("composite", name="lu_solve")
-def lu_solve_of_torch(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The solution of ``A X = b`` from A's packed factors."""
-    return lu_solve(LU_data, LU_pivots, b, out=out)
+def lu_solve_of_torch(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The solution of ``A X = input`` from A's packed factors."""
+    return lu_solve(LU_data, LU_pivots, input, out=out)
 
 
 @operation("composite", namespace="linalg", method=False)

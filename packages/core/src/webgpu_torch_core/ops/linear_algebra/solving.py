@@ -160,9 +160,9 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:
 
 
 @operation("composite", name="slogdet")
-def slogdet_of_torch(input: Tensor) -> Any:
+def slogdet_of_torch(input: Tensor, *, out: Any = None) -> Any:
     """As :func:`torch.linalg.slogdet`."""
-    return slogdet(input)
+    return slogdet(input, out=out)
 
 
 @operation("composite", namespace="linalg", method=False)

@@ -54,11 +54,17 @@ def solve_triangular(
 
 @operation("composite")
 def triangular_solve(
-    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
+    input: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+    *,
+    out: Any = None,
 ) -> Any:
-    """The solution of ``A X = b`` with triangular A, and A."""
+    """The solution of ``A X = input`` with triangular A, and A."""
     matrix = A.mT if transpose else A
-    solution = solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
+    solution = solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
     return into(make("triangular_solve", solution=solution, cloned_coefficient=A.clone()), out)
 
 
@@ -200,20 +206,22 @@ def _reflected(A: Tensor, tau: Tensor, target: Tensor, turned: bool) -> Tensor:
 
 
 @operation("composite")
-def orgqr(input: Tensor, input2: Tensor) -> Tensor:
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """As :func:`torch.linalg.householder_product`."""
-    return householder_product(input, input2)
+    return householder_product(input, input2, out=out)
 
 
 @operation("composite")
 def ormqr(
-    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Tensor | None = None
-) -> Tensor:
-    """``Q other`` (or ``other Q``, with Q transposed on request) of the reflections packed in ``input``.
+    input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``Q input3`` (or ``input3 Q``, with Q transposed on request) of the reflections packed in ``input`` and ``input2``.
 
     Raises:
         RuntimeError: sizes that do not fit.
     """
+    tau, other = input2, input3
     if input.ndim < 2 or other.ndim < 2:
         raise RuntimeError("torch.ormqr: input must have at least 2 dimensions.")
     if other.shape[-2 if left else -1] != input.shape[-2]:
