@@ -130,6 +130,8 @@ class Run:
             if limit is not None and number >= limit:
                 break
             sample = Sample(self.entry, each, self.device)
+            if self.entry.name == "to" and self.device != "cpu":
+                sample = sample.narrow()
             untranslatable = None
             try:
                 sample.prepare()
