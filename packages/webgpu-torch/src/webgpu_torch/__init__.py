@@ -626,6 +626,7 @@ from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
 from . import compiler as compiler
+from . import cpu as cpu
 from . import cuda as cuda
 from . import distributed as distributed
 from . import fft as fft
@@ -644,6 +645,7 @@ from . import types as types
 from . import utils as utils
 from . import version as version
 from . import xpu as xpu
+from .accelerator import get_device_module as get_device_module
 from .drop_in import install_as_torch as install_as_torch
 from .library import ops as ops
 from .version import __version__ as __version__

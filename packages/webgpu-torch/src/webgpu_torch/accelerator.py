@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from webgpu_torch_core import device as Device
@@ -55,3 +56,23 @@ def max_memory_allocated(device_index: Any = None) -> int:
 def memory_reserved(device_index: Any = None) -> int:
     """Return the bytes obtained from the driver."""
     return webgpu.memory_reserved(device_index)
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """Return the module of a device's type, such as ``torch.webgpu``; of the accelerator, else the CPU, without one.
+
+    Raises:
+        RuntimeError: not a device, or a type that has no module.
+    """
+    import importlib
+
+    facade = importlib.import_module(__package__ or "")
+    if device is None:
+        device = current_accelerator() or "cpu"
+    if not isinstance(device, str | Device):
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    kind = Device(device).type
+    module = getattr(facade, kind, None)
+    if module is None:
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
+    return module
