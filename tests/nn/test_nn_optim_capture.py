@@ -15,13 +15,30 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Adam", {"lr": 0.02, "amsgrad": True, "weight_decay": 0.1}),
     ("AdamW", {"lr": 0.02, "betas": (0.8, 0.95)}),
 ]
+OTHERS: list[tuple[str, dict[str, Any]]] = [
+    ("Adadelta", {"lr": 0.5, "weight_decay": 0.1}),
+    ("Adafactor", {"lr": 0.05}),
+    ("Adagrad", {"lr": 0.05, "lr_decay": 0.1}),
+    ("Adamax", {"lr": 0.02}),
+    ("ASGD", {"lr": 0.02, "t0": 3}),
+    ("Muon", {"lr": 0.02}),
+    ("NAdam", {"lr": 0.02}),
+    ("RAdam", {"lr": 0.02}),
+    ("RMSprop", {"lr": 0.02, "momentum": 0.9, "centered": True}),
+    ("Rprop", {"lr": 0.02}),
+]
+#: those whose step is more than one kernel for a parameter: sums over rows, products of matrices
+SEVERAL = {"Adafactor": 5, "Muon": 18}
 
 
 class Training:
     """One model under one library, with a schedule that changes the learning rate after every step."""
 
     def __init__(self, library: Any, package: Any, name: str, options: dict[str, Any], device: str) -> None:
-        self.model = package.Sequential(package.Linear(4, 5), package.Tanh(), package.Linear(5, 2)).to(device)
+        # Muon is for matrices only.
+        bias = name != "Muon"
+        layers = package.Linear(4, 5, bias=bias), package.Tanh(), package.Linear(5, 2, bias=bias)
+        self.model = package.Sequential(*layers).to(device)
         optim = torch.optim if library is torch else nn.optim
         self.optimizer = getattr(optim, name)(self.model.parameters(), **options)
         self.schedule = optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.5)
@@ -33,6 +50,9 @@ class Training:
         loss.backward()
         self.optimizer.step()
         return loss
+
+    def update(self) -> None:
+        self.optimizer.step()
 
     def compiled(self) -> Training:
         self.step = ours.compile(self.take)
@@ -63,15 +83,52 @@ def advance(trainings: list[Training], device: str, count: int) -> None:
                 close(a, b, rtol=1e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize(("name", "options"), CASES)
-def test_ten_captured_steps_with_a_schedule(name: str, options: dict, device: str) -> None:
+def ten_captured_steps(name: str, options: dict, device: str) -> None:
     trainings = three(name, options, device)
     advance(trainings, device, 10)
     captured = trainings[2]
-    # The first call made the state, the second was recorded, the others replayed.
-    assert captured.step.statistics == {"recorded": 2, "replayed": 8, "fallbacks": 0}
+    # The first call makes the state, but Adagrad has it from the start; RAdam's rule changes at the sixth.
+    recorded = {"Adagrad": 1, "RAdam": 3}.get(name, 2)
+    assert captured.step.statistics == {"recorded": recorded, "replayed": 10 - recorded, "fallbacks": 0}
     steps = [value.get("step") for value in captured.optimizer.state_dict()["state"].values()]
     assert all(each is None or each.item() == 10 for each in steps)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_ten_captured_steps_with_a_schedule(name: str, options: dict, device: str) -> None:
+    ten_captured_steps(name, options, device)
+
+
+@pytest.mark.parametrize(("name", "options"), OTHERS)
+def test_captured_steps_of_the_other_optimizers(name: str, options: dict) -> None:
+    ten_captured_steps(name, options, "cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), OTHERS)
+def test_captured_steps_of_the_other_optimizers_elsewhere(name: str, options: dict, device: str) -> None:
+    ten_captured_steps(name, options, device)
+
+
+@pytest.mark.parametrize(("name", "options"), [*CASES, *OTHERS])
+def test_a_step_is_one_plan_of_few_kernels(name: str, options: dict) -> None:
+    engine = ours.devices.engine_for(ours.devices.canonical_device("cpu"))
+    training = Training(ours, nn, name, options, "cpu")
+    training.take(ours.ones(6, 4))
+    found = []
+    # RAdam's first steps follow another rule.
+    for _ in range(14):
+        ours.devices.flush()
+        before = dict(engine.statistics)
+        training.update()
+        found.append(
+            {key: engine.statistics[key] - before[key] for key in ("flushes", "kernels", "scheduled", "reads")}
+        )
+    count = len(list(training.model.parameters()))
+    assert {(each["flushes"], each["reads"]) for each in found} == {(1, 0)}
+    assert all(each["kernels"] <= count * SEVERAL.get(name, 1) for each in found), found
+    # Nothing is scheduled anew once all rules have been in force.
+    assert [each["scheduled"] for each in found[8:]] == [0] * 6
 
 
 def test_loaded_state_is_recorded_anew(device: str) -> None:

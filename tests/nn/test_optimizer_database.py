@@ -20,6 +20,10 @@ DEFAULT_SHAPES = ((6, 4), (5,), (2, 3, 4), ())
 TOLERANCES: dict[str, dict[str, float]] = {"Muon": {"rtol": 1.6e-2, "atol": 1e-4}}
 
 
+#: a search along lines reads a value at every point; these take long
+LONG = ("LBFGS-1", "LBFGS-2")
+
+
 def cases() -> list[Any]:
     found = []
     for info in optim_db:
@@ -27,8 +31,8 @@ def cases() -> list[Any]:
         if name in ABSENT:
             continue
         for index, sample in enumerate(info.optim_inputs_func(device="cpu")):
-            if not sample.kwargs.get("differentiable") and not sample.kwargs.get("capturable"):
-                found.append(pytest.param(name, sample, id=f"{name}-{index}"))
+            marks = [pytest.mark.slow] if f"{name}-{index}" in LONG else []
+            found.append(pytest.param(name, sample, id=f"{name}-{index}", marks=marks))
     return found
 
 
