@@ -11,7 +11,12 @@ import numpy as np
 
 #: attribute-name pattern -> small value; the first that matches the name of an integer of a configuration decides
 SMALL = (
-    (r"vocab_size$|^vocab_size_or_config", 120),
+    (r"vocab_size", 120),
+    (r"n_groups?$|num_expert_group$", 2),
+    (r"topk_group$|attn_layer_offset$", 1),
+    (r"attn_layer_period$|layer_group_size$", 2),
+    (r"mamba_d_head|mamba_head_dim", 16),
+    (r"num_kv_shared_layers", 0),
     (
         r"(^|_)(num_)?(hidden_layers|layers|n_layers?|n_layer|num_layers|encoder_layers|decoder_layers|num_blocks|depth)$",
         2,
@@ -19,14 +24,16 @@ SMALL = (
     (r"layers?$|num_hidden_groups$|n_layers", 2),
     (r"kv_heads$|key_value_heads$|num_key_value|n_kv_head", 2),
     (r"heads?$|n_head$|attention_heads", 4),
+    (r"rotary_dim$", 8),
+    (r"d_ssm$", 64),
+    (r"d_state$|state_size$|chunk_size$", 16),
     (r"head_dim$|d_kv$|kv_channels|head_size|key_dim$|value_head_dim", 8),
-    (r"qk_rope_head_dim", 4),
     (r"num_(local_)?experts$|n_routed_experts|moe_num_experts|num_experts", 4),
     (r"experts_per_tok$|top_k$|moe_k|num_selected", 2),
     (r"intermediate|ffn|inner|d_ff|feedforward|mlp_dim|encoder_hidden_size_ff|dim_feedforward", 48),
     (r"max_position|n_positions|max_seq_len|n_ctx|max_sequence|max_source|max_target", 128),
     (
-        r"hidden_size$|d_model$|n_embd$|embed_dim$|hidden_dim$|^dim$|d_embed$|embedding_size$|projection_dim$|width$|_dim$|hidden_sizes?$",
+        r"hidden_size$|hidden_size_per_layer_input|d_model$|n_embd$|embed_dim$|hidden_dim$|^dim$|d_embed$|embedding_size$|projection_dim$|width$|_dim$|hidden_sizes?$",
         32,
     ),
     (r"rank$", 8),
@@ -58,9 +65,16 @@ def shrink(config: Any, seen: set[int] | None = None) -> Any:
     if id(config) in seen:
         return config
     seen.add(id(config))
+    layers = vars(config).get("num_hidden_layers")
     for name, value in list(vars(config).items()):
         if hasattr(value, "to_dict") and not name.startswith("_"):
             shrink(value, seen)
+        elif isinstance(value, list | tuple) and isinstance(layers, int) and len(value) == layers > 4:
+            # One entry per layer: the two that stay differ where any do.
+            small, kept = _small(name), (value[0], next((each for each in value if each != value[0]), value[-1]))
+            setattr(config, name, [min(each, small) if small and each.__class__ is int else each for each in kept])
+        elif name == "per_layer_config":
+            config.per_layer_config = None
         elif name in ("initializer_range", "init_std"):
             setattr(config, name, SPREAD)
         elif name == "pad_token_id":
@@ -68,10 +82,32 @@ def shrink(config: Any, seen: set[int] | None = None) -> Any:
         elif isinstance(value, bool) or not isinstance(value, int) or name.startswith("_") or KEEP.search(name):
             continue
         else:
-            small = next((small for pattern, small in SMALL if re.search(pattern, name)), None)
+            small = _small(name)
             if small is not None and value > small:
                 setattr(config, name, small)
+    _reconcile(config)
     return config
+
+
+def _small(name: str) -> int | None:
+    return next((small for pattern, small in SMALL if re.search(pattern, name)), None)
+
+
+def _reconcile(config: Any) -> None:
+    """Set sizes that follow from others, where a configuration stores them."""
+    own = vars(config)
+    if "qk_head_dim" in own and "qk_rope_head_dim" in own and "qk_nope_head_dim" in own:
+        config.qk_head_dim = config.qk_nope_head_dim + config.qk_rope_head_dim
+        if "head_dim" in own:
+            config.head_dim = config.qk_rope_head_dim
+    if "kv_lora_rank" in own and "num_key_value_heads" in own:
+        config.num_key_value_heads = config.num_attention_heads
+    if {"state_size", "expand", "num_heads", "head_dim"} <= set(own):
+        config.head_dim = config.expand * config.hidden_size // config.num_heads
+    if "mamba_d_ssm" in own and "mamba_d_head" in own:
+        config.mamba_d_head = config.mamba_d_ssm // config.mamba_n_heads
+    if "attn_layer_indices" in own:
+        config.attn_layer_indices = [1]
 
 
 def _shorten_lists(config: Any) -> None:

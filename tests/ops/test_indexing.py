@@ -183,6 +183,7 @@ CASES = {
     "iadd": lambda t, x, y, i, j: _add(x, (slice(None), 1), y[:, 0]),
     "iadd index": lambda t, x, y, i, j: _add(x, j, y[:3]),
     "uint8 mask": lambda t, x, y, i, j: x[(x > 1).long() != 0],
+    "listed from the end": lambda t, x, y, i, j: x[:, [-1]] * x[[0, -2]][:1],
     "int32 index": lambda t, x, y, i, j: x[j.int()],
     "select_scatter": lambda t, x, y, i, j: t.select_scatter(x, y[0], 0, 1),
     "slice_scatter": lambda t, x, y, i, j: t.slice_scatter(x, y[:2], 0, 1, 3),

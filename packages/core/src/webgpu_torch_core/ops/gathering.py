@@ -113,6 +113,11 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
         tuple(1 if each == axis else size for each, size in enumerate(input._layout.shape)),
         tuple(1 if each == axis else size for each, size in enumerate(indices._layout.shape)),
     )
+    size = input.shape[axis] if input.ndim else 1
+    wrong = outside(indices, size, True)
+    if wrong is not None:
+        raise RuntimeError(f"index {wrong} is out of bounds for dimension {axis} with size {size}")
+    indices = indices.where(indices >= 0, indices + size)  # gather refuses positions that count from the end
     source = input.expand(tuple(input.shape[axis] if each == axis else size for each, size in enumerate(shape)))
     chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
     return into(gather(source, axis, chosen), out)
@@ -169,7 +174,8 @@ def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor
 
         def run_backward(grad: Tensor) -> Any:
             rows = grad.flatten(dim, dim + dims - 1) if dims else grad.unsqueeze(dim)
-            return index_add(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows), None
+            # index_add refuses positions that count from the end; what was read may have been named so.
+            return _index_write(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows, "add", "index_put"), None
 
         attach(result, title, (input, index), run_backward)
     return result

@@ -55,7 +55,7 @@ def check_written(name: str, index: Tensor, size: int, axis: int) -> None:
     """Raise where a known position of a write along a dimension is outside of it."""
     if name == "index_copy":
         check_positions(index, size, axis, IndexError, prefix="index_copy_(): ")
-    elif name == "index_fill":
+    elif name in ("index_fill", "index_put"):
         check_positions(index, size, axis, IndexError, wraps=True)
     else:
         check_positions(index, size, axis)
