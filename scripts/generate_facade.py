@@ -58,7 +58,7 @@ newaxis = None
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
     "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "functional", "generator", "graph", "host_data",
-    "interpreter", "kernels", "layouts", "ops", "overrides", "plugins", "python_device", "random", "random_counts", "random_distributions", "random_streams",
+    "interpreter", "kernels", "layouts", "ops", "overridden_members", "overrides", "plugins", "python_device", "random", "random_counts", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization",
 }  # fmt: skip

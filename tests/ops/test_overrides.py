@@ -11,6 +11,7 @@ import pytest
 import torch
 import webgpu_torch as facade
 from override_programs import EVERY
+from webgpu_torch_core import overridden_members
 from webgpu_torch_core import overrides as core_overrides
 
 BOTH = pytest.mark.parametrize("lib", [torch, facade], ids=["torch", "ours"])
@@ -22,7 +23,7 @@ def _as_before() -> Iterator[None]:
     yield
     assert not core_overrides.mode_stack()
     core_overrides._lasting = False
-    core_overrides._count_modes(0)
+    core_overrides.count_modes(0)
 
 
 def logging_class(lib: Any, log: list[Any]) -> Any:
@@ -94,7 +95,7 @@ def test_nothing_is_sent_once_the_modes_are_closed() -> None:
     with logging_mode(facade, log):
         facade.ones(2)
     assert not core_overrides._active
-    assert isinstance(vars(facade.Tensor)["dtype"], core_overrides._Slot)
+    assert isinstance(vars(facade.Tensor)["dtype"], overridden_members._Slot)
     facade.ones(2).shape  # noqa: B018
     assert log == ["ones"]
 

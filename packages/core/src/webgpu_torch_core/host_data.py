@@ -133,7 +133,7 @@ def _whole(value: Any, kind: dtype) -> int:
         return int(value)
     if isinstance(value, float) or -int(value) > kind.maximum:
         raise OverflowError
-    return int(value) & kind.maximum
+    return int(value) % (int(kind.maximum) + 1)
 
 
 def unpack(data: Any, kind: dtype) -> list[Any]:

@@ -12,14 +12,12 @@ from functools import wraps
 from typing import Any
 
 from .tensor import Tensor
-from .tensor_kinds import TensorKinds
 
 #: whether anything may override: a class was made that does, an object was seen that does, or a mode is open
 _active = False
 _lasting = False
 _open_modes = 0
 _lock = threading.RLock()
-_watched: list[tuple[str, Any]] = []
 #: every overridable function and where it is found
 PATHS: dict[Any, str] = {}
 #: functions of networks that PyTorch does not write in Python
@@ -125,11 +123,11 @@ class TorchFunctionMode:
 
     def __enter__(self) -> Any:
         _state.modes.append(self)
-        _count_modes(1)
+        count_modes(1)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _count_modes(-1)
+        count_modes(-1)
         _state.modes.pop()
 
     @classmethod
@@ -180,7 +178,7 @@ def _overloaded(values: Iterable[Any], found: list[Any], plain: bool = False, ne
     return found
 
 
-def _notice(args: Any, kwargs: Any) -> bool:
+def notice(args: Any, kwargs: Any) -> bool:
     """Return whether an argument that is no tensor overrides; from then on every call looks for such arguments."""
     global _active, _lasting
     if _active or not (_overloaded(args, []) or _overloaded(kwargs.values(), [])):
@@ -194,21 +192,25 @@ def notice_class(kind: type) -> None:
     """Look for overriding arguments from now on, if a new class of tensors overrides."""
     global _active, _lasting
     if _overrides(kind):
+        from .overridden_members import watch_properties
+
         with _lock:
             _active = _lasting = True
-            _watch_properties()
+            watch_properties()
 
 
-def _count_modes(step: int) -> None:
+def count_modes(step: int) -> None:
     global _active, _open_modes
+    from .overridden_members import unwatch_properties, watch_properties
+
     with _lock:
         _open_modes += step
         if _open_modes:
             _active = True
-            _watch_properties()
+            watch_properties()
         elif not _lasting:
             _active = False
-            _unwatch_properties()
+            unwatch_properties()
 
 
 # Calls
@@ -231,14 +233,14 @@ def public(
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _active:
-            return _dispatch(call, function, args, kwargs, whole)
+            return dispatch(call, function, args, kwargs, whole)
         try:
             return function(*args, **kwargs) if kwargs else positional(*args)
         except Exception:
             # Only a call that failed is worth looking for objects of other classes that override.
-            if not _notice(args, kwargs):
+            if not notice(args, kwargs):
                 raise
-        return _dispatch(call, function, args, kwargs, whole)
+        return dispatch(call, function, args, kwargs, whole)
 
     PATHS[call] = path
     return call
@@ -252,7 +254,7 @@ def renamed(function: Any, path: str, name: str) -> Callable[..., Any]:
     return made
 
 
-def _dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = False) -> Any:
+def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = False) -> Any:
     state = _state
     if state.off:
         return function(*args, **kwargs)
@@ -318,11 +320,7 @@ def _converted(result: Any, cls: type) -> Any:
 
 
 def as_subclass(self: Tensor, cls: Any) -> Any:
-    """Return the tensor as an instance of a subclass: the same memory, and the same place in the graph.
-
-    Raises:
-        TypeError: not a class of tensors.
-    """
+    """See :meth:`webgpu_torch_core.Tensor.as_subclass`."""
     from .ops.views import make_view
 
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
@@ -333,120 +331,6 @@ def as_subclass(self: Tensor, cls: Any) -> Any:
     for name in ("_grad_fn", "_output_number", "_base", "_base_state"):
         setattr(result, name, getattr(alias, name))
     return result
-
-
-# Methods and properties of tensors
-
-#: operators that PyTorch reports as the method they stand for
-_OPERATORS = {
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
-    "__rtruediv__": "__rdiv__", "__mod__": "remainder", "__pow__": "pow", "__matmul__": "matmul", "__neg__": "neg",
-    "__pos__": "positive", "__abs__": "abs", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt",
-    "__ge__": "ge", "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
-    "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__ipow__": "pow_",
-}  # fmt: skip
-_OWN_NAMES = (
-    "and", "rand", "iand", "or", "ror", "ior", "xor", "rxor", "ixor", "lshift", "rlshift", "ilshift", "rshift", "rrshift",
-    "irshift", "eq", "rsub", "rdiv", "rmod", "rpow", "floordiv", "rfloordiv", "rmatmul", "invert", "len", "getitem",
-    "setitem", "repr", "float", "int", "bool", "complex", "index", "format", "contains", "reversed", "deepcopy",
-    "reduce_ex", "array", "array_wrap", "dlpack", "dlpack_device",
-)  # fmt: skip
-_IGNORED = frozenset(("as_subclass", "new"))
-_VALUES = frozenset(("_version",))
-
-
-def _operator(name: str, original: Any) -> Any:
-    """Return an operator whose calls are reported as the method it stands for."""
-
-    def operator(self: Tensor, *others: Any) -> Any:
-        if not _active:
-            result = original(self, *others)
-            if result is not NotImplemented or not _notice(others, {}):
-                return result
-        try:
-            return _dispatch(getattr(Tensor, name), original, (self, *others), {})
-        except TypeError:
-            if not others:
-                raise
-            # The other operand's class may know what to do.
-            return NotImplemented
-
-    return wraps(original)(operator)
-
-
-def _methods() -> dict[str, Any]:
-    found = {**vars(TensorKinds), **vars(Tensor)}
-    dunders = {f"__{each}__" for each in _OWN_NAMES} | set(_OPERATORS)
-    return {
-        name: value
-        for name, value in found.items()
-        if type(value) is _Function
-        and value not in PATHS
-        and name not in _IGNORED
-        and (name in dunders or not name.startswith("_"))
-    }
-
-
-_Function = type(_methods)
-
-
-def override_methods() -> None:
-    """Make the methods of tensors overridable; called once, when all families have added theirs."""
-    made: dict[Any, Any] = {}
-    for name, value in _methods().items():
-        reported = _OPERATORS.get(name)
-        if (value, reported) not in made:
-            path = f"torch.Tensor.{name}"
-            made[value, reported] = _operator(reported, value) if reported else public(_named(value, name), path)
-        setattr(Tensor, name, made[value, reported])
-
-
-def _named(function: Any, name: str) -> Any:
-    if name.startswith("__"):
-        function.__name__ = name
-    return function
-
-
-def _watch_properties() -> None:
-    """Put properties in the place of the tensors' own that look who overrides; plain attributes cost what they did."""
-    if _watched:
-        return
-    for name, value in {**vars(TensorKinds), **vars(Tensor)}.items():
-        slot = type(value) is _Slot and name in ("device", "dtype")
-        if slot or (isinstance(value, property) and (name in _VALUES or not name.startswith("_"))):
-            _watched.append((name, vars(Tensor).get(name)))
-            setattr(Tensor, name, _watching(value))
-
-
-def _unwatch_properties() -> None:
-    while _watched:
-        name, own = _watched.pop()
-        if own is None:
-            delattr(Tensor, name)
-        else:
-            setattr(Tensor, name, own)
-
-
-def _watching(original: Any) -> property:
-    def read(self: Tensor) -> Any:
-        if type(self) is Tensor and not _state.modes:
-            return original.__get__(self)
-        return _dispatch(watched.__get__, original.__get__, (self,), {})
-
-    def write(self: Tensor, value: Any) -> None:
-        if type(original) is _Slot or (type(self) is Tensor and type(value) is Tensor and not _state.modes):
-            original.__set__(self, value)
-        else:
-            _dispatch(watched.__set__, original.__set__, (self, value), {})
-
-    def remove(self: Tensor) -> None:
-        original.__delete__(self)
-
-    watched = property(read, write, remove, doc=original.__doc__)
-    return watched
-
-
-_Slot = type(vars(Tensor)["dtype"])
 
 
 # For programs
@@ -518,20 +402,6 @@ def resolve_name(f: Any) -> str | None:
     return found
 
 
-def properties() -> list[Any]:
-    """Return the readers of the properties of tensors."""
-    names = {**vars(TensorKinds), **vars(Tensor)}
-    return [
-        value.__get__
-        for name, value in names.items()
-        if (isinstance(value, property) or name in ("device", "dtype"))
-        and (name in _VALUES or not name.startswith("_"))
-    ]
-
-
 def get_default_nowrap_functions() -> set[Any]:
     """Return the functions whose results the default handler leaves in the class they have."""
     return {vars(Tensor)["_base"].__get__, vars(Tensor)["grad"].__get__, vars(Tensor)["_grad"].__get__}
-
-
-Tensor.as_subclass = as_subclass  # type: ignore[attr-defined]

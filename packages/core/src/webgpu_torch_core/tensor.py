@@ -5,7 +5,6 @@ Operations are attached as methods by :mod:`webgpu_torch_core.ops`; this file ho
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,11 @@ from .autograd.node import AccumulateGrad, Node, RemovableHandle
 from .autograd.saved import SavedResult, SavedTensor
 from .devices import MetaEngine, canonical_device, device, engine_for
 from .dtypes import complex64, dtype, float32
-from .graph import Engine, Value
+from .graph import Engine
 from .layouts import Layout, contiguous_layout
+from .memory import MetaValue as MetaValue
+from .memory import Size as Size
+from .memory import Storage as Storage
 from .tensor_kinds import TensorKinds
 
 if TYPE_CHECKING:
@@ -23,72 +25,6 @@ if TYPE_CHECKING:
     from .typed.tensor_methods import TensorMethods
 else:
     TensorMethods = object
-
-_storage_numbers = itertools.count(1)
-
-
-class Size(tuple[int, ...]):
-    """A tensor's shape: a tuple of ints."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """Return the product of the sizes."""
-        count = 1
-        for size in self:
-            count *= size
-        return count
-
-    def __repr__(self) -> str:
-        return f"torch.Size({list(self)})"
-
-    def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return Size(found) if isinstance(index, slice) else found
-
-    def __add__(self, other: Any) -> Size:  # type: ignore[override]
-        return Size(tuple.__add__(self, tuple(other)))
-
-
-class Storage:
-    """The memory that a tensor and its views share; points at its current value in the lazy graph.
-
-    ``version`` counts in-place writes; ``number`` identifies the storage (tied weights have equal numbers).
-    """
-
-    __slots__ = ("__weakref__", "inference", "number", "value", "version")
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.version = 0
-        # Made in inference mode: of no use to gradients later.
-        self.inference = recording.inference
-        self.number = next(_storage_numbers)
-        value.owner = weakref.ref(self)
-
-    def exchange(self, value: Any) -> Any:
-        """Point at other memory with the same elements, and return that."""
-        self.value = value
-        value.owner = weakref.ref(self)
-        return value
-
-    def rebind(self, value: Any) -> None:
-        """Point at a new value after an in-place write."""
-        self.value = value
-        self.version += 1
-        value.owner = weakref.ref(self)
-
-
-class MetaValue:
-    """A value on the meta device: a size and a type."""
-
-    __slots__ = ("dtype", "engine", "numel", "owner")
-
-    def __init__(self, engine: MetaEngine, dtype: dtype, numel: int) -> None:
-        self.engine = engine
-        self.dtype = dtype
-        self.numel = numel
-        self.owner: Any = None
 
 
 class Tensor(TensorKinds, TensorMethods):
@@ -132,6 +68,16 @@ class Tensor(TensorKinds, TensorMethods):
         from .overrides import default_handler
 
         return default_handler(cls, func, types, args, kwargs)
+
+    def as_subclass(self, cls: Any) -> Any:
+        """Return the tensor as an instance of a subclass: the same memory, and the same place in the graph.
+
+        Raises:
+            TypeError: not a class of tensors.
+        """
+        from .overrides import as_subclass
+
+        return as_subclass(self, cls)
 
     @classmethod
     def _from_storage(cls, storage: Storage, layout: Layout, dtype: dtype, place: device) -> Tensor:
@@ -502,32 +448,6 @@ class Tensor(TensorKinds, TensorMethods):
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if self._grad_fn is not None:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
-                "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
-                "see https://github.com/pytorch/pytorch/pull/103001"
-            )
-        import copy
-
-        found = memo.get(id(self))
-        if found is not None:
-            return found
-        source = self.detach()
-        storage_copy = memo.get(id(self._storage))
-        if storage_copy is None:
-            value = self._storage.value
-            whole = Tensor._from_storage(self._storage, contiguous_layout((value.numel,)), value.dtype, self.device)
-            storage_copy = memo[id(self._storage)] = whole.clone()._storage
-        result = type(self)._from_storage(storage_copy, source._layout, self.dtype, self.device)
-        result._requires_grad = self._requires_grad
-        memo[id(self)] = result
-        result.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        if self._grad is not None:
-            result._grad = copy.deepcopy(self._grad, memo)
-        return result
-
 
 def _warn_of_inner_gradient() -> None:
     import warnings
@@ -575,8 +495,3 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
     layout = contiguous_layout(shape)
     place = canonical_device(place)
     return Tensor._from_value(make_value(place, dtype, layout.numel), layout, dtype, place)
-
-
-def is_lazy(value: Any) -> bool:
-    """Return whether a value lives on a device with data."""
-    return isinstance(value, Value)

@@ -110,7 +110,7 @@ def _placed(flat: Tensor, location: str, wanted: Any) -> Tensor:
     elif callable(wanted) and not isinstance(wanted, device):
         from .storages import UntypedStorage
 
-        storage = wanted(UntypedStorage.of_tensor(flat), location)
+        storage: Any = wanted(UntypedStorage.of_tensor(flat), location)
         wanted = None if storage is None else storage.device
     return to(flat, device=_place(wanted))
 

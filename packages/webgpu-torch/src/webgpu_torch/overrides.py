@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core.overrides import PATHS, properties
+from webgpu_torch_core.overridden_members import properties
+from webgpu_torch_core.overrides import PATHS
 from webgpu_torch_core.overrides import BaseTorchFunctionMode as BaseTorchFunctionMode
 from webgpu_torch_core.overrides import EnableTorchFunction as enable_reentrant_dispatch
 from webgpu_torch_core.overrides import TorchFunctionMode as TorchFunctionMode

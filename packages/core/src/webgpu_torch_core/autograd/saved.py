@@ -174,12 +174,13 @@ class SavedOperand:
             raise _modified(self, where, result.version, self.result_version)
         if self.packed is not None:
             return self.packed.unpack()
-        from ..tensor import Storage, Tensor, _storage_numbers
+        from ..memory import storage_numbers
+        from ..tensor import Storage, Tensor
 
         storage: Any = self.storage
         if storage.value is not self.value:
             storage = Storage.__new__(Storage)
-            storage.value, storage.version, storage.number = self.value, 0, next(_storage_numbers)
+            storage.value, storage.version, storage.number = self.value, 0, next(storage_numbers)
             storage.inference = False
         tensor = Tensor._from_storage(storage, self.layout, self.dtype, self.device)
         if self.edge is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..overrides import override_methods
+from ..overridden_members import override_methods
 from . import (
     arithmetic,
     asking,

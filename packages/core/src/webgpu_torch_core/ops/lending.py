@@ -1,4 +1,4 @@
-"""What Python asks of tensors to copy them elsewhere: pickles, and other libraries through DLPack."""
+"""What Python asks of tensors to copy them elsewhere: deep copies, pickles, and other libraries through DLPack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ..devices import canonical_device
 from ..dtypes import dtype
-from ..layouts import Layout
+from ..layouts import Layout, contiguous_layout
 from ..tensor import Storage, Tensor
 from .creation import from_bytes
 
@@ -69,6 +69,34 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
     return device_of(self)
 
 
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if self._grad_fn is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    import copy
+
+    found = memo.get(id(self))
+    if found is not None:
+        return found
+    source = self.detach()
+    storage_copy = memo.get(id(self._storage))
+    if storage_copy is None:
+        value = self._storage.value
+        whole = Tensor._from_storage(self._storage, contiguous_layout((value.numel,)), value.dtype, self.device)
+        storage_copy = memo[id(self._storage)] = whole.clone()._storage
+    result = type(self)._from_storage(storage_copy, source._layout, self.dtype, self.device)
+    result._requires_grad = self._requires_grad
+    memo[id(self)] = result
+    result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    if self._grad is not None:
+        result._grad = copy.deepcopy(self._grad, memo)
+    return result
+
+
+Tensor.__deepcopy__ = _deepcopy  # type: ignore[attr-defined]
 Tensor.__reduce_ex__ = _reduce  # type: ignore[method-assign]
 Storage.__reduce__ = _reduce_storage  # type: ignore[method-assign]
 Tensor.__dlpack__ = _dlpack  # type: ignore[attr-defined]
