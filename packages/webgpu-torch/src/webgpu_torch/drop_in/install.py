@@ -110,8 +110,10 @@ def install() -> None:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     # PyTorch's own module imports itself, and some programs reach it that way.
     webgpu_torch.torch = importlib.import_module("torch")  # type: ignore[attr-defined]
+    from .libraries import attach_changes
     from .names import take_names
     from .stubs import attach_names
 
     attach_names()
     take_names()
+    attach_changes()
