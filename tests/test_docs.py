@@ -18,6 +18,7 @@ PAGES = [
     "docs/index.md",
     "docs/quickstart.md",
     "docs/training.md",
+    "docs/networks.md",
     "docs/adding-an-op.md",
     "docs/debugging.md",
 ]

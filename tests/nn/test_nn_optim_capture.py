@@ -42,7 +42,7 @@ class Training:
         optim = torch.optim if library is torch else nn.optim
         self.optimizer = getattr(optim, name)(self.model.parameters(), **options)
         self.schedule = optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.5)
-        self.step = self.take
+        self.step: Any = self.take
 
     def take(self, x: Any) -> Any:
         self.optimizer.zero_grad()

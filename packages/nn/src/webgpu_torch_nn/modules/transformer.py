@@ -89,6 +89,10 @@ class _Layer(Module):
         for number in blocks:
             setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
+        self._note_activation()
+
+    def _note_activation(self) -> None:
+        """Keep what PyTorch's layer keeps about its activation."""
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
@@ -131,8 +135,7 @@ class TransformerEncoderLayer(_Layer):
         bias: whether linear maps and normalisations have biases.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def _note_activation(self) -> None:
         self.activation_relu_or_gelu = 0
         if self.activation is F.relu or isinstance(self.activation, ReLU):
             self.activation_relu_or_gelu = 1

@@ -118,11 +118,11 @@ class PackedSequence(PackedSequence_):
 
     @property
     def is_cuda(self) -> bool:
-        """False: there is no CUDA device."""
+        """Return False: there is no CUDA device."""
         return False
 
     def is_pinned(self) -> bool:
-        """False: no memory is pinned."""
+        """Return False: no memory is pinned."""
         return False
 
 
