@@ -276,6 +276,24 @@ def test_remainders_are_exact(device: wgpu.GPUDevice, name: str) -> None:
     torch.testing.assert_close(run_f32(device, f"wt_{name}", x, y), expected, rtol=0, atol=1.3e-38, equal_nan=True)
 
 
+def test_fused_multiplication_and_addition_rounds_once(device: wgpu.GPUDevice) -> None:
+    x, y = spread(-50.0, 50.0, 21), spread(-1e6, 1e6, 22)
+    size = min(len(x), len(y))
+    x, y = x[:size].repeat(2), y[:size].repeat(2)
+    near = -(x[:size] * y[:size]) * (1 + torch.randn(size, generator=torch.Generator().manual_seed(5)) * 1e-6)
+    z = torch.cat([near, spread(-1e4, 1e4, 23)[:size]])
+    x, y, z = x[: len(z)], y[: len(z)], z
+    expected = (x.double() * y.double() + z.double()).float()
+    got = run_f32(device, "wt_fused", x, y, z)
+    # What is lost of products below 1e-25 would itself be lost.
+    torch.testing.assert_close(got, expected, rtol=1.2e-7, atol=1e-31)
+    assert not torch.equal(x * y + z, expected)
+    values = torch.tensor(SPECIAL)
+    others = values.flip(0)
+    got = run_f32(device, "wt_fused", values, others, torch.ones_like(values))
+    assert_like_torch(got, (values.double() * others.double() + 1).float(), "fused")
+
+
 def test_bit_tests_and_parts(device: wgpu.GPUDevice) -> None:
     x = torch.tensor(SPECIAL)
     for name in ("isnan", "isinf", "isfinite", "signbit"):

@@ -7,7 +7,7 @@ FLOAT_STEPS = {
     "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "wt_divide({0}, {1})", "negate": "-({0})",
     "floor_divide": "wt_floor_divide({0}, {1})", "truncate_divide": "wt_trunc_divide({0}, {1})",
     "remainder": "wt_remainder({0}, {1})", "fmod": "wt_fmod({0}, {1})", "absolute": "wt_abs({0})", "sign": "wt_sign({0})",
-    "minimum": "wt_minimum({0}, {1})", "maximum": "wt_maximum({0}, {1})", "fused_multiply_add": "fma({0}, {1}, {2})",
+    "minimum": "wt_minimum({0}, {1})", "maximum": "wt_maximum({0}, {1})", "fused_multiply_add": "wt_fused({0}, {1}, {2})",
     "floor": "floor({0})", "ceil": "ceil({0})", "truncate": "wt_trunc({0})", "round": "wt_round({0})", "exp": "wt_exp({0})",
     "exp2": "wt_exp2({0})", "expm1": "wt_expm1({0})", "log": "wt_log({0})", "log2": "wt_log2({0})", "log10": "wt_log10({0})",
     "log1p": "wt_log1p({0})", "sqrt": "wt_sqrt({0})", "reciprocal_sqrt": "wt_rsqrt({0})", "power": "wt_pow({0}, {1})",

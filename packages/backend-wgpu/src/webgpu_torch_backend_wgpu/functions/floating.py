@@ -47,6 +47,27 @@ fn wt_scale(x: f32, n: i32) -> f32 {
 """)
 define("fn wt_mask_low(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u); }")
 
+define(
+    """
+// WGSL's fma may round the product first, and does where the device has none of its own. The product's error comes from its
+// halves' products, which are exact, and the sum's from Knuth's; where they leave the range, the plain one will do.
+fn wt_fused(a: f32, b: f32, c: f32) -> f32 {
+  let product = a * b;
+  let a_high = wt_mask_low(a);
+  let b_high = wt_mask_low(b);
+  let a_low = a - a_high;
+  let b_low = b - b_high;
+  let lost = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
+  let sum = product + c;
+  let part = sum - product;
+  let value = sum + (((product - (sum - part)) + (c - part)) + lost);
+  let size = wt_abs(product);
+  return select(fma(a, b, c), value, (size > 1e-25) & (size < 1e37) & wt_isfinite(sum));
+}
+""",
+    accuracy=1,
+)
+
 # WGSL promises division only for divisors up to 2^126.
 define(
     """
