@@ -13,7 +13,7 @@ from ..layouts import (
 from ..tensor import Tensor
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
 from .index_checks import check_positions, outside
-from .inplace import type_title
+from .inplace import check_distinct, type_title
 from .outputs import into
 from .registry import operation
 from .views import make_view, permute, slice_view
@@ -172,7 +172,8 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
 def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
     if subscript is False:
         return
-    entries = _expand_subscript(self, subscript)
+    # True alone writes into the whole, and converts as writing into a slice does.
+    entries = _expand_subscript(self, None if subscript is True else subscript)
     view, indices = _apply_basic(self, entries)
     if not isinstance(value, Tensor):
         value = self.new_full((), value) if isinstance(value, bool | int | float | complex) else self.new_tensor(value)
@@ -291,6 +292,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     """The elements where the mask holds, as a 1-d tensor."""
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
+    if out is not None:
+        check_distinct(out)
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
     return into(input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)], out)
 
