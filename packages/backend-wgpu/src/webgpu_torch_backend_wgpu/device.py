@@ -39,6 +39,8 @@ class WgpuDevice(Device):
     can be allocated, copied, written and read.
     """
 
+    asynchronous = True
+
     def __init__(self, adapter: Any, index: int) -> None:
         self.name = f"webgpu:{index}"
         self.adapter = adapter

@@ -60,6 +60,8 @@ class Device(ABC):
     maximum_bindings: int = 1 << 30
     #: False asks the scheduler for one kernel per operation
     fuses: bool = True
+    #: True where ``run`` returns before the work is done: recording goes on meanwhile, so work is handed over early
+    asynchronous: bool = False
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Any:

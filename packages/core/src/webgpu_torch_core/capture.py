@@ -170,7 +170,6 @@ class Replay:
             else (engine, scheduled, sources, parameters)
             for engine, scheduled, sources, parameters in recording.runs
         ]
-        self.keep = recording.keep
         self.events = recording.events
         self.guards = recording.guards
         self.writes: list[tuple[Any, int, int, Any]] = []
@@ -388,6 +387,10 @@ class CompiledFunction:
         self.replays: dict[Any, Replay | None] = {}
         self.statistics = {"recorded": 0, "replayed": 0, "fallbacks": 0}
         functools.update_wrapper(self, function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy records anew: recordings are tied to the buffers of this one's storages.
+        return CompiledFunction, (self.function,)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, by replay where this combination of shapes was recorded."""

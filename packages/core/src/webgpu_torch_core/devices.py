@@ -6,10 +6,13 @@ import os
 import threading
 from typing import Any
 
+from .autograd.grad_mode import recording
 from .graph import Engine
 from .plugins import registry
 
 META = "meta"
+#: recorded operations that are worth a plan of their own
+WORTH_A_PLAN = 20
 
 
 class device:
@@ -172,6 +175,19 @@ def flush() -> None:
     """Hand everything recorded to the devices, without waiting for it."""
     for engine in engines():
         engine.flush()
+
+
+def hand_over() -> None:
+    """Hand what is recorded to devices that work on their own, if it is worth a plan: called between a network's blocks.
+
+    The device computes while Python records the next block, and blocks of one structure share a plan. Does nothing where
+    gradients are recorded (a later gradient may fuse with what it needs) or a capture is under way.
+    """
+    if recording.enabled:
+        return
+    for engine in _engines.values():
+        if engine.device.asynchronous and engine.capture is None and len(engine.kernels) >= WORTH_A_PLAN:
+            engine.flush()
 
 
 class _Fork:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.devices import hand_over
 
 from webgpu_torch_nn.modules._conversion import typename
 from webgpu_torch_nn.modules.module import Module, _indent
@@ -49,6 +50,8 @@ class Sequential(Module):
     def forward(self, input: Any) -> Any:
         for module in self._modules.values():
             input = module(input)
+            if module._modules:
+                hand_over()
         return input
 
     def _name_at(self, index: Any) -> str:
@@ -146,7 +149,11 @@ class ModuleList(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
+        for module in self._modules.values():
+            yield module
+            if module._modules:
+                # Its caller is done with this block of the network.
+                hand_over()
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)

@@ -1,0 +1,62 @@
+"""``generate`` of transformers on WebGPU: by default the cache has one size and every token replays one captured step.
+
+transformers does the same on CUDA when it is asked for a static cache. A growing cache has new shapes at every token, for
+which plans would be made and kernels compiled again.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+# Attention reads the whole of a static cache at every token: beyond this many positions the caller should choose.
+LONGEST = 8192
+
+
+def capture_generation(module: ModuleType) -> None:
+    """Change ``GenerationMixin`` of ``transformers.generation.utils``."""
+    mixin: Any = module.GenerationMixin  # type: ignore[attr-defined]
+    modes: Any = module.GenerationMode  # type: ignore[attr-defined]
+    prepare, compiles = mixin._prepare_cache_for_generation, mixin._valid_auto_compile_criteria
+
+    @functools.wraps(prepare)
+    def prepare_cache(
+        self: Any,
+        generation_config: Any,
+        model_kwargs: Any,
+        generation_mode: Any,
+        batch_size: int,
+        max_cache_length: int,
+    ) -> Any:
+        given = any(model_kwargs.get(name) is not None for name in ("past_key_values", "cache_params"))
+        if (
+            self.device.type == "webgpu"
+            and generation_config.cache_implementation is None
+            and generation_config.use_cache
+            and not given
+            and generation_mode in (modes.GREEDY_SEARCH, modes.SAMPLE)
+            and getattr(self, "_can_compile_fullgraph", False)
+            and not self.config.is_encoder_decoder
+            and max_cache_length <= LONGEST
+        ):
+            generation_config.cache_implementation = "static"
+        return prepare(self, generation_config, model_kwargs, generation_mode, batch_size, max_cache_length)
+
+    @functools.wraps(compiles)
+    def valid_auto_compile_criteria(self: Any, model_kwargs: Any, generation_config: Any) -> bool:
+        cache = model_kwargs.get("past_key_values", model_kwargs.get("cache_params"))
+        if (
+            self.device.type == "webgpu"
+            and generation_config.compile_config is None
+            and type(cache).__name__ == "StaticCache"
+            and cache.is_compileable
+        ):
+            from transformers import CompileConfig
+
+            generation_config.compile_config = CompileConfig()
+            generation_config.compile_config._compile_all_devices = True
+        return compiles(self, model_kwargs, generation_config)
+
+    mixin._prepare_cache_for_generation = prepare_cache
+    mixin._valid_auto_compile_criteria = valid_auto_compile_criteria

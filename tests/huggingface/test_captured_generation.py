@@ -1,0 +1,60 @@
+"""``generate`` on WebGPU keeps a static cache and replays its steps; the tokens are those of a growing cache."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+pytest.importorskip("transformers")
+
+PROGRAM = """
+import webgpu_torch; webgpu_torch.install_as_torch()
+import copy
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+torch.manual_seed(0)
+config = Qwen3Config(
+    vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, head_dim=8, eos_token_id=None, bos_token_id=None,
+)
+model = Qwen3ForCausalLM(config).eval()
+tokens = torch.randint(0, 100, (2, 7))
+mask = torch.ones((2, 7), dtype=torch.int64)
+mask[0, :2] = 0
+options = dict(max_new_tokens=12, do_sample=False, pad_token_id=0)
+expected = model.generate(tokens, **options)
+expected_padded = model.generate(tokens, attention_mask=mask, **options)
+assert not hasattr(model, "_compiled_call")
+model = model.to("webgpu")
+tokens, mask = tokens.to("webgpu"), mask.to("webgpu")
+for _ in range(2):
+    found = model.generate(tokens, **options)
+    assert found.tolist() == expected.tolist(), (found, expected)
+# One step was recorded; another call's cache is another object, and replays it.
+assert model._compiled_call.statistics == {"recorded": 1, "replayed": 21, "fallbacks": 0}, model._compiled_call.statistics
+assert model.generate(tokens, attention_mask=mask, **options).tolist() == expected_padded.tolist()
+copied = copy.deepcopy(model)
+assert copied.generate(tokens, **options).tolist() == expected.tolist()
+assert model.generate(tokens, cache_implementation="dynamic", **options).tolist() == expected.tolist()
+
+from webgpu_torch_core.devices import canonical_device, engine_for
+
+engine = engine_for(canonical_device("webgpu"))
+counts = []
+for length in (6, 12):
+    before = {**engine.statistics, **engine.device.statistics}
+    model.generate(tokens, **{**options, "max_new_tokens": length})
+    after = {**engine.statistics, **engine.device.statistics}
+    counts.append({key: after[key] - before[key] for key in after})
+# Six tokens more: nothing is compiled for them, and each waits for the device once.
+assert counts[1]["programs"] == 0, counts
+assert counts[1]["reads"] - counts[0]["reads"] == 6, counts
+print("same tokens")
+"""
+
+
+def test_steps_are_captured(run_code: Callable[..., str]) -> None:
+    assert run_code(textwrap.dedent(PROGRAM)).endswith("same tokens\n")
