@@ -25,6 +25,17 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
+class DistributedDataParallel(Module):
+    """A module over several processes: there are none to talk to, since ``torch.distributed.is_available()`` is False.
+
+    Raises:
+        RuntimeError: always, as in builds of PyTorch without its distributed package.
+    """
+
+    def __init__(self, module: Module, *_: Any, **__: Any) -> None:
+        raise RuntimeError("DistributedDataParallel needs torch.distributed, which is not available")
+
+
 def data_parallel(
     module: Module,
     inputs: Any,
@@ -37,4 +48,4 @@ def data_parallel(
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

@@ -31,9 +31,9 @@ def write_pickle(path: object, obj: object, describe: Callable[[object], HostTen
     of a path an open binary file will do.
 
     ``obj`` may hold None, bool, int, float, complex, str, bytes, list, tuple, dict, OrderedDict, set, dtypes and
-    tensors. ``describe`` returns the :class:`~.host.HostTensor` of a tensor and None for anything else (objects
-    that are host tensors already need none). Host tensors with one storage object share it in the file. Raises
-    TypeError for other objects, and OSError.
+    tensors; objects of other classes, too, but files with them are not read with ``weights_only=True``. ``describe``
+    returns the :class:`~.host.HostTensor` of a tensor and None for anything else (objects that are host tensors already
+    need none). Host tensors with one storage object share it in the file. Raises TypeError for objects that don't say how to make them again, and OSError.
     """
     pickler = _Pickler(describe or (lambda value: value if isinstance(value, HostTensor) else None))
     stem = "archive"
@@ -112,10 +112,33 @@ class _Pickler:
             return
         tensor = self._describe(value)
         if tensor is None:
-            raise TypeError(
-                f"cannot save a {kind.__module__}.{kind.__qualname__}: a file holds tensors, plain values and plain containers"
-            )
+            from .pickle_objects import write_object
+
+            write_object(self, value)
+            return
         self._tensor(tensor)
+        self._remember(value)
+
+    # What writers of other objects need
+
+    def save(self, value: object) -> None:
+        """Write a value, or refer to it if it is written already."""
+        self._save(value)
+
+    def write(self, codes: bytes) -> None:
+        """Write instructions."""
+        self._out += codes
+
+    def write_global(self, module: str, name: str) -> None:
+        """Write the name of a class or function."""
+        self._global(module, name)
+
+    def knows(self, value: object) -> bool:
+        """Return whether a value is written already."""
+        return id(value) in self._memo
+
+    def remember(self, value: object) -> None:
+        """Let later mentions of a value refer to what was written just now."""
         self._remember(value)
 
     def _global(self, module: str, name: str) -> None:

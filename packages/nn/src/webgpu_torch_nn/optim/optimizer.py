@@ -88,6 +88,7 @@ def _with_hooks(step: Callable) -> Callable:
         torch.devices.flush()
         return result
 
+    wrapped.hooked = True  # type: ignore[attr-defined]
     return wrapped
 
 
@@ -100,14 +101,9 @@ class Optimizer:
 
     Attributes:
         param_groups: a list of dictionaries: "params" and the options.
-        state: what the optimiser remembers, by parameter. A step count, like the rest of :data:`SCALARS`, is a Python
+        state: what the optimiser remembers, by parameter. A step count, like the rest of ``SCALARS``, is a Python
             float here and a float32 tensor in :meth:`state_dict`.
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.step)
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -129,6 +125,10 @@ class Optimizer:
             self.add_param_group(dict(group))
 
     def _initialise_hooks(self) -> None:
+        # Here and not when the class is made: subclasses that only pass calls on to another optimiser have no hooks.
+        kind = type(self)
+        if not getattr(kind.step, "hooked", False):
+            kind.step = _with_hooks(kind.step)  # type: ignore[method-assign]
         self._optimizer_step_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
         self._optimizer_step_post_hooks: OrderedDict[int, Callable] = OrderedDict()
         self._optimizer_state_dict_pre_hooks: OrderedDict[int, Callable] = OrderedDict()

@@ -81,6 +81,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 #: missing modules, with the names imported from them
 MODULES: dict[str, tuple[str, ...]] = {
     "torch.distributed.device_mesh": ("DeviceMesh", "init_device_mesh"),
+    "torch.distributed.tensor": ("DTensor", "Partial", "Replicate", "Shard", "distribute_tensor"),
     "torch.distributions": (
         "AffineTransform",
         "Bernoulli",
