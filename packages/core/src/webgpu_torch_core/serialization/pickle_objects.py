@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-#: what a class of this library is called where PyTorch looks for it
-_OWN = "webgpu_torch_"
+#: where PyTorch has what this library's modules hold, the longest names first
+_HOMES = (
+    ("webgpu_torch_core.functional", "torch.nn.functional"),
+    ("webgpu_torch_nn.functional", "torch.nn.functional"),
+    ("webgpu_torch_nn.optim", "torch.optim"),
+    ("webgpu_torch_nn", "torch.nn"),
+    ("webgpu_torch_core", "torch"),
+    ("webgpu_torch", "torch"),
+)
 
 
 def write_object(pickler: Any, value: Any) -> None:
@@ -86,17 +93,23 @@ def _title(value: Any) -> str:
 
 
 def _home(value: Any) -> str:
+    """Return the module that a file looks for a class or function in."""
     module = getattr(value, "__module__", None) or "builtins"
     if module == "builtins":
         return "__builtin__"
-    return "torch" if module.startswith(_OWN) and _in_torch(value) else module
+    for own, theirs in _HOMES:
+        if module == own or module.startswith(f"{own}."):
+            if theirs in ("torch", "torch.nn.functional") and _is_in_core(value, theirs):
+                return theirs
+            return theirs + module[len(own) :]
+    return module
 
 
-def _in_torch(value: Any) -> bool:
-    """Return whether a thing of this library is one of those that PyTorch has directly under ``torch``."""
+def _is_in_core(value: Any, home: str) -> bool:
+    """Return whether PyTorch has a thing directly under ``torch``, or its networks' functions under ``functional``."""
     import webgpu_torch_core as torch
 
-    return getattr(torch, getattr(value, "__name__", ""), None) is value
+    return home != "torch" or getattr(torch, getattr(value, "__name__", ""), None) is value
 
 
 def _write_name(pickler: Any, value: Any) -> None:
