@@ -33,8 +33,32 @@ def same_but_for_ties(sample: Sample, found: Any, expected: Any) -> bool:
     )
 
 
+def same_gradient_but_for_ties(sample: Sample, found: Any, wanted: Any, relative: float, absolute: float) -> bool:
+    """Return whether equal elements of a row have the same gradients, whichever of them has which."""
+    values = sample.arguments[0].detach()
+    if (
+        sample.entry.name not in OPEN
+        or _stable(sample)
+        or found.shape != values.shape
+        or found.dtype is not wanted.dtype
+    ):
+        return False
+    return any(
+        torch.allclose(*(_by_value(values, each, dimension) for each in (found, wanted)), relative, absolute, True)
+        for dimension in range(values.ndim)
+    )
+
+
+def _by_value(values: Any, gradient: Any, dimension: int) -> Any:
+    """Return gradients in the order of their elements' values, those of equal ones in their own."""
+    own = gradient.argsort(dim=dimension, stable=True)
+    order = values.gather(dimension, own).argsort(dim=dimension, stable=True)
+    return gradient.gather(dimension, own).gather(dimension, order)
+
+
 def _stable(sample: Sample) -> bool:
-    return bool(sample.sample.kwargs.get("stable")) or any(each is True for each in sample.arguments[3:])
+    named = bool(sample.sample.kwargs.get("stable"))
+    return named or (sample.entry.name in ("sort", "argsort") and any(each is True for each in sample.arguments[3:]))
 
 
 def _leads(values: Any, found: Any, expected: Any, dimension: int) -> bool:

@@ -77,7 +77,7 @@ def fill_uniform(
         return fill_uniform(generator, 2 * count, float32, low, high)
     _require_floating("uniform_", element)
     if not low <= high:
-        raise ValueError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     words = uniform_words(generator, count, element)
     if element is float64:
         return array("d", _scale_doubles(words, low, high))
@@ -177,7 +177,7 @@ def fill_exponential(
     """Return ``-log(1 - u) / lambd``, as :meth:`torch.Tensor.exponential_`; raises ValueError unless ``lambd > 0``."""
     _require_floating("exponential_", element)
     if not lambd > 0.0:
-        raise ValueError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     factor = -1.0 / lambd
     return encode([factor * math.log1p(-u) for u in _uniform_doubles(generator, count)], element)
 
@@ -188,7 +188,7 @@ def fill_cauchy(
     """Return ``median + sigma * tan(pi * (u - 1/2))``, as :meth:`torch.Tensor.cauchy_`; ValueError unless ``sigma > 0``."""
     _require_floating("cauchy_", element)
     if not sigma > 0.0:
-        raise ValueError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     tangents = [math.tan(math.pi * (u - 0.5)) for u in _uniform_doubles(generator, count)]
     return encode([fused_multiply_add(sigma, tangent, median) for tangent in tangents], element)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..dtypes import bool_, complex64
 from ..tensor import Tensor
 from . import elementwise as e
-from .common import needs_gradient, require_tensor
+from .common import is_half, needs_gradient, require_tensor
 from .elementwise_call import finish_out, result_type
 from .inplace import make_in_place, type_title
 from .registry import operation
@@ -31,6 +31,9 @@ def div(
     if rounding_mode == "floor":
         return _out(e.divide_floor(input, other), out)
     if rounding_mode == "trunc":
+        if is_half(input) or is_half(other):
+            # The quotient rounds to its own type first, as PyTorch's.
+            return _out(e.true_divide_(input, other).trunc(), out)
         return _out(e.divide_trunc(input, other), out)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
@@ -54,7 +57,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 @operation("elementwise")
-def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     """``other - alpha * input``."""
     return e.sub(other, input, alpha=alpha)
 

@@ -118,6 +118,16 @@ def require_tensor(function: str, name: str, position: int, value: Any) -> None:
         )
 
 
+def is_half(value: Any) -> bool:
+    """Return whether a value is a tensor of a 16-bit floating-point type, whose results are computed in float32 and rounded once."""
+    return isinstance(value, Tensor) and value.dtype.category == 2 and value.dtype.itemsize == 2
+
+
+def wide(value: Tensor) -> Tensor:
+    """Return a tensor in at least float32, for what must round once."""
+    return value.to(float32) if is_half(value) else value
+
+
 def require_dtype(function: str, value: Tensor, allowed: Callable[[dtype], bool], what: str) -> None:
     """Raise where an operation does not take an element type."""
     if not allowed(value.dtype):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ..dtypes import float32
 from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import clamp
+from .common import is_half
 from .inplace import make_in_place
 from .joining import place_inside
+from .outputs import into
 from .registry import operation
 from .resampling import Table, resampled
 
@@ -107,9 +110,9 @@ def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
 
 
 @operation("composite", namespace="functional", method=False)
-def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20) -> Tensor:
+def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Tensor | None = None) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, linear above the threshold."""
-    return e.softplus_(input, beta=float(beta), threshold=float(threshold))
+    return into(e.softplus_(input, beta=float(beta), threshold=float(threshold)), out)
 
 
 @operation("composite", namespace="functional", method=False)
@@ -119,8 +122,9 @@ def normalize(
     """The input divided by its norm along a dimension."""
     from .moments import vector_norm
 
-    result = input / clamp(vector_norm(input, p, dim, True), min=eps).expand(input._layout.shape)
-    return result if out is None else out.copy_(result)
+    wide = input.to(float32) if is_half(input) else input
+    result = wide / clamp(vector_norm(wide, p, dim, True), min=eps).expand(input._layout.shape)
+    return into(result.to(input.dtype), out)
 
 
 relu_ = make_in_place(e.relu, "relu_")

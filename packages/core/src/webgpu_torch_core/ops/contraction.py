@@ -9,7 +9,7 @@ from ..dtypes import compute_dtype, dtype, float32, int64
 from ..kernels import Contraction, Operand, Output, Store
 from ..layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
 from ..tensor import Tensor
-from .common import attach, kernel_cache, needs_gradient, record, require_tensor
+from .common import attach, is_half, kernel_cache, needs_gradient, record, require_tensor
 from .complex.dispatch import with_complex_rule
 from .registry import operation
 
@@ -264,7 +264,11 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
         # PyTorch truncates the factors of integer products.
         beta, alpha = int(beta), int(alpha)
     # The sum rounds once, as in PyTorch's kernels: 16-bit products stay in float32 until the input is added.
-    product = _matmul(left, right, wide=True)
+    if alpha != 1 and is_half(left):
+        # So that the gradient's products round once, too, not after each is scaled.
+        product = _matmul(left.to(float32), right.to(float32))
+    else:
+        product = _matmul(left, right, wide=True)
     scaled = product if alpha == 1 else product * alpha
     # beta = 0 ignores the input even where it is NaN.
     result = scaled if beta == 0 else scaled + (input if beta == 1 else input.to(scaled.dtype) * beta)
@@ -273,11 +277,12 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
 
 
 @operation("contraction", namespace="functional", method=False)
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out]."""
     if bias is None:
-        return matmul(input, weight.t())
-    return (_matmul(input, weight.t(), wide=True) + bias).to(input.dtype)
+        return matmul(input, weight.t(), out=out)
+    result = (_matmul(input, weight.t(), wide=True) + bias).to(input.dtype)
+    return result if out is None else _into(result, out)
 
 
 Tensor.__matmul__ = lambda self, other: self.matmul(other)  # type: ignore[attr-defined]

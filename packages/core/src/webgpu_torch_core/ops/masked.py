@@ -9,7 +9,7 @@ from typing import Any
 from ..dtypes import bool_, int64
 from ..tensor import Tensor
 from .arithmetic import where
-from .common import as_dimensions
+from .common import as_dimensions, is_half, wide
 from .moments import vector_norm
 from .neural import log_softmax as plain_log_softmax
 from .neural import softmax as plain_softmax
@@ -194,15 +194,15 @@ def _correction(unbiased: bool | None, correction: Any) -> float:
 
 def _variance(input: Tensor, dim: Any, correction: float, keepdim: bool, dtype: Any, mask: Any, root: bool) -> Tensor:
     input = _converted(input, dtype, False)
-    wide = input.float() if input.dtype.category < 2 else input
-    dims = _dims(wide, dim)
-    count = _mask(wide, mask).sum(dims, True)
-    center = _filled(wide, mask, 0).sum(dims, True) / count
-    square = _filled((wide - center).square(), mask, 0).sum(dims, keepdim)
-    divisor = _mask(wide, mask).sum(dims, keepdim)
+    source = input.float() if input.dtype.category < 2 or is_half(input) else input
+    dims = _dims(source, dim)
+    count = _mask(source, mask).sum(dims, True)
+    center = _filled(source, mask, 0).sum(dims, True) / count
+    square = _filled((source - center).square(), mask, 0).sum(dims, keepdim)
+    divisor = _mask(source, mask).sum(dims, keepdim)
     divisor = (divisor - correction).clamp(min=0)
     result = square / divisor
-    return result.sqrt() if root else result
+    return (result.sqrt() if root else result).to(input.dtype if is_half(input) else source.dtype)
 
 
 @operation("composite", namespace="masked", method=False)
@@ -247,5 +247,6 @@ def normalize(
 ) -> Tensor:
     """What the mask shows divided by its norm along a dimension; zero elsewhere."""
     input = _converted(input, dtype, False)
-    size = norm(input, ord, dim, keepdim=True, mask=mask)
-    return _filled(input, mask, 0) / size.clamp(min=eps)
+    source = wide(input)
+    size = norm(source, ord, dim, keepdim=True, mask=mask)
+    return (_filled(source, mask, 0) / size.clamp(min=eps)).to(input.dtype)

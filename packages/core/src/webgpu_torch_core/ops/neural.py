@@ -142,12 +142,12 @@ def softmin(input: Tensor, dim: Dimensions = None, _stacklevel: Any = 3, dtype: 
 
 
 @operation("composite", namespace="functional", method=False)
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """The Gaussian error linear unit ``input * Phi(input)``; ``approximate='tanh'`` uses the tanh formula."""
     if approximate == "none":
-        return e.gelu_erf(input)
+        return into(e.gelu_erf(input), out)
     if approximate == "tanh":
-        return e.gelu_tanh(input)
+        return into(e.gelu_tanh(input), out)
     raise RuntimeError("approximate argument must be either none or tanh.")
 
 

@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..dtypes import float32, promote_types
 from ..layouts import wrap_dimension
 from ..tensor import Tensor
 from .arithmetic import where
+from .common import is_half
 from .contraction import addmm, matmul
 from .creation import arange
 from .joining import place_inside, stack
@@ -61,6 +63,10 @@ def addr(
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, float) and max(each.dtype.category for each in (input, vec1, vec2)) < 2:
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    if any(is_half(each) for each in (input, vec1, vec2)):
+        wide = [each.to(float32) if is_half(each) else each for each in (input, vec1, vec2)]
+        kind = promote_types(promote_types(input.dtype, vec1.dtype), vec2.dtype)
+        return into(addr(wide[0], wide[1], wide[2], beta=beta, alpha=alpha).to(kind), out)
     # The factor goes first, as in PyTorch's kernel, whose rounding depends on it.
     scaled = vec1 if alpha == 1 or vec1.dtype.category == 0 else vec1 * alpha
     product = scaled.unsqueeze(1) * vec2.unsqueeze(0)

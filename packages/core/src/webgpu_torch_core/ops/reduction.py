@@ -10,7 +10,7 @@ from ..dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from ..kernels import Operand, Output, Reduction, RowProgram, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
 from ..tensor import Tensor
-from .common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape
+from .common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape, require_tensor
 from .elementwise_call import default_float
 from .outputs import into as _into
 from .registry import operation
@@ -325,6 +325,7 @@ def min(
 def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, out: Any) -> Any:
     from . import elementwise
 
+    require_tensor(title, "input", 1, input)
     if isinstance(dim, Tensor):
         return getattr(elementwise, kind)(input, dim, out=out)
     if dim is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..layouts import wrap_dimension
 from ..tensor import Tensor
+from .common import wide
 from .gathering import scatter_reduce
 from .inplace import make_in_place
 from .outputs import into
@@ -148,10 +149,11 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     axis = wrap_dimension(dim, input.ndim)
-    size = vector_norm(input, p, tuple(each for each in range(input.ndim) if each != axis), True)
+    source = wide(input)
+    size = vector_norm(source, p, tuple(each for each in range(input.ndim) if each != axis), True)
     # The small number is PyTorch's, so that gradients at the limit agree.
     factor = (maxnorm / (size + 1e-7)).where(size > maxnorm, 1.0)
-    return into(input * factor.to(input.dtype), out)
+    return into((source * factor).to(input.dtype), out)
 
 
 for _function in (index_reduce, put, renorm):

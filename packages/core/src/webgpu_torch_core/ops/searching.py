@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import expression as ir
-from ..dtypes import dtype, int32, int64
+from ..dtypes import compute_dtype, dtype, int32, int64
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, contiguous_layout, wrap_dimension
 from ..tensor import Tensor
@@ -27,11 +27,12 @@ def search_kernel(
 ) -> Pointwise:
     """Return the kernel of a binary search in the last dimension of ``edges``, its steps unrolled.
 
-    Where NaN is the greatest value, ``edge < value`` is written so that it holds for a NaN value and any other edge.
+    Nothing is known of NaN: an edge counts as smaller where it or the value is NaN, as in PyTorch.
     """
     size = edges.shape[-1]
     domain = values.shape
-    value = ir.load(1, values.offset, values.strides, kind)
+    compute = compute_dtype(kind)
+    value = ir.cast(ir.load(1, values.offset, values.strides, kind), compute)
     row: Any = ir.constant(edges.offset, int32)
     if edges.ndim > 1:
         for index in range(edges.ndim - 1):
@@ -44,13 +45,11 @@ def search_kernel(
         at = row + place * edges.strides[-1]
         if sorter is not None:
             at = row + ir.cast(ir.load_at(2, at, int64), int32) * edges.strides[-1]
-        edge = ir.load_at(0, at, kind)
+        edge = ir.cast(ir.load_at(0, at, kind), compute)
         before = edge <= value if right else edge < value
         if kind.category == 2:
-            unordered = ir.apply("is_nan", value)
-            before = ir.select(
-                unordered, ir.constant(True, before.dtype) if right else ir.apply("equal", edge, edge), before
-            )
+            unordered = ir.binary("bitwise_or", ir.apply("is_nan", value), ir.apply("is_nan", edge))
+            before = ir.select(unordered, ir.constant(True, before.dtype), before)
         active = low < high
         low, high = (
             ir.select(ir.binary("bitwise_and", active, before), middle + 1, low),

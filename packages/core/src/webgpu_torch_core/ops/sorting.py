@@ -173,37 +173,49 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
         return into(logcumsumexp(input.to(compute_dtype(input.dtype)), dim).to(input.dtype), out)
     result = _running_logarithm(input.detach(), dim)
     if needs_gradient(input):
-        saved, kept = input._save(), result._save_result()
+        saved = input._save()
 
         def run_backward(grad: Tensor) -> Tensor:
             input = saved.unpack()
-            total = logcumsumexp(input, dim) if needs_gradient(input, grad) else kept.unpack()
-
-            return _running_share(input, total, grad, dim) if input.ndim else grad
+            return _running_share(input, grad, dim) if input.ndim else grad
 
         attach(result, "LogcumsumexpBackward0", (input,), run_backward)
     return into(result, out)
 
 
-def _running_share(input: Tensor, total: Tensor, grad: Tensor, dim: int) -> Tensor:
-    """Return ``sum over i >= j of grad_i * exp(input_j - total_i)``: a recurrence from the end whose factors are at most 1."""
+def _running_share(input: Tensor, grad: Tensor, dim: int) -> Tensor:
+    """Return ``sum over i >= j of grad_i * exp(input_j - total_i)``.
+
+    A total is the greatest element so far, exactly, and a sum of exponentials relative to it, so that no exponential sees the
+    rounding of a logarithm. Both sums are recurrences whose factors are at most 1.
+    """
+    axis = wrap_dimension(dim, input.ndim)
+    size = input.shape[axis]
+    greatest = cummax(input.detach(), axis)[0]
+    steps = (greatest.narrow(axis, 0, max(size - 1, 0)) - greatest.narrow(axis, min(1, size), max(size - 1, 0))).exp()
+    own = (input - greatest).exp()
+    total = _decayed_sum(own, steps, axis, False)
+    return own * _decayed_sum(grad / total, steps, axis, True)
+
+
+def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Tensor:
+    """Return the running sum in which what is summed so far is multiplied by a factor at every step, by doubling."""
     from .joining import cat
 
-    axis = wrap_dimension(dim, input.ndim)
-    size, step = input.shape[axis], 1
+    size, step = values.shape[axis], 1
 
-    def later(values: Tensor, by: int) -> Tensor:
-        shape = tuple(by if place == axis else each for place, each in enumerate(values.shape))
-        return cat([values.narrow(axis, by, size - by), values.new_zeros(shape)], axis)
+    def moved(part: Tensor, by: int, keep: int) -> Tensor:
+        shape = tuple(by if place == axis else each for place, each in enumerate(part.shape))
+        pieces = [part.narrow(axis, by if from_end else 0, keep), part.new_zeros(shape)]
+        return cat(pieces if from_end else pieces[::-1], axis)
 
-    known = total.narrow(axis, 0, max(size - 1, 0)) - total.narrow(axis, min(1, size), max(size - 1, 0))
-    last = tuple(min(1, size) if place == axis else each for place, each in enumerate(input.shape))
-    factor = cat([known.exp(), total.new_zeros(last)], axis)
+    edge = steps.new_zeros(tuple(min(1, size) if place == axis else each for place, each in enumerate(values.shape)))
+    factor = cat([steps, edge] if from_end else [edge, steps], axis)
     while step < size:
-        grad = grad + factor * later(grad, step)
-        factor = factor * later(factor, step)
+        values = values + factor * moved(values, step, size - step)
+        factor = factor * moved(factor, step, size - step)
         step *= 2
-    return grad * (input - total).exp()
+    return values
 
 
 def _running_logarithm(input: Tensor, dim: int) -> Tensor:

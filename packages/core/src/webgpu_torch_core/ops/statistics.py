@@ -11,7 +11,7 @@ from ..layouts import wrap_dimension
 from ..return_types import make
 from ..tensor import Tensor
 from .arithmetic import clamp, where
-from .common import as_dimensions
+from .common import as_dimensions, is_half, wide
 from .complex.joining import join
 from .complex.views import conj, part
 from .creation import arange, tensor
@@ -267,6 +267,8 @@ def corrcoef(input: Tensor) -> Tensor:
         raise RuntimeError(
             f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
         )
+    if is_half(input):
+        return corrcoef(wide(input)).to(input.dtype)
     matrix = cov(input)
     if matrix.ndim == 0:
         return matrix / matrix
@@ -292,6 +294,8 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1
 @operation("composite", method=False)
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
     """The running integral along a dimension by the trapezoidal rule."""
+    if is_half(y):
+        return cumulative_trapezoid(wide(y), None if x is None else wide(x), dx=dx, dim=dim).to(y.dtype)
     return _trapezoids(y, x, dx, dim).cumsum(dim)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -89,3 +90,8 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 def wide(input: Tensor) -> Tensor:
     """Return the input in at least float32, for what must round once."""
     return input.to(torch.float32) if input.dtype in (torch.float16, torch.bfloat16) else input
+
+
+def narrowed(result: Tensor, kind: Any) -> Tensor:
+    """Return what was computed widely in the 16-bit type of its operands; where theirs was another, as it is."""
+    return result.to(kind) if kind in (torch.float16, torch.bfloat16) else result

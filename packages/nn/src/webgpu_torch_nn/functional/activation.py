@@ -12,6 +12,7 @@ from webgpu_torch_core.functional import logsigmoid as logsigmoid
 from webgpu_torch_core.functional import silu as _silu
 from webgpu_torch_core.functional import softmax as _softmax
 from webgpu_torch_core.functional import softplus as softplus
+from webgpu_torch_core.ops.outputs import into
 from webgpu_torch_core.ops.random import HOST_DEVICES
 from webgpu_torch_core.ops.titles import titled
 
@@ -167,19 +168,20 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 
 @titled("SoftshrinkBackward0")
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x`` moved towards zero by ``lambd``, and zero within that distance."""
     if lambd < 0:
         raise RuntimeError(
             f"lambda must be in range [0, {input.dtype.maximum}] for input dtype {input.dtype}, but found {lambd}."
         )
-    return torch.where(input.abs() <= lambd, torch.zeros_like(input), input - torch.sign(input.detach()) * lambd)
+    result = input - torch.sign(input.detach()) * lambd
+    return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), result), out)
 
 
 @titled("HardshrinkBackward0")
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x``, and zero where ``|x| <= lambd``."""
-    return torch.where(input.abs() <= lambd, torch.zeros_like(input), input)
+    return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), input), out)
 
 
 @titled("ThresholdBackward0")

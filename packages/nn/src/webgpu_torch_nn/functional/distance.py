@@ -10,7 +10,7 @@ from webgpu_torch_core.functional import normalize as normalize
 from webgpu_torch_core.linalg import vector_norm
 from webgpu_torch_core.ops.windows import nothing
 
-from ._arguments import wide
+from ._arguments import narrowed, wide
 
 
 def clamped_like_constant(values: Tensor, least: float) -> Tensor:
@@ -31,7 +31,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``|x1 - x2 + eps|_p`` over the last dimension."""
-    return vector_norm(x1 - x2 + eps, p, max(x1.ndim, x2.ndim) - 1 if max(x1.ndim, x2.ndim) else None, keepdim)
+    dim = max(x1.ndim, x2.ndim) - 1 if max(x1.ndim, x2.ndim) else None
+    return narrowed(vector_norm(wide(x1) - wide(x2) + eps, p, dim, keepdim), torch.result_type(x1, x2))
 
 
 def pdist(input: Tensor, p: float = 2) -> Tensor:

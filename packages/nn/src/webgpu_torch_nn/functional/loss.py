@@ -12,7 +12,7 @@ from webgpu_torch_core.functional import binary_cross_entropy_with_logits as _wi
 from webgpu_torch_core.ops.random import HOST_DEVICES
 from webgpu_torch_core.ops.titles import titled
 
-from ._arguments import legacy_reduction, reduced, wide
+from ._arguments import legacy_reduction, narrowed, reduced, wide
 
 
 def _warn_if_broadcast(input: Tensor, target: Tensor) -> None:
@@ -129,13 +129,15 @@ def kl_div(
             "the batch size, and aligns with the KL div math definition.",
             stacklevel=2,
         )
+    kind, input, target = torch.result_type(input, target), wide(input), wide(target)
     if log_target:
         loss = target.exp() * (target - input)
     else:
         loss = torch.xlogy(target, target) - target * input
     if reduction == "batchmean":
-        return loss.sum() / input.shape[0] if input.ndim else loss.sum()
-    return reduced(loss, reduction)
+        loss = loss.sum() / input.shape[0] if input.ndim else loss.sum()
+        return narrowed(loss, kind)
+    return narrowed(reduced(loss, reduction), kind)
 
 
 def poisson_nll_loss(
@@ -151,7 +153,7 @@ def poisson_nll_loss(
     if full:
         stirling = target * target.log() - target + (target * (2 * math.pi)).log() * 0.5
         loss = loss + stirling.masked_fill(target <= 1, 0)
-    return reduced(loss, reduction).to(kind)
+    return narrowed(reduced(loss, reduction), kind)
 
 
 def _one_broadcast(shape: Sequence[int], other: Sequence[int]) -> bool:
@@ -181,9 +183,10 @@ def gaussian_nll_loss(
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
     # The limit carries no gradient: the gradient is the variance's own everywhere.
+    kind, var = torch.result_type(input, target), wide(var)
     limited = var.detach().clamp(min=eps) + (var - var.detach())
-    difference = input - target
+    difference = wide(input) - wide(target)
     loss = (limited.log() + difference * difference / limited) * 0.5
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
-    return reduced(loss, reduction)
+    return narrowed(reduced(loss, reduction), kind)

@@ -11,7 +11,7 @@ from webgpu_torch_core.functional import linear
 from webgpu_torch_core.functional import nll_loss as _nll_loss
 from webgpu_torch_core.ops.titles import titled
 
-from ._arguments import legacy_reduction
+from ._arguments import legacy_reduction, wide
 
 
 @titled("NllLossBackward0")
@@ -69,12 +69,13 @@ def linear_cross_entropy(
     shape = (*input.shape[:-1], classes, *extra)
     if tuple(target.shape) == shape and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    bias = None if linear_bias is None else linear_bias.reshape(-1)
-    scores = linear(input, linear_weight.reshape(-1, features), bias).reshape(shape)
-    return _cross_entropy(
-        scores, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
-        label_smoothing=label_smoothing,
+    bias = None if linear_bias is None else wide(linear_bias.reshape(-1))
+    scores = linear(wide(input), wide(linear_weight.reshape(-1, features)), bias).reshape(shape)
+    loss = _cross_entropy(
+        scores, wide(target), None if weight is None else wide(weight), reduction=reduction, label_smoothing=label_smoothing,
+        ignore_index=-100 if ignore_index is None else ignore_index,
     )  # fmt: skip
+    return loss.to(input.dtype)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

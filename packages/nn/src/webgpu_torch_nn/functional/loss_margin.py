@@ -9,7 +9,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import logsigmoid
 from webgpu_torch_core.ops.inplace import type_title
 
-from ._arguments import legacy_reduction, reduced, wide
+from ._arguments import legacy_reduction, narrowed, reduced, wide
 from .distance import pairwise_distance
 
 
@@ -78,14 +78,15 @@ def cosine_embedding_loss(
     if target.ndim == 0 and input1.ndim != 1:
         raise RuntimeError("0D target tensor expects 1D input tensors, but found inputs with sizes "
                            f"{list(input1.shape)} and {list(input2.shape)}.")  # fmt: skip
-    tiny = 1e-12
+    kind, tiny = torch.result_type(input1, input2), 1e-12
+    input1, input2 = wide(input1), wide(input2)
     squares1 = (input1 * input1).sum(target.ndim) + tiny
     squares2 = (input2 * input2).sum(target.ndim) + tiny
     cosine = (input1 * input2).sum(target.ndim) / (squares1 * squares2).sqrt()
     zeros = torch.zeros_like(cosine.detach())
     near = torch.where(target == 1, 1 - cosine, zeros)
     far = torch.where(target == -1, (cosine - margin).clamp(min=0), zeros)
-    return reduced(near + far, reduction)
+    return narrowed(reduced(near + far, reduction), kind)
 
 
 def multi_margin_loss(
@@ -172,7 +173,8 @@ def triplet_margin_loss(
             f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
             f"{anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
         )
-    return _triplet(anchor, positive, negative, distance, margin, swap, reduction)
+    loss = _triplet(wide(anchor), wide(positive), wide(negative), distance, margin, swap, reduction)
+    return narrowed(loss, torch.promote_types(torch.result_type(anchor, positive), negative.dtype))
 
 
 def triplet_margin_with_distance_loss(

@@ -8,6 +8,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.ops.common import attach
 from webgpu_torch_core.ops.outputs import into
 
 from ._arguments import wide
@@ -133,6 +134,14 @@ def max_pool2d_with_indices_backward(
     if grad_output.shape != pooled:
         raise RuntimeError(f"Expected grad_output of shape {list(pooled)}, but got {list(grad_output.shape)}")
     *lead, height, width = input.shape
-    flat = grad_output.new_zeros((math.prod(lead), height * width))
-    parts = (math.prod(lead), -1)
-    return flat.scatter_add(1, indices.reshape(parts), grad_output.reshape(parts)).reshape(input.shape)
+    rows, shape = math.prod(lead), input.shape
+    parts = (rows, math.prod(pooled) // max(rows, 1))
+    where = indices.reshape(parts)
+    flat = grad_output.detach().new_zeros((rows, height * width))
+    result = flat.scatter_add(1, where, grad_output.detach().reshape(parts)).reshape(shape)
+
+    def run_backward(grad: Tensor) -> tuple[Tensor, Tensor]:
+        # The input only chooses: its gradient is zero.
+        return grad.reshape((rows, height * width)).gather(1, where).reshape(pooled), torch.zeros_like(grad)
+
+    return attach(result, "MaxPool2DWithIndicesBackwardBackward0", (grad_output, input), run_backward)

@@ -145,7 +145,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if not input.numel():
         return input
-    means = _neighbours(input * input, size, size // 2, 1.0 / size)
+    if input.dtype.is_floating_point:
+        means = _neighbours(input * input, size, size // 2, 1.0 / size)
+    else:  # PyTorch's averages of integers are integers
+        means = _neighbours(input * input, size, size // 2, 1.0).div(size, rounding_mode="trunc")
     return input / (means * alpha + k).pow(beta)
 
 

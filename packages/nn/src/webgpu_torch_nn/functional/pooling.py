@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.ops.outputs import into
 from webgpu_torch_core.ops.windows import Window, flat_indices, greatest_taps, nothing, picked, window_sum
 
 from ._arguments import Sizes, batched, spread, wide
@@ -146,18 +147,20 @@ def avg_pool1d(
 
 def avg_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Means of sliding windows over [n, c, height, width]; ``divisor_override`` replaces the windows' size."""
-    return _avg_pool(input, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result = _avg_pool(input, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return into(result, out)
 
 
 def avg_pool3d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Means of sliding windows over [n, c, depth, height, width]; ``divisor_override`` replaces the windows' size."""
-    return _avg_pool(input, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result = _avg_pool(input, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return into(result, out)
 
 
 def lp_pool1d(

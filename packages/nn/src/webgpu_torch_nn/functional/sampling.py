@@ -155,7 +155,8 @@ def grid_sample(
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
     positions = [
-        _unnormalized(grid.select(-1, spatial - 1 - axis), size, align) for axis, size in enumerate(input.shape[2:])
+        _unnormalized(wide(grid).select(-1, spatial - 1 - axis), size, align)
+        for axis, size in enumerate(input.shape[2:])
     ]
     if mode != "bicubic":
         sizes = input.shape[2:]

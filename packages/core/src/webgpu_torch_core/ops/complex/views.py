@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...dtypes import complex64, float32
 from ...layouts import complex_layout, contiguous_strides, layout, part_layout, real_layout
 from ...tensor import Tensor
-from ..common import attach
+from ..common import attach, require_tensor
 from ..registry import operation
 from ..views import make_view, transpose
 from .joining import ZERO, join
@@ -122,6 +122,8 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: the parts are not both float32.
     """
+    for number, each in enumerate((real, imag)):
+        require_tensor("complex", ("real", "imag")[number], number + 1, each)
     for each in (real, imag):
         if each.dtype is not float32:
             names = " and ".join(_title(one) for one in (real, imag))
@@ -167,7 +169,7 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     result = input
     if input.dtype is complex64:
         result = join(part(input, 0), -part(input, 1), title="ConjPhysicalBackward0")
-    return result if out is None else out.copy_(result)
+    return _into(result, out)
 
 
 @operation("elementwise")

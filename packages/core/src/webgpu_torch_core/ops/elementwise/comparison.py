@@ -78,10 +78,28 @@ def maximum(input, other):
     return _maximum(input, other)
 
 
+def _halved(grad, input, other):
+    """Return what each of two operands gets where they are not unequal the wrong way: half where they are equal."""
+    return where(equal(input, other), grad * 0.5, grad)
+
+
+@maximum.backward
+def _(grad, input, other):
+    # Neither is the smaller where one is NaN: both get the gradient, as in PyTorch.
+    part = _halved(grad, input, other)
+    return where(less(input, other), 0.0, part), where(less(other, input), 0.0, part)
+
+
 @elementwise(tensors=2)
 def minimum(input, other):
     """The smaller; NaN if either is."""
     return _minimum(input, other)
+
+
+@minimum.backward
+def _(grad, input, other):
+    part = _halved(grad, input, other)
+    return where(less(other, input), 0.0, part), where(less(input, other), 0.0, part)
 
 
 @elementwise(tensors=2)
@@ -92,12 +110,25 @@ def fmax(input, other):
     return where(is_nan(input), other, where(is_nan(other), input, _maximum(input, other)))
 
 
+@fmax.backward
+def _(grad, input, other):
+    # Equal elements count as the first one's, as in PyTorch.
+    first = less_equal(other, input) | is_nan(other)
+    return where(first, grad, 0.0), where(first, 0.0, grad)
+
+
 @elementwise(tensors=2)
 def fmin(input, other):
     """The smaller; a number wins over NaN."""
     if _is_integer(input):
         return _minimum(input, other)
     return where(is_nan(input), other, where(is_nan(other), input, _minimum(input, other)))
+
+
+@fmin.backward
+def _(grad, input, other):
+    first = less_equal(input, other) | is_nan(other)
+    return where(first, grad, 0.0), where(first, 0.0, grad)
 
 
 @elementwise(method=False, namespace="internal")

@@ -93,8 +93,8 @@ def nextafter(input, other):
 
 @nextafter.backward
 def _(grad, input, other):
-    same = equal(input, other)
-    return where(same, 0.0, grad), where(same, grad, 0.0)
+    # The direction has no gradient, nor has a number that stays, as in PyTorch.
+    return where(equal(input, other), 0.0, grad), grad * 0.0
 
 
 # Special functions
