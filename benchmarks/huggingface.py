@@ -1,7 +1,7 @@
 """Unmodified Hugging Face models with random weights, float32: this library beside PyTorch CUDA (TF32 off) in one run.
 
-``python benchmarks/huggingface.py [--cases gpt2,qwen3,bert,unet] [--tiny]``. Each side runs in a process of its own:
-PyTorch's draws the weights and the inputs, saves them in Hugging Face's layout and writes down its results; ours, installed
+``python benchmarks/huggingface.py [--cases gpt2,qwen3,bert,unet] [--tiny]``. Each side of a case runs in a process of its
+own: PyTorch's draws the weights and the inputs, saves them in Hugging Face's layout and writes down its results; ours, installed
 as ``torch``, loads them. Printed per case: milliseconds, their ratio (ours / PyTorch's), the cosine of the outputs, and
 for ours operations, kernels, dispatches and host synchronisations per call and the peak of GPU memory. Where there is no
 CUDA, PyTorch runs on the CPU and the ratio says nothing; ``--tiny`` takes two layers, to try the program out.
@@ -192,23 +192,22 @@ RUNS = {
 
 
 def child(options: argparse.Namespace) -> None:
-    """Run the cases on one side and write down what came out."""
+    """Run a case on one side and write down what came out."""
     import numpy
 
     side = Side(options.side == "ours")
     folder = Path(options.folder)
-    for case in options.cases.split(","):
-        with side.torch.no_grad():
-            model = load(side, case, folder, options.tiny)
-            for kind in RUNS[case]:
-                found = KINDS[kind](side, model, inputs(side, case, options.tiny))
-                name = f"{case}-{kind}-{options.side}"
-                numpy.save(folder / f"{name}.npy", found.pop("output").float().cpu().numpy())
-                (folder / f"{name}.json").write_text(json.dumps(found))
-            if options.profile:
-                arguments = inputs(side, case, options.tiny)
-                profile(lambda model=model, case=case, given=arguments: KINDS[RUNS[case][0]](side, model, given))
-        del model
+    case = options.cases
+    with side.torch.no_grad():
+        model = load(side, case, folder, options.tiny)
+        for kind in RUNS[case]:
+            found = KINDS[kind](side, model, inputs(side, case, options.tiny))
+            name = f"{case}-{kind}-{options.side}"
+            numpy.save(folder / f"{name}.npy", found.pop("output").float().cpu().numpy())
+            (folder / f"{name}.json").write_text(json.dumps(found))
+        if options.profile:
+            arguments = inputs(side, case, options.tiny)
+            profile(lambda: KINDS[RUNS[case][-1]](side, model, arguments))
 
 
 def profile(call: Any) -> None:
@@ -254,11 +253,11 @@ def main() -> None:
         child(options)
         return
     with tempfile.TemporaryDirectory() as folder:
-        for side in ("torch", "ours"):
-            command = [sys.executable, __file__, "--side", side, "--folder", folder, "--cases", options.cases]
-            command += ["--tiny"] * options.tiny + ["--profile"] * (options.profile and side == "ours")
-            subprocess.run(command, check=True)
         for case in options.cases.split(","):
+            for side in ("torch", "ours"):
+                command = [sys.executable, __file__, "--side", side, "--folder", folder, "--cases", case]
+                command += ["--tiny"] * options.tiny + ["--profile"] * (options.profile and side == "ours")
+                subprocess.run(command, check=True)
             for kind in RUNS[case]:
                 compare(Path(folder), case, kind)
 
