@@ -20,6 +20,8 @@ global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
 global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
 global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
+# Which form those have, once there was one.
+global_backward_form: dict[str, bool | None] = {"full": None}
 global_buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 global_parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
@@ -55,8 +57,32 @@ def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
     return _register(global_backward_pre_hooks, hook)
 
 
+def _take_form(full: bool) -> None:
+    if global_backward_form["full"] is not None and global_backward_form["full"] is not full:
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only "
+            "one of them."
+        )
+    global_backward_form["full"] = full
+
+
+def register_module_backward_hook(hook: Callable) -> RemovableHandle:
+    """Call ``hook(module, grad_input, grad_output)`` with the gradients of any module's last operation alone.
+
+    Raises:
+        RuntimeError: hooks of the other form, :func:`register_module_full_backward_hook`, were registered.
+    """
+    _take_form(False)
+    return _register(global_backward_hooks, hook)
+
+
 def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
-    """Call ``hook(module, grad_input, grad_output)`` when any module's input gradients are known."""
+    """Call ``hook(module, grad_input, grad_output)`` when any module's input gradients are known.
+
+    Raises:
+        RuntimeError: hooks of the other form, :func:`register_module_backward_hook`, were registered.
+    """
+    _take_form(True)
     return _register(global_backward_hooks, hook)
 
 
@@ -183,9 +209,8 @@ class HookMixin(ModuleAttributes):
         try:
             args, kwargs = self._run_forward_pre_hooks(args, kwargs)
             backward_hook = None
-            own_hooks = () if self._is_full_backward_hook is False else self._backward_hooks.values()
-            if own_hooks or self._backward_pre_hooks or global_backward_hooks or global_backward_pre_hooks:
-                hooks = (*global_backward_hooks.values(), *own_hooks)
+            hooks = self._backward_hooks_of_form(True)
+            if hooks or self._backward_pre_hooks or global_backward_pre_hooks:
                 pre_hooks = (*global_backward_pre_hooks.values(), *self._backward_pre_hooks.values())
                 backward_hook = BackwardHook(self, hooks, pre_hooks)
                 args = backward_hook.setup_input_hook(args)
@@ -201,18 +226,23 @@ class HookMixin(ModuleAttributes):
                     stacklevel=3,
                 )
             result = backward_hook.setup_output_hook(result)
-        if self._backward_hooks and self._is_full_backward_hook is False:
-            self._hook_last_operation(result)
+        hooks = self._backward_hooks_of_form(False)
+        if hooks:
+            self._hook_last_operation(result, hooks)
         return result
 
-    def _hook_last_operation(self, result: Any) -> None:
+    def _backward_hooks_of_form(self, full: bool) -> tuple[Callable, ...]:
+        everywhere = global_backward_hooks.values() if global_backward_form["full"] is full else ()
+        return (*everywhere, *(self._backward_hooks.values() if self._is_full_backward_hook is full else ()))
+
+    def _hook_last_operation(self, result: Any, hooks: tuple[Callable, ...]) -> None:
         while not isinstance(result, Tensor):
             if isinstance(result, dict):
                 result = next(each for each in result.values() if isinstance(each, Tensor))
             else:
                 result = result[0]
         if result.grad_fn is not None:
-            for hook in self._backward_hooks.values():
+            for hook in hooks:
                 result.grad_fn.register_hook(BoundHook(hook, self))
 
     def _run_forward_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:

@@ -16,6 +16,22 @@ from webgpu_torch_nn.modules._hooks import (
     global_module_registration_hooks,
     global_parameter_registration_hooks,
 )
+from webgpu_torch_nn.modules._hooks import register_module_backward_hook as register_module_backward_hook
+from webgpu_torch_nn.modules._hooks import (
+    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
+)
+from webgpu_torch_nn.modules._hooks import register_module_forward_hook as register_module_forward_hook
+from webgpu_torch_nn.modules._hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
+from webgpu_torch_nn.modules._hooks import register_module_full_backward_hook as register_module_full_backward_hook
+from webgpu_torch_nn.modules._hooks import (
+    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
+from webgpu_torch_nn.modules._hooks import (
+    register_module_module_registration_hook as register_module_module_registration_hook,
+)
+from webgpu_torch_nn.modules._hooks import (
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
+)
 from webgpu_torch_nn.modules._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from webgpu_torch_nn.modules._state import StateMixin
 from webgpu_torch_nn.parameter import Buffer, Parameter

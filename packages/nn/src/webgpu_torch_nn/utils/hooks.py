@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -102,6 +103,11 @@ class BackwardHook:
         self.grad_outputs = grads
         if not self.input_positions:
             # Nothing before this module is differentiable, so the input side will never be called.
+            warnings.warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                "inputs require gradients.",
+                stacklevel=3,
+            )
             for hook in self.hooks:
                 if hook(self.module, (None,) * self.input_count, grads) is not None:
                     raise RuntimeError(
