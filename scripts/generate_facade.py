@@ -33,6 +33,7 @@ from . import cpu as cpu
 from . import cuda as cuda
 from . import distributed as distributed
 from . import fft as fft
+from . import func as func
 from . import jit as jit
 from . import library as library
 from . import linalg as linalg
@@ -57,7 +58,7 @@ newaxis = None
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "functional", "generator", "graph", "host_data",
+    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "functional", "generator", "graph", "host_data", "memory",
     "interpreter", "kernels", "layouts", "ops", "overridden_members", "overrides", "plugins", "python_device", "random", "random_counts", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization",

@@ -301,3 +301,45 @@ def test_public_functions_travel_by_name() -> None:
         function = getattr(facade.nn.functional, name)
         assert pickle.loads(pickle.dumps(function)) is function
         assert copy.deepcopy(function) is function
+
+
+def test_calls_with_several_dictionaries(device: str) -> None:
+    torch.manual_seed(7)
+    x, weight, bias = torch.randn(3, 2), torch.randn(2, 2), torch.randn(2)
+    expected = torch.func.functional_call(torch.nn.Linear(2, 2), ({"weight": weight}, {"bias": bias}), x)
+    given = ({"weight": to_ours(weight, device)}, {"bias": to_ours(bias, device)})
+    close(facade.func.functional_call(nn.Linear(2, 2), given, to_ours(x, device)), expected)
+    for library in (torch, facade):
+        call, layer = library.func.functional_call, library.nn.Linear(2, 2)
+        one = {"bias": library.ones(2)}
+        with pytest.raises(ValueError, match=r"\['bias'\] appeared in multiple dictionaries"):
+            call(layer, (one, one), library.ones(2))
+        with pytest.raises(ValueError, match="Expected all elements of parameter_and_buffer_dicts to be dictionaries"):
+            call(layer, [one, 3], library.ones(2))
+        with pytest.raises(ValueError, match="to be a dict, or a list/tuple of dicts"):
+            call(layer, 3, library.ones(2))
+
+
+def test_stacked_models() -> None:
+    stacked = []
+    for library in (torch, facade):
+        library.manual_seed(1)
+        models = [library.nn.Sequential(library.nn.Linear(2, 3), library.nn.BatchNorm1d(3)) for _ in range(3)]
+        models[2](library.ones(2, 2))
+        stacked.append(library.func.stack_module_state(models))
+        with pytest.raises(RuntimeError, match="same training/eval mode"):
+            library.func.stack_module_state([models[0], models[1].eval()])
+        with pytest.raises(RuntimeError, match="same class"):
+            library.func.stack_module_state([models[0], models[2][0]])
+        with pytest.raises(RuntimeError, match="at least one model"):
+            library.func.stack_module_state([])
+        models[0][0].bias.requires_grad_(False)
+        with pytest.raises(RuntimeError, match=r"Expected 0.bias from each model to have the same .requires_grad"):
+            library.func.stack_module_state([models[0], models[2]])
+        library.func.replace_all_batch_norm_modules_(models[2])
+        assert models[2][1].running_mean is None and not models[2][1].track_running_stats
+    for mine, theirs in zip(stacked[1], stacked[0], strict=True):
+        assert list(mine) == list(theirs)
+        for name, value in theirs.items():
+            close(mine[name], value)
+            assert mine[name].requires_grad == value.requires_grad and mine[name].is_leaf

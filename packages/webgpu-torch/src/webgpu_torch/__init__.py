@@ -630,6 +630,7 @@ from . import cpu as cpu
 from . import cuda as cuda
 from . import distributed as distributed
 from . import fft as fft
+from . import func as func
 from . import jit as jit
 from . import library as library
 from . import linalg as linalg

@@ -104,20 +104,15 @@ def _reparametrize_module(
 
 
 def call_with(
-    module: Module, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict[str, Any] | None = None, *,
+    module: Module, given: dict[str, Any], args: Any = None, kwargs: dict[str, Any] | None = None, *,
     tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
     """Call a module with other parameters and buffers; see :func:`functional_call`.
 
     Raises:
         RuntimeError: with ``strict``, names are missing or unknown.
-        ValueError: one name occurs in several dictionaries, or tied names have different values.
+        ValueError: tied names have different values.
     """
-    given = parameter_and_buffer_dicts
-    if not isinstance(given, dict):
-        given = {name: tensor for each in parameter_and_buffer_dicts for name, tensor in each.items()}
-        if len(given) != sum(map(len, parameter_and_buffer_dicts)):
-            raise ValueError("A key appears in several of the parameter and buffer dictionaries")
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     with _reparametrize_module(module, given, tie_weights, strict):
         return module(*arguments, **(kwargs or {}))
