@@ -21,7 +21,13 @@ INTRODUCTION = """
 PyTorch tests its operations with a database of sample inputs. The conformance run (`tests/conformance/run.py`) gives the same samples to
 this library and compares results, gradients for random cotangents, and the other forms of each call (methods, operators, in place, `out=`,
 aliases) with PyTorch's, within PyTorch's tolerances. An operation passes only if all of its samples pass, contiguous and not. Where
-PyTorch's own float32 result has lost more digits than the tolerance allows, its float64 result decides.
+rounding has cost PyTorch's own result more digits than the tolerance allows, its float64 result decides, for every operation alike: an
+element passes that is within the tolerance of that, or no farther from it than PyTorch's own element is (which may itself be at most a
+thousand tolerances away). Of equal elements, an operation that does not promise an order may name any.
+
+`webgpu` was run on Mesa's llvmpipe, a Vulkan driver that computes on the CPU. It has no float64: samples that ask for it are left out (those
+of `to` ask for bfloat16 instead, as PyTorch's do for its devices without it). Random streams equal PyTorch's on `cpu`; elsewhere a random
+result must have the right shape and type.
 """
 LEGEND = """
 `grad`: results and gradients pass. `yes`: results pass, and there is nothing to differentiate. `no grad`: results pass, gradients do not.

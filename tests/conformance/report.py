@@ -123,6 +123,8 @@ def record(path: Path, device: str, dtype: str, results: dict[str, Any], whole: 
 
     known = json.loads(path.read_text()) if path.exists() else {"operations": [], "results": {}, "counts": {}}
     table = known["results"].setdefault(device, {}).setdefault(dtype, {})
+    if whole:
+        table.clear()
     for name, each in counted(results).items():
         table[name] = entry(each)
     if whole:

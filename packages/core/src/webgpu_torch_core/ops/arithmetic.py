@@ -59,6 +59,10 @@ def positive(input: Tensor) -> Tensor:
 @operation("elementwise")
 def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     """``other - alpha * input``."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"rsub() received an invalid combination of arguments - got ({type(input).__name__}, {type(other).__name__})"
+        )
     return e.sub(other, input, alpha=alpha)
 
 
@@ -227,6 +231,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
+    if isinstance(value, Tensor) and value.dtype.is_complex and not input.dtype.is_complex:
+        number = value.item()
+        if isinstance(number, complex) and number.imag:
+            raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
+        value = number.real
     filled = value if isinstance(value, Tensor) else input.new_full((), value)
     return e.select_(filled.to(dtype=input.dtype, device=input.device), input, mask)
 
@@ -316,9 +325,24 @@ for _name in (
     "masked_fill",
     "nan_to_num",
     "ldexp",
-    "float_power",
 ):
     setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_"))
+
+
+def _float_power_in_place(self: Tensor, exponent: Tensor | Number) -> Tensor:
+    """In-place version of :func:`float_power`: for float64 (and complex numbers) only.
+
+    Raises:
+        RuntimeError: another type, which cannot hold the result.
+    """
+    if not self.dtype.is_complex and self.dtype.name != "float64":
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {type_title(self)} but the operation's result requires dtype Double"
+        )
+    return make_in_place(float_power, "float_power_")(self, exponent)
+
+
+Tensor.float_power_ = _float_power_in_place  # type: ignore[attr-defined]
 Tensor.divide_ = Tensor.div_  # type: ignore[attr-defined]
 Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
 

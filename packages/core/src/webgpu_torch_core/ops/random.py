@@ -17,6 +17,7 @@ from .common import attach, kernel_cache, record_on, sizes_from
 from .complex.joining import complex_alias
 from .creation import as_dtype, asked, from_bytes, place_of
 from .elementwise_call import default_float
+from .inplace import type_title
 from .outputs import into
 from .registry import operation
 from .weight_checks import check_weights
@@ -129,9 +130,12 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         place = place_of(device) if out is None else out.device
         if device is None and out is None and generator is not None:
             place = canonical_device(generator.device)
-        result = draw(kind, sizes_from(size), asked(dtype, place, out, default_float[0])[0], place, generator, *numbers)
+        element, shape = asked(dtype, place, out, default_float[0])[0], sizes_from(size)
         if out is not None:
-            return into(result, out)
+            if out._layout.shape != tuple(shape):
+                out.resize_(shape)
+            return getattr(out, f"{kind}_")(generator=generator)
+        result = draw(kind, shape, element, place, generator, *numbers)
         return result.requires_grad_() if requires_grad else result
 
     function.__name__ = function.__qualname__ = name
@@ -268,6 +272,8 @@ def normal(
 ) -> Tensor:
     """Normal numbers with given means and standard deviations (numbers or tensors)."""
     del layout, pin_memory
+    if out is not None and out.dtype.category < 2:
+        raise NotImplementedError(f"\"normal_kernel\" not implemented for '{type_title(out)}'")
     if size is not None:
         result = draw(
             "normal",
@@ -299,7 +305,7 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, 
     else:
         result = bernoulli_of(input.detach(), input.dtype, generator)
         _attach_zero(result, "BernoulliBackward0", (input,))
-    return result if out is None else out.copy_(result)
+    return result if out is None else into(result.to(out.dtype), out)
 
 
 def _attach_zero(result: Tensor, title: str, inputs: tuple[Any, ...]) -> None:
@@ -347,6 +353,11 @@ def multinomial(
     """
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not input.dtype.is_floating_point:
+        kind = type_title(input)
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
+    if out is not None and out.dtype is not int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {type_title(out)}")
     rows = 1 if input.ndim == 1 else input.shape[0]
     shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
     if input.device.type in HOST_DEVICES:
@@ -361,7 +372,7 @@ def multinomial(
         result = _device_multinomial(input.detach().reshape(rows, -1), num_samples, replacement, generator).reshape(
             shape
         )
-    return result if out is None else out.copy_(result)
+    return into(result, out)
 
 
 def _device_multinomial(weights: Tensor, count: int, replacement: bool, generator: Any) -> Tensor:

@@ -156,6 +156,8 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: the arguments are not both float32.
     """
+    for number, each in enumerate((abs, angle)):
+        require_tensor("polar", ("abs", "angle")[number], number + 1, each)
     for each in (abs, angle):
         if each.dtype is not float32:
             names = " and ".join(_title(one) for one in (abs, angle))
