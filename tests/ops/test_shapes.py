@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from ops_oracle import both_raise, check, kind_of, sample
+from ops_oracle import OURS, both_raise, check, kind_of, sample
 
 # Results are views of the input, so strides must agree too.
 VIEWS = {
@@ -306,3 +306,15 @@ ERRORS = {
 def test_errors(name: str, device: str) -> None:
     function, words = ERRORS[name]
     both_raise(function, [sample((3, 4), torch.float32)], device, words)
+
+
+@pytest.mark.parametrize("repeats", [(1, 1), (3, 1), (1, 4), (2, 1, 1), (0, 1)])
+def test_repeated_elements_are_new(repeats: tuple[int, ...], device: str) -> None:
+    """Even where a view would do, as with one repetition or over a dimension of one element."""
+    for shape in ((2, 3), (1, 3), (3, 1), (1, 1)):
+        found = OURS.ones(*shape, device=device).repeat(*repeats)
+        wanted = torch.ones(*shape).repeat(*repeats)
+        assert found.shape == wanted.shape and found.stride() == wanted.stride() and found.is_contiguous()
+        source = OURS.ones(*shape, device=device)
+        source.repeat(*repeats).add_(1)
+        assert source.cpu().tolist() == torch.ones(*shape).tolist()

@@ -14,6 +14,7 @@ from .complex.dispatch import with_complex_rule
 from .inplace import type_title
 from .outputs import into
 from .registry import operation
+from .views import copy_as
 
 if TYPE_CHECKING:
     from ..type_aliases import Dimensions
@@ -238,14 +239,15 @@ def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
 
 @operation("indexed", namespace="method")
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
-    """The tensor tiled ``repeats`` times along each dimension."""
+    """The tensor tiled ``repeats`` times along each dimension; always in new memory."""
     counts = sizes_from(repeats)
     if len(counts) < self.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     source = self.reshape((1,) * (len(counts) - self.ndim) + tuple(self._layout.shape))
     split = [part for count, size in zip(counts, source._layout.shape, strict=True) for part in (count, size)]
     spread = source.reshape([part for size in source._layout.shape for part in (1, size)]).expand(split)
-    return spread.reshape([count * size for count, size in zip(counts, source._layout.shape, strict=True)])
+    sizes = tuple(count * size for count, size in zip(counts, source._layout.shape, strict=True))
+    return copy_as(spread, sizes, "RepeatBackward0")
 
 
 @operation("composite")

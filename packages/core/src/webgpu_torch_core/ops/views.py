@@ -80,11 +80,16 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     strides = view_strides(source, sizes)
     original = source.shape
     if strides is None:
-        # A copy that nobody else holds: what is returned is no view of anything.
-        copied = input.clone(memory_format="contiguous")
-        result = Tensor._from_storage(copied._storage, contiguous_layout(sizes), input.dtype, input.device)
-        return attach(result, "UnsafeViewBackward0", (copied,), lambda grad: grad.reshape(original))
+        return copy_as(input, sizes, "UnsafeViewBackward0")
     return make_view(input, layout(sizes, strides, source.offset), "ViewBackward0", lambda grad: grad.reshape(original))
+
+
+def copy_as(input: Tensor, sizes: tuple[int, ...], title: str) -> Tensor:
+    """Return the elements in another shape and in new memory; nobody else holds it, so it is no view of anything."""
+    original = input._layout.shape
+    copied = input.clone(memory_format="contiguous")
+    result = Tensor._from_storage(copied._storage, contiguous_layout(sizes), input.dtype, input.device)
+    return attach(result, title, (copied,), lambda grad: grad.reshape(original))
 
 
 @operation("view", namespace="method")
