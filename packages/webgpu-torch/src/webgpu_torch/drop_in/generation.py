@@ -54,8 +54,9 @@ def capture_generation(module: ModuleType) -> None:
         ):
             from transformers import CompileConfig
 
-            generation_config.compile_config = CompileConfig()
-            generation_config.compile_config._compile_all_devices = True
+            config: Any = CompileConfig()
+            config._compile_all_devices = True
+            generation_config.compile_config = config
         return compiles(self, model_kwargs, generation_config)
 
     mixin._prepare_cache_for_generation = prepare_cache
