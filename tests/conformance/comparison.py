@@ -53,7 +53,8 @@ def nearer(actual: Any, expected: Any, exact: Any, relative: float, absolute: fl
         rounded = wide.to(expected.dtype)
         close = torch.isclose(actual, rounded, relative, absolute, equal_nan=True)
         error, own = (actual.to(wide.dtype) - wide).abs(), (wanted.to(wide.dtype) - wide).abs()
-        no_farther = (error <= own) & (own <= LOST * (absolute + relative * wide.abs()))
+        # An error's last digits are those of the float64 result's own rounding.
+        no_farther = (error.float() <= own.float()) & (own <= LOST * (absolute + relative * wide.abs()))
         return torch.where(close, rounded, torch.where(no_farther, actual, wanted))
     if isinstance(expected, list | tuple) and isinstance(exact, list | tuple) and isinstance(actual, list | tuple):
         if len(expected) == len(exact) == len(actual):

@@ -141,7 +141,7 @@ class Variants:
 
     def _alias(self, sample: Sample, expected: Any, random: bool) -> str | None:
         for each in self.entry.aliases:
-            function = resolve(each.name)
+            function = resolve(each.name.removeprefix("torch."))
             if function is None:
                 return f"no {each.name}"
             problem = self._differs(sample, to_torch(sample.actual(function)), expected, random)

@@ -16,7 +16,7 @@ from ..layouts import (
     wrap_dimension,
 )
 from ..tensor import Tensor
-from .common import attach, kernel_cache, needs_gradient, record
+from .common import attach, is_half, kernel_cache, needs_gradient, record, wide
 from .complex.dispatch import with_complex_rule
 from .index_checks import check_positions, check_source, check_written, outside
 from .joining import element_index, place_inside
@@ -201,11 +201,11 @@ def _scatter(
     name: str,
 ) -> Tensor:
     """Record a scatter into a contiguous copy of ``input``; operand 0 is the base."""
-    wide = compute_dtype(input.dtype)
-    if kind in ("add", "multiply") and wide is not input.dtype and input.dtype.category == 2:
+    total_type = compute_dtype(input.dtype)
+    if kind in ("add", "multiply") and total_type is not input.dtype and input.dtype.category == 2:
         # Sums of 16-bit floats are rounded once, at the end.
-        base = input.detach().to(wide)
-        total = _scatter(base, lanes, entries, index, ir.cast(value, wide), kind, operands, name)
+        base = input.detach().to(total_type)
+        total = _scatter(base, lanes, entries, index, ir.cast(value, total_type), kind, operands, name)
         return total.to(input.dtype)
     base = input.contiguous()
     if not (base._layout.offset == 0 and base._storage.value.numel == base.numel()):
@@ -349,12 +349,15 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
         from .arithmetic import where
 
         input, index, src = (each.unpack() for each in saved)
+        kind, narrow = input.dtype, is_half(input)
+        # 16-bit gradients are quotients of products: they round once, at the end.
+        input, src, grad = wide(input), wide(src), wide(grad)
 
         def product(start: Tensor, factors: Tensor) -> Tensor:
             found = _scatter_along(start.detach(), dim, index, factors.detach(), "multiply", "scatter_reduce")
             return _attach_product(found, start, dim, index, factors) if needs_gradient(start, factors) else found
 
-        value = kept.unpack()
+        value = product(input, src) if narrow else kept.unpack()
         filled = input.masked_fill(input == 0, 1.0)
         own = grad * product(filled, src) / filled
         zero = src == 0
@@ -363,7 +366,7 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
         others = gather(grad * product(input, src.masked_fill(single, 1.0)), dim, index)
         divided = gather(grad * value, dim, index) / src.masked_fill(zero, 1.0)
         theirs = where(single, others, divided).masked_fill(zeros > 1, 0.0)
-        return own, None, theirs
+        return own.to(kind), None, theirs.to(kind)
 
     return attach(result, "ScatterReduceBackward0", (input, index, src), run_backward)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import float32, float64, int64
+from ..dtypes import float32, float64, int64, promote_types
 from ..layouts import wrap_dimension
 from ..return_types import make
 from ..tensor import Tensor
@@ -212,6 +212,8 @@ def nanquantile(
 @operation("composite")
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     """The ``p``-norm of the difference."""
+    if is_half(input) or is_half(other):
+        return vector_norm(wide(input) - wide(other), p).to(promote_types(input.dtype, other.dtype))
     return vector_norm(input - other, p)
 
 

@@ -16,7 +16,7 @@ from webgpu_torch_core.ops.outputs import into
 from webgpu_torch_core.ops.random import HOST_DEVICES
 from webgpu_torch_core.ops.titles import titled
 
-from ._arguments import before, wide, written
+from ._arguments import before, narrowed, wide, written
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -154,12 +154,14 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))`` (Misra, 2019)."""
     target, input = input, before(input, inplace)
-    return written(target, input * softplus(input).tanh(), inplace)
+    single = wide(input)
+    return written(target, narrowed(single * softplus(single).tanh(), input.dtype), inplace)
 
 
 def softsign(input: Tensor) -> Tensor:
     """``x / (1 + |x|)``."""
-    return input / (input.abs() + 1)
+    single = wide(input)
+    return narrowed(single / (single.abs() + 1), input.dtype)
 
 
 def tanhshrink(input: Tensor) -> Tensor:

@@ -62,8 +62,9 @@ def _cubic_weight(position: Tensor, low: Tensor, offset: Tensor) -> Tensor:
     a = -0.75
     share = position - low
     x = torch.where(offset <= 0, share - offset, offset - share)
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = (((x - 5) * x + 8) * x - 4) * a
+    # In factors, so that nothing cancels where a weight vanishes.
+    near = (x - 1) * (((a + 2) * x - 1) * x - 1)
+    far = (x - 1) * (x - 2) * (x - 2) * a
     return torch.where((offset == 0) | (offset == 1), near, far)
 
 
