@@ -41,6 +41,11 @@ SMALL = (
     (r"patch_size$", 8),
     (r"num_mel_bins|n_mels|feature_size|input_feat_per_channel", 16),
 )
+#: the same for lists with one entry per stage
+SMALL_STAGES = (
+    (r"depths$|layer_depths|num_blocks$|stage_num_blocks", 1),
+    (r"hidden_sizes$|embed_dims$|dims$|channels$|widths$", 32),
+)
 KEEP = re.compile(
     r"token_id|_id$|num_labels|num_channels|in_channels|kernel|stride|padding|index|conv_bias|dropout|eps|factor|rope_theta"
 )
@@ -59,8 +64,8 @@ GENERATION: dict[str, dict[str, Any]] = {
 NEW_TOKENS = 6
 
 
-def shrink(config: Any, seen: set[int] | None = None) -> Any:
-    """Make a configuration's sizes small, in place, and those of the configurations inside it."""
+def shrink(config: Any, stages: bool = False, seen: set[int] | None = None) -> Any:
+    """Make a configuration's sizes small, in place, and those of the configurations inside it; its stages' if asked."""
     seen = set() if seen is None else seen
     if id(config) in seen:
         return config
@@ -68,11 +73,17 @@ def shrink(config: Any, seen: set[int] | None = None) -> Any:
     layers = vars(config).get("num_hidden_layers")
     for name, value in list(vars(config).items()):
         if hasattr(value, "to_dict") and not name.startswith("_"):
-            shrink(value, seen)
+            shrink(value, stages, seen)
         elif isinstance(value, list | tuple) and isinstance(layers, int) and len(value) == layers > 4:
             # One entry per layer: the two that stay differ where any do.
             small, kept = _small(name), (value[0], next((each for each in value if each != value[0]), value[-1]))
             setattr(config, name, [min(each, small) if small and each.__class__ is int else each for each in kept])
+        elif isinstance(value, list | tuple) and value and all(each.__class__ is int for each in value):
+            small = next((small for pattern, small in SMALL_STAGES if re.search(pattern, name)), None)
+            if name.endswith("heads"):
+                setattr(config, name, [min(each, 2) for each in value])
+            elif small is not None and stages:
+                setattr(config, name, [min(each, small) for each in value])
         elif name == "per_layer_config":
             config.per_layer_config = None
         elif name in ("initializer_range", "init_std"):
@@ -106,6 +117,10 @@ def _reconcile(config: Any) -> None:
         config.head_dim = config.expand * config.hidden_size // config.num_heads
     if "mamba_d_ssm" in own and "mamba_d_head" in own:
         config.mamba_d_head = config.mamba_d_ssm // config.mamba_n_heads
+    stages = own.get("stage_names")
+    if stages and isinstance(own.get("num_hidden_layers"), int) and len(stages) > config.num_hidden_layers + 1 > 1:
+        config.stage_names = stages[: config.num_hidden_layers + 1]
+        config._out_features, config._out_indices = [config.stage_names[-1]], [len(config.stage_names) - 1]
     if "attn_layer_indices" in own:
         config.attn_layer_indices = [1]
 
@@ -148,11 +163,11 @@ def automatic_class(name: str) -> Any:
     return getattr(transformers, KINDS[name.partition(".")[0]])
 
 
-def tiny_config(name: str) -> Any:
-    """Return the small configuration of an architecture."""
+def tiny_config(name: str, stages: bool = False) -> Any:
+    """Return the small configuration of an architecture; with small stages too if asked."""
     from transformers import AutoConfig
 
-    config = shrink(AutoConfig.for_model(name.partition(".")[2]))
+    config = shrink(AutoConfig.for_model(name.partition(".")[2]), stages)
     _shorten_lists(config)
     return config
 
