@@ -24,15 +24,18 @@ TOLERANCES: dict[str, dict[str, float]] = {"Muon": {"rtol": 1.6e-2, "atol": 1e-4
 LONG = ("LBFGS-1", "LBFGS-2")
 
 
-def cases() -> list[Any]:
+def cases(all_states: bool = True) -> list[Any]:
+    """Return (name, options, device): where not all states travel, on a GPU, those of two sets of options do at once."""
     found = []
     for info in optim_db:
         name = info.optim_cls.__name__
         if name in ABSENT:
             continue
         for index, sample in enumerate(info.optim_inputs_func(device="cpu")):
-            marks = [pytest.mark.slow] if f"{name}-{index}" in LONG else []
-            found.append(pytest.param(name, sample, id=f"{name}-{index}", marks=marks))
+            for device in DEVICES:
+                later = f"{name}-{index}" in LONG or not (all_states or device == "cpu" or index in (0, 2))
+                marks = [pytest.mark.slow] if later else []
+                found.append(pytest.param(name, sample, device, id=f"{name}-{index}-{device}", marks=marks))
     return found
 
 
@@ -98,8 +101,7 @@ def compare(mine: Run, theirs: Run, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("name", "sample"), cases())
+@pytest.mark.parametrize(("name", "sample", "device"), cases())
 def test_five_steps(name: str, sample: Any, device: str) -> None:
     theirs = Run(torch, name, copy.deepcopy(sample.kwargs), "cpu")
     mine = Run(ours, name, translate(sample.kwargs, device), device)
@@ -120,8 +122,7 @@ def as_torch(value: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("name", "sample"), [each for each in cases() if each.id.endswith(("-0", "-2"))])
+@pytest.mark.parametrize(("name", "sample", "device"), cases(all_states=False))
 def test_state_travels_both_ways(name: str, sample: Any, device: str) -> None:
     theirs = Run(torch, name, copy.deepcopy(sample.kwargs), "cpu")
     mine = Run(ours, name, translate(sample.kwargs, device), device)
