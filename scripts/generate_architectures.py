@@ -87,7 +87,8 @@ def sums(device: str, run: dict[str, Any], tolerance: float) -> list[str]:
     built = [each for each in run["results"].values() if "not_built" not in each]
     good = [each for each in built if passes(each, "forward", tolerance)]
     sloped = [each for each in built if "gradient" in each or "gradient_error" in each or "error" in each]
-    counts = [device, run["date"], f"{len(good)}/{len(built)}"]
+    name = f"{device} ({run['adapter']})" if run.get("adapter") else device
+    counts = [name, run["date"], f"{len(good)}/{len(built)}"]
     counts.append(f"{sum(passes(each, 'gradient', tolerance) for each in good)}/{len(sloped)}")
     for mode in ("greedy", "beam", "static"):
         texts = [each.get("generation", {}).get(mode) for each in built]

@@ -119,12 +119,21 @@ def run_all(
     return outcomes
 
 
+def adapter(device: str) -> str:
+    """Return the name of the GPU behind a device; nothing for the processor."""
+    if device == "cpu":
+        return ""
+    code = "import webgpu_torch; print(webgpu_torch.webgpu.get_device_name())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def write_record(path: Path, device: str, outcomes: dict[str, dict[str, Any]]) -> None:
     """Put a device's outcomes into the file that the documentation's page is made from."""
     record = json.loads(path.read_text()) if path.exists() else {"devices": {}}
     record |= {each: importlib.metadata.version(each) for each in ("torch", "transformers")} | {"tolerance": TOLERANCE}
     run = record["devices"].setdefault(device, {"results": {}})
     run["date"] = datetime.date.today().isoformat()
+    run["adapter"] = adapter(device)
     for name, outcome in outcomes.items():
         rounded = {key: float(f"{each:.2g}") if isinstance(each, float) else each for key, each in outcome.items()}
         rounded.pop("seconds", None)
