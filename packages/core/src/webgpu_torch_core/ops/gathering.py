@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from .common import attach, is_half, kernel_cache, needs_gradient, record, wide
 from .complex.dispatch import with_complex_rule
 from .index_checks import check_positions, check_source, check_written, outside
+from .inplace import check_apart
 from .joining import element_index, place_inside
 from .outputs import into
 from .registry import operation
@@ -70,6 +71,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     """``input`` read at ``index`` along a dimension; the result has the index's shape."""
     del sparse_grad
     _check_index("gather", index)
+    check_apart(out, input, index)
     if input.ndim == 0:
         return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out, True)
     if index.numel() == 0:

@@ -13,7 +13,7 @@ from ..layouts import (
 from ..tensor import Tensor
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
 from .index_checks import check_positions, outside
-from .inplace import check_distinct, type_title
+from .inplace import check_apart, check_distinct, type_title
 from .outputs import into
 from .registry import operation
 from .views import make_view, permute, slice_view
@@ -294,6 +294,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
     if out is not None:
         check_distinct(out)
+        check_apart(out, input, mask)
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
     return into(input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)], out)
 
@@ -319,6 +320,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises:
         IndexError: a known position is not there.
     """
+    check_apart(out, input, index)
     wrong = outside(index, input.numel(), True)
     if wrong is not None:
         raise IndexError(f"out of range: tried to access index {wrong} on a tensor of {input.numel()} elements.")

@@ -11,7 +11,7 @@ from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimens
 from ..tensor import Tensor
 from .common import attach, kernel_cache, record, sizes_from
 from .complex.dispatch import with_complex_rule
-from .inplace import type_title
+from .inplace import check_apart, type_title
 from .outputs import into
 from .registry import operation
 from .views import copy_as
@@ -80,6 +80,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     require_tensors(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    check_apart(out, *tensors)
     kind = tensors[0].dtype
     for each in tensors[1:]:
         kind = promote_types(kind, each.dtype)

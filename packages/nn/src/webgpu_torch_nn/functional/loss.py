@@ -69,11 +69,11 @@ def smooth_l1_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    difference = (input - target).abs()
+    kind, difference = torch.result_type(input, target), (wide(input) - wide(target)).abs()
     if beta == 0:
-        return reduced(difference, reduction)
+        return narrowed(reduced(difference, reduction), kind)
     loss = torch.where(difference < beta, difference * difference * (0.5 / beta), difference - 0.5 * beta)
-    return reduced(loss, reduction)
+    return narrowed(reduced(loss, reduction), kind)
 
 
 @titled("HuberLossBackward0")
@@ -84,9 +84,9 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _warn_if_broadcast(input, target)
-    difference = (input - target).abs()
+    difference = (wide(input) - wide(target)).abs()
     loss = torch.where(difference < delta, difference * difference * 0.5, (difference - 0.5 * delta) * delta)
-    return _weighted(loss, weight, input, reduction, False)
+    return narrowed(_weighted(loss, weight, input, reduction, False), torch.result_type(input, target))
 
 
 @titled("BinaryCrossEntropyBackward0")
