@@ -51,6 +51,7 @@ from . import version as version
 from . import xpu as xpu
 from .accelerator import get_device_module as get_device_module
 from .drop_in import install_as_torch as install_as_torch
+from .func import vmap as vmap
 from .library import ops as ops
 from .version import __version__ as __version__
 
@@ -58,8 +59,8 @@ newaxis = None
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "functional", "generator", "graph", "host_data", "memory",
-    "interpreter", "kernels", "layouts", "ops", "overridden_members", "overrides", "plugins", "python_device", "random", "random_counts", "random_distributions", "random_streams",
+    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "func", "functional", "generator", "graph", "host_data", "memory",
+    "interpreter", "kernels", "layouts", "ops", "overridden_members", "overrides", "plugins", "pytree", "python_device", "random", "random_counts", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization",
 }  # fmt: skip

@@ -89,7 +89,7 @@ def watch_properties() -> None:
         slot = type(value) is _Slot and name in ("device", "dtype")
         if slot or (isinstance(value, property) and (name in _VALUES or not name.startswith("_"))):
             _watched.append((name, vars(Tensor).get(name)))
-            setattr(Tensor, name, _watching(value))
+            setattr(Tensor, name, _watching(name, value))
 
 
 def unwatch_properties() -> None:
@@ -101,7 +101,7 @@ def unwatch_properties() -> None:
             setattr(Tensor, name, own)
 
 
-def _watching(original: Any) -> property:
+def _watching(name: str, original: Any) -> property:
     def read(self: Tensor) -> Any:
         if type(self) is Tensor and not mode_stack():
             return original.__get__(self)
@@ -116,6 +116,7 @@ def _watching(original: Any) -> property:
     def remove(self: Tensor) -> None:
         original.__delete__(self)
 
+    read.__name__ = name
     watched = property(read, write, remove, doc=original.__doc__)
     return watched
 

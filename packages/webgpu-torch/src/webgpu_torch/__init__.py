@@ -648,6 +648,7 @@ from . import version as version
 from . import xpu as xpu
 from .accelerator import get_device_module as get_device_module
 from .drop_in import install_as_torch as install_as_torch
+from .func import vmap as vmap
 from .library import ops as ops
 from .version import __version__ as __version__
 

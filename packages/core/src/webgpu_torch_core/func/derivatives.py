@@ -1,0 +1,373 @@
+"""``torch.func``'s gradients, products with Jacobians, and Jacobians of functions.
+
+A function is called on fresh tensors that stand for its arguments; gradients with respect to them are found by the engine,
+and stay in the graph only where something else that they depend on requires a gradient. Inside of ``vmap`` the fresh
+tensors hold one copy per example: each example's results depend on its own copy alone, and the gradient of their sum holds
+every example's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.engine import grad as engine_grad
+from ..autograd.engine import reachable
+from ..autograd.grad_mode import enable_grad, is_grad_enabled
+from ..autograd.node import AccumulateGrad
+from ..pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..tensor import Tensor
+from .batching import batch_size, batched, current_level, is_batched, level_of, named_after, one_by_one
+
+# What stands for arguments
+
+
+def _whole(value: Any, level: int) -> Any:
+    """Return the plain tensor of a value: one dimension for each level of batches, then the example's."""
+    if level == 0:
+        return value
+    if is_batched(value, level):
+        return _whole(value.batch, level - 1)
+    inner = _whole(value, level - 1)
+    return inner.unsqueeze(level - 1).expand(*inner.shape[: level - 1], batch_size(level), *inner.shape[level - 1 :])
+
+
+def _example(whole: Any, level: int) -> Any:
+    """Return the value whose plain tensor is given."""
+    for number in range(1, level + 1):
+        whole = batched(whole, number)
+    return whole
+
+
+def _fresh(value: Any, level: int) -> Any:
+    """Return a plain tensor that stands for an argument."""
+    whole = _whole(value, level)
+    if level and not is_batched(value, level):
+        whole = whole.clone()
+    return whole.view_as(whole) if whole.requires_grad else whole.detach().requires_grad_()
+
+
+def _released(value: Any, fresh: Sequence[Any], level: int) -> Any:
+    """Return a result without its graph, unless something else in it than the fresh tensors requires a gradient."""
+    if not isinstance(value, Tensor):
+        return value
+    whole = _whole(value, level) if level else value
+    if not whole.requires_grad:
+        return value
+    own = {id(each) for each in fresh}
+    edge = whole._gradient_edge()
+    nodes = reachable([edge] if edge else [])
+    if any(isinstance(each, AccumulateGrad) and id(each.variable) not in own for each in nodes):
+        return value
+    return _example(whole.detach(), level) if level else value.detach()
+
+
+class _Run:
+    """A call of a function on tensors that stand for some of its arguments."""
+
+    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, argnums: Sequence[int]) -> None:
+        self.level = current_level()
+        leaves: list[Any] = []
+        given = list(args)
+        for number in argnums:
+            given[number] = tree_map(lambda leaf: self._stand_in(leaf, leaves), args[number])
+        self.structure = [tree_flatten(args[number])[1] for number in argnums]
+        self.fresh = leaves
+        self.result = func(*given, **kwargs)
+
+    def _stand_in(self, leaf: Any, leaves: list[Any]) -> Any:
+        if not isinstance(leaf, Tensor):
+            raise ValueError(
+                f"expected the differentiated arguments to contain only Tensors, got unexpected input {leaf!r}"
+            )
+        fresh = _fresh(leaf, self.level)
+        leaves.append(fresh)
+        return _example(fresh, self.level)
+
+    def gradients(self, outputs: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
+        """Return the gradients of outputs (values of single examples), zeros where there are none."""
+        wholes = [_whole(each, self.level) for each in outputs]
+        pairs = [(each, seed) for each, seed in zip(wholes, seeds, strict=True) if each.requires_grad]
+        if not pairs:
+            found: Sequence[Any] = [None] * len(self.fresh)
+        else:
+            found = engine_grad(
+                tuple(each for each, _ in pairs), tuple(self.fresh), tuple(seed for _, seed in pairs),
+                retain_graph=True, create_graph=True, allow_unused=True,
+            )  # fmt: skip
+        return [
+            each.detach().new_zeros(each.shape) if one is None else one
+            for each, one in zip(self.fresh, found, strict=True)
+        ]
+
+    def examples(self, wholes: Sequence[Any]) -> list[Any]:
+        """Return plain tensors as values of single examples, without their graph where nobody else needs it."""
+        return [_released(_example(each, self.level), self.fresh, self.level) for each in wholes]
+
+    def released(self, tree: Any) -> Any:
+        """Return results of the function without their graph where nobody else needs it."""
+        return tree_map(lambda leaf: _released(leaf, self.fresh, self.level), tree)
+
+    def by_argument(self, values: Sequence[Any]) -> list[Any]:
+        """Return one tree per differentiated argument of values for its leaves."""
+        found, start = [], 0
+        for spec in self.structure:
+            found.append(tree_unflatten(list(values[start : start + spec.num_leaves]), spec))
+            start += spec.num_leaves
+        return found
+
+
+def _numbers(argnums: Any, args: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return which positional arguments are differentiated.
+
+    Raises:
+        RuntimeError: not ints, the same one twice, or none that is there.
+    """
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not all(isinstance(each, int) for each in numbers):
+        raise RuntimeError(f"argnum should be int or Tuple[int], got: {type(argnums)}")
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for each in numbers:
+        if not -len(args) <= each < len(args):
+            raise RuntimeError(f"Got argnum={each}, but only {len(args)} positional inputs")
+    found = tuple(each % len(args) for each in numbers)
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return found
+
+
+def _split_aux(result: Any, has_aux: bool, function: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise RuntimeError(
+            f"{function}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(result)}"
+        )
+    return result
+
+
+# Gradients
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function of the same arguments that returns ``(gradient, value)``, or ``(gradient, (value, aux))``.
+
+    Args:
+        func: returns one number as a tensor; with ``has_aux`` that and anything else.
+        argnums: which arguments to differentiate with respect to; a tuple gives a tuple of gradients.
+        has_aux: whether the function returns more than the number.
+
+    Raises:
+        RuntimeError: the function returns no tensor of one number.
+    """
+
+    @named_after(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with enable_grad():
+            run = _Run(func, args, kwargs, _numbers(argnums, args))
+            output, aux = _split_aux(run.result, has_aux, "grad_and_value(f)(*args)")
+            if not isinstance(output, Tensor):
+                raise RuntimeError(
+                    f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}"
+                )
+            if output.dim() != 0:
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+                    f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+                )
+            whole = _whole(output, run.level)
+            found = run.by_argument(run.examples(run.gradients([output], [whole.detach().new_ones(whole.shape)])))
+        found = [_settled(each) for each in found]
+        gradient = tuple(found) if isinstance(argnums, tuple) else found[0]
+        value = _settled(run.released(output))
+        return (gradient, (value, _settled(run.released(aux)))) if has_aux else (gradient, value)
+
+    return wrapped
+
+
+def _settled(tree: Any) -> Any:
+    """Return results; where the caller records no gradients, without their graph."""
+    if is_grad_enabled():
+        return tree
+    return tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, tree)
+
+
+def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function of the same arguments that returns the gradient, or ``(gradient, aux)``.
+
+    See :func:`grad_and_value` for the arguments and errors.
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @named_after(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapped
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Return ``(outputs, vjp_fn)``, or ``(outputs, vjp_fn, aux)``: ``vjp_fn`` takes cotangents, one per output, and returns
+    the gradients of the primals.
+
+    Raises:
+        RuntimeError: the function returns something else than tensors, or cotangents of other sizes.
+    """
+    with enable_grad():
+        run = _Run(func, primals, {}, range(len(primals)))
+        outputs, aux = _split_aux(run.result, has_aux, "vjp(f, *primals)")
+    leaves, spec = tree_flatten(outputs)
+    if not all(isinstance(each, Tensor) for each in leaves):
+        raise RuntimeError("vjp(f, *primals): Expected f(*primals) to return only tensors")
+
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        del retain_graph, create_graph
+        seeds, given = tree_flatten(cotangents)
+        if given != spec:
+            raise RuntimeError(
+                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"cotangents: {given}, primal output: {spec}"
+            )
+        level = level_of(seeds, {})
+        if level > run.level:
+            # The call lies inside of a batch that the function's own was not in.
+            return one_by_one(vjp_fn, level, (cotangents,), {})
+        with enable_grad():
+            found = run.gradients(leaves, [_whole(each, run.level) for each in seeds])
+            return tuple(_settled(each) for each in run.by_argument(run.examples(found)))
+
+    result = _settled(run.released(outputs))
+    return (result, vjp_fn, run.released(aux)) if has_aux else (result, vjp_fn)
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """Return ``(outputs, products)`` of the Jacobian with the tangents, or ``(outputs, products, aux)``.
+
+    Found by differentiating the vector-Jacobian product, which is linear in its vector, once more.
+
+    Raises:
+        RuntimeError: primals and tangents are no tuples of the same structure.
+    """
+    del strict
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals). Got "
+            f"{type(primals)}"
+        )
+    if tree_flatten(primals)[1] != tree_flatten(tangents)[1]:
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if "
+            "primals is a tuple of 3 tensors, tangents also must be."
+        )
+    with enable_grad():
+        run = _Run(func, primals, {}, range(len(primals)))
+        outputs, aux = _split_aux(run.result, has_aux, "jvp(f, primals, tangents)")
+        leaves, spec = tree_flatten(outputs)
+        wholes = [_whole(each, run.level) for each in leaves]
+        vectors = [each.detach().new_zeros(each.shape).requires_grad_() for each in wholes]
+        found = run.gradients(leaves, vectors)
+        given = [_whole(each, run.level) for each in tree_leaves(tangents)]
+        pairs = [(one, each) for one, each in zip(found, given, strict=True) if one.requires_grad]
+        products: Sequence[Any] = [None] * len(vectors)
+        if pairs:
+            products = engine_grad(
+                tuple(one for one, _ in pairs), tuple(vectors), tuple(each for _, each in pairs),
+                retain_graph=True, create_graph=True, allow_unused=True,
+            )  # fmt: skip
+        run.fresh = [*run.fresh, *vectors]
+        products = [each.detach() if one is None else one for each, one in zip(vectors, products, strict=True)]
+        results = tree_unflatten(run.examples(products), spec)
+    value = _settled(run.released(outputs))
+    return (value, _settled(results), run.released(aux)) if has_aux else (value, _settled(results))
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> Any:
+    """Return the outputs and the function that takes tangents to products with the Jacobian at the primals."""
+
+    def product(*tangents: Any) -> Any:
+        return jvp(func, primals, tangents)[1]
+
+    return func(*primals), product
+
+
+# Jacobians
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Any = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """Return a function of the same arguments that returns the Jacobian, row after row: of shape output × argument.
+
+    Args:
+        func: returns tensors.
+        argnums: which arguments to differentiate with respect to; a tuple gives a tuple of Jacobians.
+        has_aux: whether the function returns a pair, of which the second is handed on.
+        chunk_size: rows are found one at a time whatever it is.
+
+    Raises:
+        RuntimeError: the function returns something else than tensors.
+    """
+    del _preallocate_and_copy
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @named_after(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with enable_grad():
+            run = _Run(func, args, kwargs, _numbers(argnums, args))
+            output, aux = _split_aux(run.result, has_aux, "jacrev")
+            leaves, spec = tree_flatten(output)
+            if not all(isinstance(each, Tensor) for each in leaves):
+                raise RuntimeError("jacrev: Expected f(*args) to return only tensors")
+            found = []
+            for each in leaves:
+                parts = run.by_argument(run.examples(_rows(run, each)))
+                found.append(tuple(parts) if isinstance(argnums, tuple) else parts[0])
+        result = _settled(tree_unflatten(found, spec))
+        return (result, run.released(aux)) if has_aux else result
+
+    return wrapped
+
+
+def _rows(run: _Run, output: Any) -> list[Any]:
+    """Return the Jacobians of one output as plain tensors: batches, output, argument."""
+    from ..ops.registry import OPERATIONS
+
+    level, whole = run.level, _whole(output, run.level)
+    batches, shape = tuple(whole.shape[:level]), tuple(whole.shape[level:])
+    count = output.numel()
+    columns: list[list[Any]] = [[] for _ in run.fresh]
+    for row in range(count):
+        seed = whole.detach().new_zeros((*batches, count))
+        seed[..., row] = 1
+        for column, each in zip(columns, run.gradients([output], [seed.reshape(whole.shape)]), strict=True):
+            column.append(each)
+    stack = OPERATIONS["stack"].function
+    found = []
+    for column, fresh in zip(columns, run.fresh, strict=True):
+        inner = tuple(fresh.shape[level:])
+        if not column:
+            found.append(fresh.detach().new_zeros((*batches, *shape, *inner)))
+        else:
+            found.append(stack(column, level).reshape((*batches, *shape, *inner)))
+    return found
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
+    """Return a function of the same arguments that returns the Jacobian; what :func:`jacrev` returns, found as there."""
+    del randomness
+    return jacrev(func, argnums, has_aux=has_aux)
+
+
+def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+    """Return a function of the same arguments that returns the second derivatives, of shape argument × argument."""
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,252 @@
+"""How functions compute a whole batch at once, by name; what is not listed runs on one example after the other.
+
+A rule takes ``(func, level, args, kwargs)`` and calls ``func`` on batches whose examples lie along the first dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
+from ..overrides import PATHS, DisableTorchFunctionSubclass
+from ..pytree import tree_leaves, tree_map
+from ..tensor import Tensor
+from .batching import batched, held, is_batched, is_in_place, one_by_one, randomness, rewrap
+from .subscripts import get_item, set_item
+
+Rule = Callable[[Any, int, Any, Any], Any]
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Add a rule for functions of some names."""
+
+    def decorate(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return decorate
+
+
+def rule_for(func: Any) -> Rule:
+    """Return the rule of a public function, method or property."""
+    name = getattr(func, "__name__", "")
+    if name in ("__get__", "__set__", "__delete__"):
+        return _read_property if name == "__get__" else _write_property
+    return _rule_of_path(PATHS.get(func, f"torch.{name}"))
+
+
+@cache
+def _rule_of_path(path: str) -> Rule:
+    home, _, name = path.rpartition(".")
+    found = RULES.get(f"{home.rpartition('.')[2]}.{name}") or (RULES.get(name) if home in _HOMES else None)
+    if found is not None:
+        return found
+    bare = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    return aligned if bare in _elementwise() else one_by_one
+
+
+_HOMES = ("torch", "torch.Tensor", "torch.nn.functional", "torch.special")
+
+
+@lru_cache(maxsize=1)
+def _elementwise() -> frozenset[str]:
+    from ..ops.registry import OPERATIONS
+
+    names = {name for each in OPERATIONS.values() if each.kind == "elementwise" for name in (each.name, *each.aliases)}
+    operators = (
+        "and", "rand", "iand", "or", "ror", "ior", "xor", "rxor", "ixor", "lshift", "rlshift", "rshift", "rrshift", "eq",
+        "rsub", "rdiv", "rmod", "rpow", "floordiv", "rfloordiv", "invert",
+    )  # fmt: skip
+    functions = (
+        "relu6", "gelu", "elu", "celu", "selu", "mish", "softplus", "softsign", "tanhshrink", "hardtanh", "hardswish",
+        "hardsigmoid", "hardshrink", "softshrink", "threshold", "leaky_relu", "logsigmoid", "silu", "copy",
+    )  # fmt: skip
+    return frozenset({*names, *functions, *(f"__{each}__" for each in operators)})
+
+
+# Elements
+
+
+def aligned(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    """Element by element: batches get dimensions of one element until all examples have as many."""
+    tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+    ndim = max(each.dim() for each in tensors)
+    if is_in_place(func) and not (is_batched(args[0], level) and args[0].dim() == ndim):
+        raise RuntimeError(
+            f"vmap: {func.__name__}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+            "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being "
+            f"vmapped over in a vmap. Please try to use out-of-place operators instead of {func.__name__}."
+        )
+    # Numbers do not widen a tensor's type, nor do 0-d tensors: a batch of them must not, either.
+    ranked = any(each.dim() for each in tensors) and any(is_batched(each, level) and not each.dim() for each in tensors)
+
+    def spread(value: Any) -> Any:
+        if not is_batched(value, level):
+            return value
+        whole, missing = value.batch, ndim - value.dim()
+        if missing:
+            whole = whole.reshape(whole.shape[0], *([1] * missing), *whole.shape[1:])
+        return whole.to(_joint_type(value, tensors)) if ranked and not value.dim() else whole
+
+    result = func(*tree_map(spread, args), **tree_map(spread, kwargs))
+    return args[0] if is_in_place(func) else rewrap(result, level)
+
+
+def _joint_type(value: Any, tensors: list[Any]) -> Any:
+    """Return the type that a 0-d tensor takes part in beside tensors with dimensions."""
+    from ..dtypes import promote_types
+
+    kinds = [each.dtype for each in tensors if each.dim()]
+    widest = kinds[0]
+    for each in kinds[1:]:
+        widest = promote_types(widest, each)
+    return widest if widest.category >= value.dtype.category else value.dtype
+
+
+@rule("where")
+def _where(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    return aligned(func, level, args, kwargs) if len(args) + len(kwargs) > 1 else _refused(func, level, args, kwargs)
+
+
+@rule(
+    "clone", "detach", "contiguous", "to", "type", "type_as", "float", "half", "double", "bfloat16", "int", "long", "short", "char",
+    "byte", "bool", "cfloat", "cpu", "webgpu", "zeros_like", "ones_like", "empty_like", "full_like", "tril", "triu",
+    "matrix_exp", "linalg.inv", "inverse", "linalg.det", "det", "linalg.slogdet", "slogdet", "logdet", "linalg.cholesky",
+    "cholesky", "linalg.qr", "linalg.svd", "linalg.svdvals", "linalg.eigh", "linalg.eigvalsh", "linalg.matrix_exp",
+    "view_as_real", "view_as_complex", "one_hot", "pixel_shuffle", "pixel_unshuffle", "pad", "conj", "resolve_conj",
+    "positive", "real", "imag", "adjoint", "requires_grad_", "retain_grad",
+)  # fmt: skip
+def _passed(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    """What treats leading dimensions all alike takes the batch as it is."""
+    if not is_batched(args[0] if args else None, level):
+        return one_by_one(func, level, args, kwargs)
+    others = tree_leaves((args[1:], kwargs))
+    if any(is_batched(each, level) for each in others) and func.__name__ not in ("to", "type_as"):
+        return one_by_one(func, level, args, kwargs)
+    return rewrap(func(*held(args, level), **held(kwargs, level)), level)
+
+
+@rule("zero_", "fill_", "requires_grad_", "detach_")
+def _passed_in_place(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    if any(is_batched(each, level) for each in tree_leaves((args[1:], kwargs))):
+        return aligned(func, level, args, kwargs)
+    func(args[0].batch, *args[1:], **kwargs)
+    return args[0]
+
+
+@rule(
+    "size", "dim", "ndimension", "numel", "nelement", "element_size", "is_floating_point", "is_complex", "is_signed",
+    "stride", "is_contiguous", "storage_offset", "get_device", "__len__", "result_type", "can_cast", "is_same_size",
+    "is_conj", "is_neg", "is_inference", "has_names", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
+    "is_pinned", "is_shared", "pin_memory",
+)  # fmt: skip
+def _asked(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    """What does not look at elements asks the example."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **kwargs)
+
+
+@rule("__format__")
+def _shown(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    return repr(args[0])
+
+
+# What no rule can do
+
+
+@rule("item", "tolist", "numpy", "__array__", "__int__", "__float__", "__index__", "__complex__", "equal", "is_nonzero")
+def _escaped(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    raise RuntimeError(
+        f"vmap: It looks like you're calling .{func.__name__.strip('_')}() on a Tensor. We don't support vmap over calling "
+        f".{func.__name__.strip('_')}() on a Tensor, please try to rewrite what you're doing with other operations."
+    )
+
+
+@rule("__bool__", "__contains__", "allclose")
+def _branched(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    raise RuntimeError(
+        "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
+        "yet: use torch.where, which computes both branches."
+    )
+
+
+@rule("nonzero", "masked_select", "unique", "unique_consecutive", "argwhere")
+def _refused(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    raise RuntimeError(
+        f"vmap: It looks like you're attempting to use {func.__name__}, whose result's shape depends on the elements: it "
+        "would differ from example to example"
+    )
+
+
+# Random numbers
+
+_DRAWN_LIKE = ("rand_like", "randn_like", "randint_like")
+_DRAWN = (
+    *_DRAWN_LIKE, "bernoulli", "bernoulli_", "normal_", "uniform_", "exponential_", "cauchy_", "geometric_", "log_normal_",
+    "random_", "poisson", "multinomial", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
+    "feature_alpha_dropout", "rrelu", "rrelu_", "gumbel_softmax", "normal", "binomial",
+)  # fmt: skip
+
+
+@rule(*_DRAWN)
+def _random(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    from ..ops.numpy_names import parameter_names
+
+    given = dict(zip(parameter_names(func), args)) | kwargs
+    if "dropout" in func.__name__ and (not given.get("training", True) or given.get("p", 0.5) == 0):
+        return args[0]
+    if randomness(level) == "error":
+        raise RuntimeError(
+            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+            "randomness flags on vmap or perform the randomness operation out of vmap"
+        )
+    if randomness(level) == "different":
+        simple = func.__name__ in (*_DRAWN_LIKE, "bernoulli", "bernoulli_", "dropout", "normal_", "uniform_", "poisson")
+        if simple and is_batched(args[0], level):
+            result = func(args[0].batch, *args[1:], **kwargs)
+            return args[0] if is_in_place(func) else rewrap(result, level)
+        return one_by_one(func, level, args, kwargs)
+    if func.__name__ in _DRAWN_LIKE:
+        with DisableTorchFunctionSubclass():
+            return func(args[0].batch.select(0, 0), *args[1:], **kwargs)
+    if func.__name__ == "dropout" and is_batched(args[0], level):
+        # One mask for all examples.
+        ones = args[0].batch.detach().select(0, 0).new_ones(args[0].shape)
+        return args[0] * func(ones, *args[1:], **kwargs)
+    raise RuntimeError(f"vmap: {func.__name__} has no rule for randomness='same'")
+
+
+# Properties
+
+
+def _read_property(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    value, name = args[0], func.__self__.fget.__name__
+    if name in ("T", "mT", "H", "mH"):
+        if name in ("T", "H") and value.dim() != 2:
+            return value.permute(tuple(range(value.dim()))[::-1])
+        return batched(getattr(value.batch, "mT" if name in ("T", "mT") else "mH"), level)
+    if name in ("real", "imag", "data"):
+        return batched(getattr(value.batch, name), level)
+    if name in ("requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr"):
+        return getattr(value.batch, name)
+    with DisableTorchFunctionSubclass():
+        return func(*args)
+
+
+def _write_property(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    name = func.__self__.fget.__name__
+    if name != "requires_grad":
+        raise RuntimeError(f"vmap: a tensor's {name} cannot be set on single examples")
+    args[0].batch.requires_grad = args[1]
+
+
+RULES["__getitem__"] = get_item
+RULES["__setitem__"] = set_item
+
+from . import rules_of_dimensions, rules_of_products  # noqa: E402
+
+__all__ = ["RULES", "rule", "rule_for", "rules_of_dimensions", "rules_of_products"]
