@@ -38,7 +38,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         return dict(archive)
 
 
-def compare(torch: Any, name: str, folder: Path, device: str, modes: list[str]) -> dict[str, Any]:
+def compare(torch: Any, name: str, folder: Path, device: str, forms: list[str]) -> dict[str, Any]:
     """Return the largest relative errors of outputs and gradients of one architecture, and whether tokens agree."""
     import transformers
 
@@ -55,8 +55,9 @@ def compare(torch: Any, name: str, folder: Path, device: str, modes: list[str]) 
     result: dict[str, Any] = {
         "forward": max(relative_error(found[key].detach().float().cpu().numpy(), wanted[key]) for key in wanted)
     }
-    if (folder / "gradients.npz").exists():
+    if "gradient" in forms and (folder / "gradients.npz").exists():
         result |= compare_gradients(torch, model, found, _read(folder / "gradients.npz"))
+    modes = [form for form in forms if form in tiny_models.GENERATION]
     if modes and (folder / "generation.npz").exists():
         result["generation"] = compare_generation(torch, model, given["input_ids"], folder, modes)
     return result
@@ -109,12 +110,12 @@ def main() -> None:
     webgpu_torch.install_as_torch()
     import torch
 
-    root, target, device, modes, *names = sys.argv[1:]
+    root, target, device, forms, *names = sys.argv[1:]
     results = {}
     for name in names:
         started = time.perf_counter()
         try:
-            results[name] = compare(torch, name, Path(root, name), device, modes.split(",") if modes else [])
+            results[name] = compare(torch, name, Path(root, name), device, forms.split(","))
         except Exception as error:
             results[name] = {"error": describe(error)}
         results[name]["seconds"] = round(time.perf_counter() - started, 2)

@@ -1,6 +1,6 @@
 """Runs transformers' architectures under PyTorch and under this library, and prints how many agree.
 
-    python tests/huggingface/sweep.py --device cpu [--names REGEX] [--generate greedy,beam,static]
+    python tests/huggingface/sweep.py --device cpu [--names REGEX] [--forms gradient,greedy,beam,static]
         [--json FILE] [--record docs/huggingface-architectures.json]
 
 Each group of architectures is written by a process with the real torch and read by one with this library.
@@ -32,11 +32,11 @@ TOLERANCE = 1e-3
 
 
 def run_group(
-    names: list[str], device: str, timeout: float, references: Path | None = None, modes: str = ""
+    names: list[str], device: str, timeout: float, references: Path | None = None, forms: str = "gradient"
 ) -> dict[str, dict[str, Any]]:
     """Return each architecture's outcome: errors relative to PyTorch, or why there are none.
 
-    What PyTorch computed is read from, and kept in, the folder ``references`` if one is given.
+    What PyTorch computed is read from, and kept in, the folder ``references`` if one is given; ``forms`` lists what is compared beside outputs.
     """
     paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
@@ -57,7 +57,7 @@ def run_group(
             else:
                 left.append(name)
         while left:
-            results = _compare([str(folder), device, modes, *left], environment, timeout)
+            results = _compare([str(folder), device, forms, *left], environment, timeout)
             outcomes |= results
             rest = [name for name in left if name not in results]
             if rest:
@@ -106,14 +106,14 @@ def run_all(
     jobs: int = 1,
     timeout: float = 60.0,
     references: Path | None = None,
-    modes: str = "",
+    forms: str = "gradient",
     report: Callable[[dict[str, dict[str, Any]]], None] = lambda outcomes: None,
 ) -> dict[str, dict[str, Any]]:
     """Return the outcomes of many architectures, in groups of a few; ``report`` is told of them as they come."""
     groups = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
     outcomes: dict[str, dict[str, Any]] = {}
     with ThreadPoolExecutor(jobs) as pool:
-        for result in pool.map(lambda group: run_group(group, device, timeout, references, modes), groups):
+        for result in pool.map(lambda group: run_group(group, device, timeout, references, forms), groups):
             outcomes |= result
             report(outcomes)
     return outcomes
@@ -151,7 +151,11 @@ def main() -> int:
     parser.add_argument("--references", type=Path, help="folder that keeps what PyTorch computed for the next run")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--record", type=Path, help="file of recorded results to bring up to date")
-    parser.add_argument("--generate", default="", help="ways to generate tokens, such as greedy,beam,static")
+    parser.add_argument(
+        "--forms",
+        default="gradient,greedy,beam,static",
+        help="what to compare beside outputs: gradient, and ways to generate tokens",
+    )
     options = parser.parse_args()
     from tiny_models import names
 
@@ -162,9 +166,7 @@ def main() -> int:
         if options.json:
             options.json.write_text(json.dumps(outcomes, indent=1))
 
-    outcomes = run_all(
-        chosen, options.device, options.jobs, options.timeout, options.references, options.generate, report
-    )
+    outcomes = run_all(chosen, options.device, options.jobs, options.timeout, options.references, options.forms, report)
     if options.record:
         write_record(options.record, options.device, outcomes)
     reasons = collections.Counter(each["error"][:120] for each in outcomes.values() if "error" in each)

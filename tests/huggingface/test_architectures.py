@@ -13,7 +13,7 @@ import pytest
 HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "docs" / "huggingface-architectures.json"
 QUICK = ("base.clip", "base.convnext", "base.vit", "lm.bert", "lm.gpt2", "lm.mamba", "lm.qwen3_moe", "seq2seq.t5")
-MODES = "greedy,beam,static"
+FORMS = "gradient,greedy,beam,static"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def sweep() -> ModuleType:
 @pytest.fixture(scope="module")
 def quick_outcomes(sweep: ModuleType) -> dict[str, dict[str, Any]]:
     """Return the outcomes of a few architectures of different kinds."""
-    return sweep.run_group(list(QUICK), "cpu", 120.0, modes=MODES)
+    return sweep.run_group(list(QUICK), "cpu", 120.0, forms=FORMS)
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -50,13 +50,13 @@ def test_wrong_weights_are_noticed(sweep: ModuleType, tmp_path: Path) -> None:
     import numpy as np
 
     name = "lm.gpt2"
-    sweep.run_group([name], "cpu", 120.0, tmp_path, "greedy")
+    sweep.run_group([name], "cpu", 120.0, tmp_path, "gradient,greedy")
     with np.load(tmp_path / name / "outputs.npz") as archive:
         changed = {key: value + 0.01 * np.abs(value).max() for key, value in archive.items()}
     np.savez(tmp_path / name / "outputs.npz", **changed)
     with np.load(tmp_path / name / "generation.npz") as archive:
         np.savez(tmp_path / name / "generation.npz", **{key: value + 1 for key, value in archive.items()})
-    outcome = sweep.run_group([name], "cpu", 120.0, tmp_path, "greedy")[name]
+    outcome = sweep.run_group([name], "cpu", 120.0, tmp_path, "gradient,greedy")[name]
     assert outcome["forward"] > sweep.TOLERANCE
     assert outcome["generation"]["greedy"].startswith("differs")
 
@@ -66,7 +66,7 @@ def test_wrong_weights_are_noticed(sweep: ModuleType, tmp_path: Path) -> None:
 def test_every_recorded_architecture_still_agrees(sweep: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HERE))
     recorded = json.loads(RECORD.read_text())["devices"]["cpu"]["results"]
-    outcomes = sweep.run_all(list(recorded), "cpu", jobs=2, modes=MODES)
+    outcomes = sweep.run_all(list(recorded), "cpu", jobs=2, forms=FORMS)
     worse = []
     for name, wanted in recorded.items():
         found = outcomes[name]
