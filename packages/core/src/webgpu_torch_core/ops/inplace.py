@@ -26,6 +26,8 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
         )
         check_writable(self, tracked)
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
+        if self.dtype.is_complex and result.dtype.is_floating_point:
+            raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
         if result.dtype.category > self.dtype.category:
             raise RuntimeError(
                 f"result type {type_title(result)} can't be cast to the desired output type {type_title(self)}"

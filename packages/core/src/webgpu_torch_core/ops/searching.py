@@ -204,22 +204,23 @@ def repeat_interleave(
         input, repeats = repeats, None
     if not isinstance(input, Tensor):
         raise TypeError("repeat_interleave() received an invalid combination of arguments: it needs a tensor")
+    elements: Tensor = input
     if repeats is None:
-        if input.ndim != 1:
+        if elements.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-        repeats, input, dim = input, arange(input.numel(), device=input.device), 0
+        repeats, elements, dim = elements, arange(elements.numel(), device=elements.device), 0
     if dim is None:
-        input, dim = input.reshape(-1), 0
-    axis = wrap_dimension(dim, input.ndim)
-    input = input.reshape(1) if input.ndim == 0 else input
+        elements, dim = elements.reshape(-1), 0
+    axis = wrap_dimension(dim, elements.ndim)
+    elements = elements.reshape(1) if elements.ndim == 0 else elements
     if isinstance(repeats, list | tuple):
-        repeats = tensor(repeats, device=input.device)
+        repeats = tensor(repeats, device=elements.device)
     if isinstance(repeats, Tensor) and repeats.numel() != 1:
-        return index_select(input, axis, _repeated(repeats, input.shape[axis], output_size))
+        return index_select(elements, axis, _repeated(repeats, elements.shape[axis], output_size))
     count = int(repeats)
     if count < 0:
         raise RuntimeError("Repeats must be non-negative")
-    spread = input.unsqueeze(axis + 1)
+    spread = elements.unsqueeze(axis + 1)
     sizes = list(spread._layout.shape)
     sizes[axis + 1] = count
     return spread.expand(sizes).clone().flatten(axis, axis + 1)
