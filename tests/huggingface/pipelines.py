@@ -28,12 +28,12 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 warnings.simplefilter("ignore")
 
 
-def draw(torch: Any, pipeline: Any, name: str) -> np.ndarray:
+def draw(torch: Any, pipeline: Any, name: str, **others: Any) -> np.ndarray:
     """Return the pictures that a pipeline draws from seed 0."""
     pipeline.set_progress_bar_config(disable=True)
     torch.manual_seed(0)
     generator = torch.Generator("cpu").manual_seed(0)
-    given = tiny_pipelines.asked(name)
+    given = tiny_pipelines.asked(name) | others
     return np.asarray(pipeline(**given, generator=generator, output_type="np").images)
 
 
@@ -62,6 +62,8 @@ def write(torch: Any, name: str, folder: Path) -> None:
             raise RuntimeError("the adapter changes nothing")
     if drawn.std() * 255 < 10:
         raise RuntimeError("the picture shows nothing")
+    if np.abs(drawn - draw(torch, pipeline, name, prompt=tiny_pipelines.OTHER)).max() * 255 < 1:
+        raise RuntimeError("another prompt draws the same picture")
     np.save(folder / "picture.npy", drawn)
 
 

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-SIZE, LENGTH, WORDS = 32, 16, 128
-PROMPT, NEGATIVE = "A painting of a Squirrel eating 2 burgers", "low quality"
+SIZE, LENGTH, WORDS = 32, 16, 120
+PROMPT, NEGATIVE, OTHER = "a red squirrel", "low quality", "2 dogs"
 
 
 def clip_tokenizer() -> Any:
     """Return a CLIP tokenizer whose words are single letters."""
-    from tokenizers.pre_tokenizers import ByteLevel
     from transformers import CLIPTokenizer
 
-    letters = sorted(ByteLevel.alphabet())[: WORDS // 2 - 2]
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789.,:;!?'-+*/()[]<>=_#&%$"
     tokens = [*letters, *(f"{each}</w>" for each in letters), "<|startoftext|>", "<|endoftext|>"]
     vocabulary = {token: index for index, token in enumerate(tokens)}
     return CLIPTokenizer(vocab=vocabulary, merges=[], model_max_length=LENGTH)
