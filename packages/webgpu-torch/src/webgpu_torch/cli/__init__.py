@@ -13,7 +13,7 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dtype", default="auto", help="float32, float16, bfloat16, or auto for the checkpoint's own")
     command.add_argument("--seed", type=int, default=0, help="starts the random numbers")
     command.add_argument(
-        "--attn", default="sdpa", choices=("sdpa", "eager"), help="how transformers computes attention"
+        "--attn", default="sdpa", choices=("sdpa", "eager", "webgpu_torch"), help="how transformers computes attention"
     )
 
 

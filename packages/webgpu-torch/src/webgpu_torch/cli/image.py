@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from .models import prepare
+from .models import chosen_dtype, prepare
 
 
 def draw(options: Namespace) -> int:
@@ -16,9 +16,7 @@ def draw(options: Namespace) -> int:
         raise SystemExit(f"error: --output {options.output} should end in .png, .jpg or .webp")
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
-    kind = None if options.dtype == "auto" else getattr(torch, options.dtype, None)
-    if options.dtype != "auto" and kind is None:
-        raise SystemExit(f"error: there is no type {options.dtype}; use float32, float16 or bfloat16")
+    kind = chosen_dtype(torch, options)
     pipeline: Any = DiffusionPipeline.from_pretrained(options.model, torch_dtype=kind).to(device)
     given = {"negative_prompt": options.negative_prompt, "width": options.width, "height": options.height}
     result = pipeline(

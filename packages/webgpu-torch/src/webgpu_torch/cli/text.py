@@ -88,10 +88,17 @@ def embed(options: Namespace) -> int:
     return 0
 
 
+def _is_image_name(text: str) -> bool:
+    return Path(text).suffix.lower() in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
+
 def classify(options: Namespace) -> int:
     """Print the classes of texts or images with their probabilities."""
     torch, device = prepare(options)
-    images = all(Path(each).is_file() for each in options.inputs)
+    images = all(Path(each).is_file() or _is_image_name(each) for each in options.inputs)
+    missing = [each for each in options.inputs if _is_image_name(each) and not Path(each).is_file()]
+    if missing:
+        raise SystemExit(f"error: there is no file {missing[0]}")
     from transformers import (
         AutoImageProcessor,
         AutoModelForImageClassification,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import wave
 from argparse import Namespace
 from array import array
+from pathlib import Path
 
 from .models import load, prepare
 
@@ -29,6 +30,9 @@ def read_wave(path: str) -> tuple[list[float], int]:
 
 def transcribe(options: Namespace) -> int:
     """Print what is said in each file."""
+    missing = [each for each in options.files if not Path(each).is_file()]
+    if missing:
+        raise SystemExit(f"error: there is no file {missing[0]}")
     torch, device = prepare(options)
     import numpy
     from transformers import AutoModelForSpeechSeq2Seq, AutoProcessor
