@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...dtypes import float32, float64
 from ...scalar import (
     absolute,
     atan2,
@@ -291,9 +292,14 @@ def logaddexp_rule(function: Any, input: Any, other: Any) -> Tensor:
 
 def power(input: Any, exponent: Any) -> Tensor:
     """Return ``exp(exponent * log(input))``, with 0 to the power 0 equal to 1 and to others 0."""
-    a, b = full_parts(input)
-    c, d = full_parts(exponent)
-    result = join(_power_real(a, b, c, d), _power_imag(a, b, c, d))
+    from ..random import HOST_DEVICES
+
+    parts = [*full_parts(input), *full_parts(exponent)]
+    if all(each.device.type in HOST_DEVICES for each in parts if isinstance(each, Tensor)):
+        # An angle of many turns has few digits left in float32; where float64 is at hand it costs little.
+        parts = [each.to(float64) if isinstance(each, Tensor) else each for each in parts]
+    real, imag = _power_real(*parts), _power_imag(*parts)
+    result = join(real.to(float32), imag.to(float32))
     if not needs_gradient(input, exponent):
         return result
     base = input._save() if isinstance(input, Tensor) else None
