@@ -58,3 +58,35 @@ print("same tokens")
 
 def test_steps_are_captured(run_code: Callable[..., str]) -> None:
     assert run_code(textwrap.dedent(PROGRAM)).endswith("same tokens\n")
+
+
+KINDS = """
+import webgpu_torch; webgpu_torch.install_as_torch()
+import warnings
+import torch
+from transformers import MistralConfig, MistralForCausalLM, T5Config, T5ForConditionalGeneration
+
+warnings.simplefilter("error")
+torch.manual_seed(0)
+options = dict(max_new_tokens=10, do_sample=False, pad_token_id=0)
+sizes = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+t5 = T5Config(vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0)
+models = [T5ForConditionalGeneration(t5), MistralForCausalLM(MistralConfig(vocab_size=100, sliding_window=8, **sizes))]
+for model in models:
+    model = model.to("webgpu").eval()
+    model.generation_config.eos_token_id = None
+    tokens = torch.randint(3, 100, (2, 7)).to("webgpu")
+    for beams in (1, 3):
+        grown = model.generate(tokens, cache_implementation="dynamic", num_beams=beams, **options)
+        for _ in range(2):
+            assert model.generate(tokens, num_beams=beams, **options).tolist() == grown.tolist()
+assert models[0]._compiled_call.statistics["replayed"] == 17
+assert not hasattr(models[1], "_compiled_call")
+print("same tokens")
+"""
+
+
+@pytest.mark.slow
+def test_encoders_windows_and_beams(run_code: Callable[..., str]) -> None:
+    """A decoder's two caches, windows that slide (which are not captured) and beams."""
+    assert run_code(textwrap.dedent(KINDS)).endswith("same tokens\n")

@@ -1,7 +1,7 @@
 """``generate`` of transformers on WebGPU: by default the cache has one size and every token replays one captured step.
 
 transformers does the same on CUDA when it is asked for a static cache. A growing cache has new shapes at every token, for
-which plans would be made and kernels compiled again.
+which plans would be made and kernels compiled again. Models with sliding windows and beam searches keep static caches uncaptured.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ def capture_generation(module: ModuleType) -> None:
             and generation_config.cache_implementation is None
             and generation_config.use_cache
             and not given
-            and generation_mode in (modes.GREEDY_SEARCH, modes.SAMPLE)
+            and generation_mode in (modes.GREEDY_SEARCH, modes.SAMPLE, modes.BEAM_SEARCH, modes.BEAM_SAMPLE)
             and getattr(self, "_can_compile_fullgraph", False)
-            and not self.config.is_encoder_decoder
             and max_cache_length <= LONGEST
         ):
             generation_config.cache_implementation = "static"
@@ -46,11 +45,13 @@ def capture_generation(module: ModuleType) -> None:
     @functools.wraps(compiles)
     def valid_auto_compile_criteria(self: Any, model_kwargs: Any, generation_config: Any) -> bool:
         cache = model_kwargs.get("past_key_values", model_kwargs.get("cache_params"))
+        cache = getattr(cache, "self_attention_cache", cache)
         if (
             self.device.type == "webgpu"
             and generation_config.compile_config is None
             and type(cache).__name__ == "StaticCache"
-            and cache.is_compileable
+            # A sliding window's layers count tokens in Python and choose by it what to compute: no step is like the next.
+            and not any(cache.is_sliding)
         ):
             from transformers import CompileConfig
 
