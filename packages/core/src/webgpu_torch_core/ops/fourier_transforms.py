@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..devices import device
-from ..dtypes import float32
+from ..dtypes import float32, float64
 from ..tensor import Tensor
 from .complex.joining import join
 from .complex.views import conj, part, view_as_complex, view_as_real
@@ -110,19 +110,28 @@ _MAKERS = {
 }  # fmt: skip
 
 
-def constant(kind: str, place: device, *arguments: int) -> Tensor:
-    """Return a constant tensor on a device, made once."""
-    key = (kind, place, arguments)
+def constant(kind: str, place: device, *arguments: int, wide: bool = False) -> Tensor:
+    """Return a constant tensor on a device, made once; ``wide``: in float64."""
+    key = (kind, place, arguments, wide)
     found = _constants.get(key)
     if found is None:
         from .creation import from_bytes
 
         shape, numbers = _MAKERS[kind](*arguments)
-        found = from_bytes(array("f", numbers), shape, float32, place)
+        found = from_bytes(array("d" if wide else "f", numbers), shape, float64 if wide else float32, place)
         _keep(key, found)
     else:
         _constants.move_to_end(key)
     return found
+
+
+def _direct(rows: Tensor, kind: str, count: int, sign: int) -> Tensor:
+    """Return rows times the matrix of a transform; where float64 is at hand the sums are rounded once, at the end."""
+    from .random import HOST_DEVICES
+
+    if rows.device.type in HOST_DEVICES:
+        return (rows.to(float64) @ constant(kind, rows.device, count, sign, wide=True)).to(float32)
+    return rows @ constant(kind, rows.device, count, sign)
 
 
 def _keep(key: tuple[Any, ...], made: Tensor) -> None:
@@ -150,7 +159,7 @@ def transform(input: Tensor, sign: int) -> Tensor:
         if not is_complex:
             input = join(input, None)
         rows = view_as_real(input.contiguous()).reshape((*batch, 2 * count))
-        product = rows @ constant("matrix", input.device, count, sign)
+        product = _direct(rows, "matrix", count, sign)
         return view_as_complex(product.reshape((*batch, count, 2)))
     first = split_length(count)
     if first == 1:
@@ -210,7 +219,7 @@ def half_transform(input: Tensor, sign: int) -> Tensor:
     count = input.shape[-1]
     kept = count // 2 + 1
     if count <= DIRECT:
-        product = input @ constant("half", input.device, count, sign)
+        product = _direct(input, "half", count, sign)
         return view_as_complex(product.reshape((*input._layout.shape[:-1], kept, 2)))
     return transform(input, sign).narrow(-1, 0, kept).contiguous()
 
@@ -221,7 +230,7 @@ def hermitian_transform(input: Tensor, count: int, sign: int) -> Tensor:
     kept = count // 2 + 1
     if count <= DIRECT:
         rows = view_as_real(input.contiguous()).reshape((*batch, 2 * kept))
-        return rows @ constant("hermitian", input.device, count, sign)
+        return _direct(rows, "hermitian", count, sign)
     from .joining import cat
 
     mirrored = conj(input.narrow(-1, 1, count - kept)).flip(-1)

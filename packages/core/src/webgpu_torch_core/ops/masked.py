@@ -198,7 +198,9 @@ def _variance(input: Tensor, dim: Any, correction: float, keepdim: bool, dtype: 
     dims = _dims(source, dim)
     count = _mask(source, mask).sum(dims, True)
     center = _filled(source, mask, 0).sum(dims, True) / count
-    square = _filled((source - center).square(), mask, 0).sum(dims, keepdim)
+    distance = source - center
+    square = distance * distance.conj() if distance.dtype.is_complex else distance.square()
+    square = _filled(square, mask, 0).sum(dims, keepdim)
     divisor = _mask(source, mask).sum(dims, keepdim)
     divisor = (divisor - correction).clamp(min=0)
     result = square / divisor
