@@ -82,9 +82,28 @@ from .ops.host import HostFallbackWarning as HostFallbackWarning
 from .ops.host import host_fallbacks as host_fallbacks
 from .printing import set_printoptions as set_printoptions
 from .random import default_generator as default_generator
+from .settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from .settings import get_deterministic_debug_mode as get_deterministic_debug_mode
+from .settings import get_float32_matmul_precision as get_float32_matmul_precision
+from .settings import get_num_interop_threads as get_num_interop_threads
+from .settings import get_num_threads as get_num_threads
+from .settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from .settings import is_storage as is_storage
+from .settings import is_warn_always_enabled as is_warn_always_enabled
+from .settings import set_default_tensor_type as set_default_tensor_type
+from .settings import set_deterministic_debug_mode as set_deterministic_debug_mode
+from .settings import set_float32_matmul_precision as set_float32_matmul_precision
+from .settings import set_flush_denormal as set_flush_denormal
+from .settings import set_num_interop_threads as set_num_interop_threads
+from .settings import set_num_threads as set_num_threads
+from .settings import set_warn_always as set_warn_always
+from .settings import typename as typename
+from .settings import use_deterministic_algorithms as use_deterministic_algorithms
 from .storages import UntypedStorage as UntypedStorage
 from .tensor import Size as Size
 from .tensor import Tensor as Tensor
+from .tensor_kinds import layout as layout
+from .tensor_kinds import strided as strided
 from .typed_tensors import BFloat16Tensor as BFloat16Tensor
 from .typed_tensors import BoolTensor as BoolTensor
 from .typed_tensors import ByteTensor as ByteTensor
@@ -103,7 +122,6 @@ bool = bool_
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 cfloat, cdouble, chalf = complex64, complex128, complex32
-strided = "torch.strided"
 
 attach_all(globals())
 
@@ -158,7 +176,36 @@ def numel(input: Tensor) -> builtins.int:
     return input.numel()
 
 
-for _name in ("is_complex", "is_floating_point", "numel", "result_type"):
+def detach(input: Tensor) -> Tensor:
+    """Return a view that records no gradients."""
+    return input.detach()
+
+
+def is_signed(input: Tensor) -> builtins.bool:
+    """Return whether a tensor's element type has negative numbers."""
+    return input.is_signed()
+
+
+def is_inference(input: Tensor) -> builtins.bool:
+    """Return whether a tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def get_device(input: Tensor) -> builtins.int:
+    """Return the index of a tensor's device, -1 for the CPU."""
+    return input.get_device()
+
+
+for _name in (
+    "detach",
+    "get_device",
+    "is_complex",
+    "is_floating_point",
+    "is_inference",
+    "is_signed",
+    "numel",
+    "result_type",
+):
     globals()[_name] = overrides.public(globals()[_name], f"torch.{_name}")
 
 __version__ = "0.1.0"

@@ -95,6 +95,24 @@ class UntypedStorage:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return memoryview(value.engine.read(value)).cast("B")
 
+    def as_elements(self, dtype: Any) -> Tensor:
+        """Return the memory as a row of elements of a type; of bytes that do not fill one more, none."""
+        from .layouts import contiguous_layout
+
+        if self._tensor is None:
+            from .dtypes import uint8
+            from .ops.creation import from_bytes
+
+            data = self.host_bytes()
+            self._tensor, self._bytes = from_bytes(data, (len(data),), uint8, self.device), None
+        kind = self._tensor.dtype
+        size = storage_size(self._tensor)
+        flat = Tensor._from_storage(self._tensor._storage, contiguous_layout((size,)), kind, self.device)
+        if kind is dtype:
+            return flat
+        count = size * kind.itemsize // dtype.itemsize
+        return flat.narrow(0, 0, count * dtype.itemsize // kind.itemsize).view(dtype)
+
     def __getitem__(self, index: Any) -> Any:
         found = self.host_bytes()[index]
         if not isinstance(index, slice):

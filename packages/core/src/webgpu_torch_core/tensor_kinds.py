@@ -5,6 +5,24 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 
+class layout:
+    """How a tensor's elements are stored; here always :data:`strided`."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+strided = layout("strided")
+
+
 class TensorKinds:
     """The answers of dense tensors on the CPU and on WebGPU devices."""
 
@@ -12,7 +30,9 @@ class TensorKinds:
 
     is_cuda = is_xpu = is_mps = is_mtia = is_ipu = is_maia = is_vulkan = is_xla = is_mkldnn = False
     is_quantized = is_nested = is_sparse_csr = False
-    layout = "torch.strided"
+    layout = strided
+    name = None
+    volatile = False
     device: Any
 
     @property
@@ -46,6 +66,35 @@ class TensorKinds:
         """Return the tensor, which is dense."""
         del masked_grad
         return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+
+    def dense_dim(self) -> int:
+        """Return the number of dimensions, all of them dense."""
+        return self.dim()  # type: ignore[attr-defined]
+
+    def sparse_dim(self) -> int:
+        """Return 0."""
+        return 0
+
+    def is_distributed(self) -> bool:
+        """Return False."""
+        return False
+
+    def is_coalesced(self) -> NoReturn:
+        """Refuse: only sparse tensors are coalesced or not.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+
+    def const_data_ptr(self) -> int:
+        """Return the address of the first element, as :meth:`data_ptr`."""
+        return self.data_ptr()  # type: ignore[attr-defined]
+
+    def dim_order(self) -> tuple[int, ...]:
+        """Return the dimensions from the one that varies slowest in memory to the fastest."""
+        strides: Any = self.stride()  # type: ignore[attr-defined]
+        return tuple(sorted(range(len(strides)), key=lambda dim: -strides[dim]))
 
     def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> NoReturn:
         """Refuse: the GPU is reached through WebGPU.

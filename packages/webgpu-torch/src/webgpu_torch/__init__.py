@@ -61,6 +61,7 @@ from webgpu_torch_core import arctan2 as arctan2
 from webgpu_torch_core import arctan_ as arctan_
 from webgpu_torch_core import arctanh as arctanh
 from webgpu_torch_core import arctanh_ as arctanh_
+from webgpu_torch_core import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from webgpu_torch_core import argmax as argmax
 from webgpu_torch_core import argmin as argmin
 from webgpu_torch_core import argsort as argsort
@@ -166,6 +167,7 @@ from webgpu_torch_core import default_generator as default_generator
 from webgpu_torch_core import deg2rad as deg2rad
 from webgpu_torch_core import deg2rad_ as deg2rad_
 from webgpu_torch_core import det as det
+from webgpu_torch_core import detach as detach
 from webgpu_torch_core import detach_ as detach_
 from webgpu_torch_core import detach_copy as detach_copy
 from webgpu_torch_core import device as device
@@ -251,6 +253,11 @@ from webgpu_torch_core import get_autocast_dtype as get_autocast_dtype
 from webgpu_torch_core import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from webgpu_torch_core import get_default_device as get_default_device
 from webgpu_torch_core import get_default_dtype as get_default_dtype
+from webgpu_torch_core import get_deterministic_debug_mode as get_deterministic_debug_mode
+from webgpu_torch_core import get_device as get_device
+from webgpu_torch_core import get_float32_matmul_precision as get_float32_matmul_precision
+from webgpu_torch_core import get_num_interop_threads as get_num_interop_threads
+from webgpu_torch_core import get_num_threads as get_num_threads
 from webgpu_torch_core import get_rng_state as get_rng_state
 from webgpu_torch_core import gradient as gradient
 from webgpu_torch_core import greater as greater
@@ -296,13 +303,18 @@ from webgpu_torch_core import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from webgpu_torch_core import is_autocast_enabled as is_autocast_enabled
 from webgpu_torch_core import is_complex as is_complex
 from webgpu_torch_core import is_conj as is_conj
+from webgpu_torch_core import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from webgpu_torch_core import is_floating_point as is_floating_point
 from webgpu_torch_core import is_grad_enabled as is_grad_enabled
+from webgpu_torch_core import is_inference as is_inference
 from webgpu_torch_core import is_inference_mode_enabled as is_inference_mode_enabled
 from webgpu_torch_core import is_neg as is_neg
 from webgpu_torch_core import is_nonzero as is_nonzero
 from webgpu_torch_core import is_same_size as is_same_size
+from webgpu_torch_core import is_signed as is_signed
+from webgpu_torch_core import is_storage as is_storage
 from webgpu_torch_core import is_tensor as is_tensor
+from webgpu_torch_core import is_warn_always_enabled as is_warn_always_enabled
 from webgpu_torch_core import isclose as isclose
 from webgpu_torch_core import isfinite as isfinite
 from webgpu_torch_core import isin as isin
@@ -315,6 +327,7 @@ from webgpu_torch_core import istft as istft
 from webgpu_torch_core import kaiser_window as kaiser_window
 from webgpu_torch_core import kron as kron
 from webgpu_torch_core import kthvalue as kthvalue
+from webgpu_torch_core import layout as layout
 from webgpu_torch_core import lcm as lcm
 from webgpu_torch_core import lcm_ as lcm_
 from webgpu_torch_core import ldexp as ldexp
@@ -467,9 +480,16 @@ from webgpu_torch_core import set_autocast_dtype as set_autocast_dtype
 from webgpu_torch_core import set_autocast_enabled as set_autocast_enabled
 from webgpu_torch_core import set_default_device as set_default_device
 from webgpu_torch_core import set_default_dtype as set_default_dtype
+from webgpu_torch_core import set_default_tensor_type as set_default_tensor_type
+from webgpu_torch_core import set_deterministic_debug_mode as set_deterministic_debug_mode
+from webgpu_torch_core import set_float32_matmul_precision as set_float32_matmul_precision
+from webgpu_torch_core import set_flush_denormal as set_flush_denormal
 from webgpu_torch_core import set_grad_enabled as set_grad_enabled
+from webgpu_torch_core import set_num_interop_threads as set_num_interop_threads
+from webgpu_torch_core import set_num_threads as set_num_threads
 from webgpu_torch_core import set_printoptions as set_printoptions
 from webgpu_torch_core import set_rng_state as set_rng_state
+from webgpu_torch_core import set_warn_always as set_warn_always
 from webgpu_torch_core import sgn as sgn
 from webgpu_torch_core import short as short
 from webgpu_torch_core import sigmoid as sigmoid
@@ -541,6 +561,7 @@ from webgpu_torch_core import triu_indices as triu_indices
 from webgpu_torch_core import true_divide as true_divide
 from webgpu_torch_core import trunc as trunc
 from webgpu_torch_core import trunc_ as trunc_
+from webgpu_torch_core import typename as typename
 from webgpu_torch_core import uint16 as uint16
 from webgpu_torch_core import uint32 as uint32
 from webgpu_torch_core import uint64 as uint64
@@ -557,6 +578,7 @@ from webgpu_torch_core import unsafe_split as unsafe_split
 from webgpu_torch_core import unsafe_split_with_sizes as unsafe_split_with_sizes
 from webgpu_torch_core import unsqueeze as unsqueeze
 from webgpu_torch_core import unsqueeze_copy as unsqueeze_copy
+from webgpu_torch_core import use_deterministic_algorithms as use_deterministic_algorithms
 from webgpu_torch_core import vander as vander
 from webgpu_torch_core import var as var
 from webgpu_torch_core import var_mean as var_mean

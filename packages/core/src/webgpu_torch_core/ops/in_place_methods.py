@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..layouts import contiguous_strides
 from ..tensor import Tensor
 from .contraction import addmm, addmv, baddbmm
 from .inplace import make_in_place
@@ -74,6 +75,49 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
         TypeError: a tensor on another device.
     """
     return _mapped(self, (self, other.expand(self.shape)), callable, "map_")
+
+
+@operation("composite", namespace="method")
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace every element by what a Python function makes of it and of two other tensors'; slow, and only on the CPU.
+
+    Raises:
+        TypeError: a tensor on another device.
+    """
+    return _mapped(self, (self, x.expand(self.shape), y.expand(self.shape)), callable, "map2_")
+
+
+@operation("view", namespace="method")
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Look at another tensor's memory, or a storage's, in place; at none without a source.
+
+    Args:
+        source: a tensor, which is then shown as it is, or a storage.
+        storage_offset: where in the storage to begin, if ``size`` is given.
+        size: sizes of the view; all of a storage's elements if None.
+        stride: strides of the view, row-major if None.
+
+    Raises:
+        RuntimeError: a source of another element type or device, or a view that reaches past the storage.
+    """
+    from ..storages import UntypedStorage
+
+    if source is None:
+        source = self.new_empty(0)
+    elif isinstance(source, UntypedStorage):
+        source = source.as_elements(self.dtype)
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
+    if source.device != self.device:
+        raise RuntimeError(f"Attempted to set the storage of a tensor on device \"{self.device}\" to a storage on "
+                           f"different device \"{source.device}\"")  # fmt: skip
+    if size is not None:
+        shape = tuple(int(each) for each in size)
+        source = source.detach().as_strided(
+            shape, contiguous_strides(shape) if stride is None else stride, storage_offset
+        )
+    self._storage, self._layout, self._base = source._storage, source._layout, None
+    return self
 
 
 def _mapped(self: Tensor, operands: tuple[Tensor, ...], callable: Callable[..., Any], name: str) -> Tensor:

@@ -32,7 +32,8 @@ def write_object(pickler: Any, value: Any) -> None:
     if isinstance(reduced, str):
         pickler.write_global(_home(type(value)), reduced)
         return
-    function, arguments, state, items, pairs, setter = (*reduced, None, None, None, None)[:6]
+    parts: tuple[Any, ...] = (*reduced, None, None, None, None)
+    function, arguments, state, items, pairs, setter = parts[:6]
     if setter is not None:
         raise TypeError(f"cannot save a {_title(value)}: it restores its state by a function")
     if getattr(function, "__name__", "") == "__newobj__":

@@ -104,7 +104,7 @@ class _Pickler:
             self._out += b"h" + bytes((index,)) if index < 256 else b"j" + struct.pack("<I", index)
             return
         kind = type(value)
-        writer = _WRITERS.get(kind)
+        writer: Any = _WRITERS.get(kind)
         if writer is None and kind.__name__ == "Size" and isinstance(value, tuple):
             writer = _Pickler._size
         if writer is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webgpu_torch_core import Tensor
 from webgpu_torch_core.autocast import NAMES, with_autocast
 from webgpu_torch_core.ops.registry import OPERATIONS
 from webgpu_torch_core.overrides import PATHS, public, written_in_python
@@ -292,3 +293,7 @@ for _name in __all__:
         _path = f"torch.nn.functional.{_name}"
         globals()[_name] = public(globals()[_name], _path, whole=written_in_python(_path))
         globals()[_name].__module__ = __name__
+
+# Methods of tensors that PyTorch has of these, too.
+Tensor.prelu = public(prelu.__wrapped__, "torch.Tensor.prelu")  # type: ignore[attr-defined]
+Tensor.hardshrink = public(hardshrink.__wrapped__, "torch.Tensor.hardshrink")  # type: ignore[attr-defined]
