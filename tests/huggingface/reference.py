@@ -67,6 +67,8 @@ def write(torch: Any, name: str, folder: Path) -> None:
         raise RuntimeError("the model has no floating-point outputs")
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
+    # Some configurations of these sizes can be built and not be read again.
+    type(model).from_pretrained(folder, attn_implementation="eager")
     np.savez(folder / "inputs.npz", **given)
     np.savez(folder / "outputs.npz", **{key: value.detach().float().numpy() for key, value in found.items()})
     try:

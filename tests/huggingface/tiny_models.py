@@ -71,6 +71,9 @@ def shrink(config: Any, stages: bool = False, seen: set[int] | None = None) -> A
         return config
     seen.add(id(config))
     layers = vars(config).get("num_hidden_layers")
+    if "_heterogeneity_spec" in vars(config):
+        # Sizes of single layers that are gone: all get the common ones.
+        config.per_layer_config = {}
     for name, value in list(vars(config).items()):
         if hasattr(value, "to_dict") and not name.startswith("_"):
             shrink(value, stages, seen)
@@ -84,8 +87,6 @@ def shrink(config: Any, stages: bool = False, seen: set[int] | None = None) -> A
                 setattr(config, name, [min(each, 2) for each in value])
             elif small is not None and stages:
                 setattr(config, name, [min(each, small) for each in value])
-        elif name == "per_layer_config":
-            config.per_layer_config = None
         elif name in ("initializer_range", "init_std"):
             setattr(config, name, SPREAD)
         elif name == "pad_token_id":
