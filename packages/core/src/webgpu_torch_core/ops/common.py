@@ -84,9 +84,11 @@ def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
     """Return reduced dimensions, non-negative and sorted; None or an empty tuple means all.
 
     Raises:
-        RuntimeError: a dimension appears twice.
+        RuntimeError: a dimension appears twice, or there are more than 64.
         IndexError: one is out of range.
     """
+    if ndim > 64:
+        raise RuntimeError(f"only tensors with up to 64 dims are supported, got {ndim}")
     if dim is None or (isinstance(dim, tuple | list) and not dim):
         return tuple(range(ndim))
     chosen = [wrap_dimension(int(each), ndim) for each in (dim if isinstance(dim, tuple | list) else (dim,))]

@@ -11,12 +11,13 @@ from ..layouts import wrap_dimension
 from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import masked_fill, where
-from .common import as_dimensions, attach, needs_gradient
+from .common import as_dimensions, attach, is_half, needs_gradient, wide
 from .contraction import _matmul, matmul
 from .gathering import index_add, take_positions
 from .index_checks import outside
 from .inplace import snapshot
 from .outputs import into
+from .random import HOST_DEVICES
 from .reduction import amax, mean, sum
 from .registry import operation
 from .row_kernels import softmax_values, standardize
@@ -355,6 +356,12 @@ def scaled_dot_product_attention(
     Raises:
         RuntimeError: both ``attn_mask`` and ``is_causal``.
     """
+    if is_half(query) and query.dtype is key.dtype is value.dtype and query.device.type in HOST_DEVICES:
+        # Hosts multiply in float32 anyway: nothing in between need be rounded for it.
+        found = scaled_dot_product_attention(
+            wide(query), wide(key), wide(value), attn_mask, dropout_p, is_causal, scale, enable_gqa
+        )
+        return found.to(query.dtype)
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
