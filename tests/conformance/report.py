@@ -10,8 +10,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 #: shares of the operations that must pass, forward and gradient of the differentiable ones, by device and element type
 TARGETS = {
-    ("cpu", "float32"): (0.92, 0.90), ("webgpu", "float32"): (0.90, 0.88), ("cpu", "float16"): (0.85, 0.0),
-    ("cpu", "bfloat16"): (0.85, 0.0), ("cpu", "int64"): (0.92, 0.0), ("cpu", "bool"): (0.92, 0.0),
+    ("cpu", "float32"): (0.92, 0.90), ("webgpu", "float32"): (0.90, 0.88), ("cpu", "float16"): (0.85, 0.85),
+    ("cpu", "bfloat16"): (0.85, 0.85), ("cpu", "int64"): (0.92, 0.0), ("cpu", "bool"): (0.92, 0.0),
+    ("cpu", "complex64"): (0.92, 0.90),
 }  # fmt: skip
 #: shares of the error inputs that must raise, and with the same type
 ERROR_TARGETS = (0.85, 0.75)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report import Counts, entry, families, record, summary
+from report import TARGETS, Counts, entry, families, record, share, summary
 
 ROOT = Path(__file__).parents[2]
 RESULT: dict[str, Any] = {
@@ -28,6 +28,20 @@ def generator() -> Any:
 def test_page_is_what_the_record_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert (ROOT / "docs" / "compatibility.md").read_text() == generator().page()
+
+
+def test_record_meets_the_targets() -> None:
+    results = json.loads((ROOT / "docs" / "compatibility.json").read_text())["results"]
+    for device, dtype in sorted(TARGETS):
+        if device == "cpu" or dtype in results.get(device, {}):
+            table = results[device][dtype].values()
+            passing = [isinstance(each, str) or "forward" not in each for each in table]
+            differentiable = [
+                each for each in table if each == "gradient" or isinstance(each, dict) and each["differentiable"]
+            ]
+            gradients = [isinstance(each, str) or not {"forward", "gradient"} & each.keys() for each in differentiable]
+            assert share(passing) >= TARGETS[device, dtype][0], (device, dtype)
+            assert share(gradients) >= TARGETS[device, dtype][1], (device, dtype)
 
 
 @pytest.mark.slow
