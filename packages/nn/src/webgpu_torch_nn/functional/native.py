@@ -46,6 +46,9 @@ def native_batch_norm(
         saved = [mean.detach().to(kept), scale.detach().to(kept)]
     centered = source - _per_channel(mean, spatial)
     result = _scaled(centered * _per_channel(scale, spatial), weight, bias, spatial, input.dtype)
+    if out is not None and not training:
+        # There are no statistics to write.
+        return into(result, out[0]), out[1], out[2]
     return _kept((result, *saved), out)
 
 
