@@ -13,6 +13,23 @@ def make(name: str, **fields: Any) -> Any:
     key = (name, tuple(fields))
     kind = _types.get(key)
     if kind is None:
-        kind = _types[key] = namedtuple(name, tuple(fields))  # pyright: ignore[reportUntypedNamedTuple]
-        kind.__module__ = "torch.return_types"
+        kind = _types[key] = _kind(name, tuple(fields))
     return kind(**fields)
+
+
+def _kind(name: str, fields: tuple[str, ...]) -> Any:
+    base: Any = namedtuple(name, fields)  # pyright: ignore[reportUntypedNamedTuple]
+
+    def show(self: Any) -> str:
+        parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
+        return f"torch.return_types.{name}(\n{parts})"
+
+    def reduce(self: Any) -> Any:
+        return _restored, (name, fields, tuple(self))
+
+    members = {"__slots__": (), "__repr__": show, "__reduce__": reduce, "__module__": "torch.return_types"}
+    return type(name, (base,), members)
+
+
+def _restored(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return make(name, **dict(zip(fields, values, strict=True)))

@@ -47,11 +47,10 @@ class Tensor(TensorKinds, TensorMethods):
     device: device
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is Tensor and (args or kwargs):
-            from .ops.creation import legacy_tensor
+        from .ops.creation import legacy_tensor
 
-            return legacy_tensor(*args, **kwargs)
-        return object.__new__(cls)
+        made = legacy_tensor(*args, **kwargs)
+        return made if cls is Tensor else Tensor._make_subclass(cls, made)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Accept PyTorch's legacy constructor arguments (handled in ``__new__``)."""

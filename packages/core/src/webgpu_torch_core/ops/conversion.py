@@ -434,12 +434,15 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     shown = None if self.device.type == "cpu" else str(self.device)
     from .elementwise_call import default_float
 
-    return format_tensor(
+    kind = self.__class__.__name__
+    own = kind not in ("Tensor", "Parameter")
+    text = format_tensor(
         None if self.is_meta else read_numbers(self), self.dtype, tuple(self._layout.shape),
         requires_grad=self._requires_grad, grad_fn_name=name, device=shown,
         is_default_dtype=self.dtype in (default_float[0], default_float[0].to_complex(), int64, bool_),
-        contents=tensor_contents,
+        contents=tensor_contents, prefix=f"{kind}(" if own else "tensor(",
     )  # fmt: skip
+    return f"Parameter({text})" if own and getattr(self, "_is_param", False) else text
 
 
 def _format(self: Tensor, specification: str) -> str:

@@ -24,7 +24,7 @@ from ..dtypes import (
 from ..host_data import check_number, flatten, pack
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
-from ..tensor import MetaValue, Tensor, check_supported, empty_tensor
+from ..tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
 from .common import kernel_cache, record_on, require_tensor, sizes_from
 from .complex.joining import complex_alias
 from .elementwise_call import default_float
@@ -470,7 +470,8 @@ def arange(
 def legacy_tensor(*args: Any, **kwargs: Any) -> Tensor:
     """``torch.Tensor(sizes…)`` or ``torch.Tensor(data)``."""
     place = kwargs.get("device")
-    if len(args) == 1 and not isinstance(args[0], int):
+    args = args or tuple(kwargs[name] for name in ("data", "size") if name in kwargs) or (0,)
+    if len(args) == 1 and not isinstance(args[0], int | Size):
         if isinstance(args[0], Tensor):
             return args[0].detach()
         return tensor(args[0], dtype=default_float[0], device=place)
