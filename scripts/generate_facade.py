@@ -32,6 +32,7 @@ from . import compiler as compiler
 from . import cpu as cpu
 from . import cuda as cuda
 from . import distributed as distributed
+from . import distributions as distributions
 from . import fft as fft
 from . import func as func
 from . import jit as jit
@@ -49,6 +50,15 @@ from . import types as types
 from . import utils as utils
 from . import version as version
 from . import xpu as xpu
+from .checks import _check as _check
+from .checks import _check_index as _check_index
+from .checks import _check_is_size as _check_is_size
+from .checks import _check_not_implemented as _check_not_implemented
+from .checks import _check_tensor_all as _check_tensor_all
+from .checks import _check_tensor_all_with as _check_tensor_all_with
+from .checks import _check_type as _check_type
+from .checks import _check_value as _check_value
+from .checks import _check_with as _check_with
 from .accelerator import get_device_module as get_device_module
 from .drop_in import install_as_torch as install_as_torch
 from .func import vmap as vmap

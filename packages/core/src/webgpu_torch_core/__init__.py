@@ -75,6 +75,7 @@ from .ops import attach_all as attach_all
 from .ops.conversion import channels_last as channels_last
 from .ops.conversion import channels_last_3d as channels_last_3d
 from .ops.conversion import contiguous_format as contiguous_format
+from .ops.conversion import legacy_contiguous_format as legacy_contiguous_format
 from .ops.conversion import memory_format as memory_format
 from .ops.conversion import preserve_format as preserve_format
 from .ops.elementwise_call import result_type as result_type

@@ -99,10 +99,15 @@ def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
 
 
 def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Return sizes given as separate ints, one tuple, or one Size."""
-    if len(sizes) == 1 and not isinstance(sizes[0], int) and hasattr(sizes[0], "__iter__"):
+    """Return sizes given as separate integers (0-d tensors among them), one tuple, or one Size."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int) and not is_whole(sizes[0]) and hasattr(sizes[0], "__iter__"):
         sizes = sizes[0]
     return tuple(int(each) for each in sizes)
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers."""
+    return isinstance(value, int) or (hasattr(value, "__index__") and not getattr(value, "ndim", 0))
 
 
 def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from ..dtypes import compute_dtype, dtype, int32, promote_types
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ..tensor import Tensor
-from .common import attach, kernel_cache, record, sizes_from
+from .common import attach, is_whole, kernel_cache, record, sizes_from
 from .complex.dispatch import with_complex_rule
 from .inplace import check_apart, type_title
 from .outputs import into
@@ -220,7 +220,7 @@ def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
     """Elements shifted along dimensions, wrapping around."""
     if dims is None:
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
-    amounts = [shifts] if isinstance(shifts, int) else list(shifts)
+    amounts = [int(each) for each in ([shifts] if is_whole(shifts) else shifts)]
     chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
     if len(amounts) != len(chosen):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims: {len(chosen)}")

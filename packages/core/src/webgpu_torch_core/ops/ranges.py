@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
@@ -96,7 +97,8 @@ def eye(
 ) -> Tensor:
     """The identity matrix."""
     del layout, pin_memory
-    columns = n if m is None else m
+    n = operator.index(n)
+    columns = n if m is None else operator.index(m)
     if n < 0 or columns < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {min(n, columns)}")
     kind, place = asked(dtype, device, out, default_float[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from ..layouts import (
@@ -10,7 +11,7 @@ from ..layouts import (
     wrap_dimension,
 )
 from ..tensor import Size, Tensor, storage_size
-from .common import sizes_from
+from .common import is_whole, sizes_from
 from .registry import operation
 from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
 
@@ -24,8 +25,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     index = wrap_dimension(dim, tensor.ndim)
     size = tensor._layout.shape[index]
-    if isinstance(split_size_or_sections, int):
-        step = split_size_or_sections
+    if is_whole(split_size_or_sections):
+        step = operator.index(split_size_or_sections)
         if step < 0 or (step == 0 and size):
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
         sizes = [min(step, size - start) for start in range(0, size, step)] if size else [0]
@@ -46,6 +47,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 @operation("view")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
+    chunks = operator.index(chunks)
     if not input.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:

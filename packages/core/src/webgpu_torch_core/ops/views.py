@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -306,8 +307,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     Raises:
         RuntimeError: negative strides, or elements outside of the storage.
     """
-    offset = input._layout.offset if storage_offset is None else storage_offset
-    target = layout(tuple(size), tuple(stride), offset)
+    offset = input._layout.offset if storage_offset is None else operator.index(storage_offset)
+    target = layout(tuple(map(operator.index, size)), tuple(map(operator.index, stride)), offset)
     if len(target.shape) != len(target.strides):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(target.strides)} and {len(target.shape)}")
     if any(each < 0 for each in target.strides):
@@ -383,6 +384,7 @@ def narrow(input: Tensor, dim: int, start: Tensor | Number, length: int) -> Tens
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor) and (start.ndim or start.dtype.category != 1):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
+    length = operator.index(length)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     position = wrap_dimension(dim, input.ndim)
@@ -420,7 +422,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     first, second = wrap_dimension(dim1, input.ndim), wrap_dimension(dim2, input.ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    source = input._layout
+    source, offset = input._layout, operator.index(offset)
     rows, columns = source.shape[first], source.shape[second]
     length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
     start = offset * source.strides[second] if offset >= 0 else -offset * source.strides[first]
@@ -446,25 +448,25 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 @operation("view", namespace="method")
 def unfold(self: Tensor, dimension: int, size: Any, step: int) -> Tensor:
     """Sliding windows of a dimension, as a new last dimension."""
-    index = wrap_dimension(dimension, self.ndim)
+    position, size, step = wrap_dimension(dimension, self.ndim), operator.index(size), operator.index(step)
     source = self._layout
-    have = source.shape[index] if self.ndim else 1
+    have = source.shape[position] if self.ndim else 1
     if size > have:
-        raise RuntimeError(f"maximum size for tensor at dimension {index} is {have} but size is {size}")
+        raise RuntimeError(f"maximum size for tensor at dimension {position} is {have} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    stride = source.strides[index] if self.ndim else 1
+    stride = source.strides[position] if self.ndim else 1
     count = (have - size) // step + 1
     counted = (count,) if self.ndim else ()
-    shape = (*source.shape[:index], *counted, *source.shape[index + 1 :], size)
-    strides = (*source.strides[:index], *(stride * step for _ in counted), *source.strides[index + 1 :], stride)
+    shape = (*source.shape[:position], *counted, *source.shape[position + 1 :], size)
+    strides = (*source.strides[:position], *(stride * step for _ in counted), *source.strides[position + 1 :], stride)
     target = layout(shape, strides, source.offset)
 
     def run_backward(grad: Tensor) -> Any:
         # Of a row-major input: what the strides of this one repeat is the gradient of what repeated it.
         plain = contiguous_layout(source.shape)
-        step_ = plain.strides[index] if plain.ndim else 1
-        steps = (*plain.strides[:index], *(step_ * step for _ in counted), *plain.strides[index + 1 :], step_)
+        step_ = plain.strides[position] if plain.ndim else 1
+        steps = (*plain.strides[:position], *(step_ * step for _ in counted), *plain.strides[position + 1 :], step_)
         return _strided_gradient(grad, layout(shape, steps, 0), plain)
 
     return make_view(self, target, "UnfoldBackward0", run_backward)

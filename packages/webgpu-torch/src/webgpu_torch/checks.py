@@ -1,0 +1,80 @@
+"""``torch._check`` and its family: conditions that libraries state, as errors of their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.dtypes import bool_
+
+Message = Callable[[], str] | None
+PLAIN = (
+    "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
+    "enhancement request to PyTorch.)"
+)
+
+
+def _check_with(error_type: type[Exception], cond: Any, message: Message = None) -> None:
+    """Raise an error of a type, with what ``message`` returns, unless a condition holds.
+
+    Raises:
+        TypeError: the condition is not a bool.
+    """
+    if isinstance(cond, Tensor):
+        raise TypeError(
+            "cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to assert that "
+            "all elements are true."
+        )
+    if not isinstance(cond, bool):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if not cond:
+        raise error_type(PLAIN if message is None else message())
+
+
+def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Message = None) -> None:
+    """Raise an error of a type unless every element of a tensor of bools is true; this waits for them.
+
+    Raises:
+        TypeError: the condition is not a tensor.
+    """
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype != bool_:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    _check_with(error_type, bool(cond.all()), message)
+
+
+def _check(cond: Any, message: Message = None) -> None:
+    """Raise RuntimeError unless a condition holds."""
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond: Any, message: Message = None) -> None:
+    """Raise IndexError unless a condition holds."""
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond: Any, message: Message = None) -> None:
+    """Raise ValueError unless a condition holds."""
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond: Any, message: Message = None) -> None:
+    """Raise TypeError unless a condition holds."""
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond: Any, message: Message = None) -> None:
+    """Raise NotImplementedError unless a condition holds."""
+    _check_with(NotImplementedError, cond, message)
+
+
+def _check_is_size(i: Any, message: Message = None, *, max: int | None = None) -> None:
+    """Raise RuntimeError unless a number can be a size (of at most ``max``)."""
+    _check(i >= 0 and (max is None or i <= max), message)
+
+
+def _check_tensor_all(cond: Any, message: Message = None) -> None:
+    """Raise RuntimeError unless every element of a tensor of bools is true."""
+    _check_tensor_all_with(RuntimeError, cond, message)
