@@ -66,6 +66,7 @@ def test_grid_samplers_by_number(device: str, mode: int, padding: int, align: bo
         ours.grid_sampler_3d(to_ours(image, device), to_ours(grid, device), mode, padding, align)
 
 
+@pytest.mark.filterwarnings("ignore:.*has no kernel on webgpu")
 @pytest.mark.filterwarnings("ignore:.*is deprecated and it is just left:UserWarning")
 def test_old_norms(device: str) -> None:
     x = torch.randn(3, 4)
