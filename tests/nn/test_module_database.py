@@ -19,7 +19,7 @@ LONG = (
     "nn.CrossEntropyLoss", "nn.CTCLoss", "nn.GRU", "nn.LSTM", "nn.LinearCrossEntropyLoss", "nn.MultiheadAttention",
     "nn.RNN", "nn.Transformer", "nn.TransformerDecoderLayer", "nn.TransformerEncoder", "nn.TransformerEncoderLayer",
 )  # fmt: skip
-SOME = {"cpu": 30, "webgpu": 6}
+SOME = {"cpu": 20, "webgpu": 4}
 DEVICES = [
     each
     for each in os.environ.get("WEBGPU_TORCH_TEST_DEVICES", "cpu,webgpu").split(",")

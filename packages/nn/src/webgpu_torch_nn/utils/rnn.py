@@ -118,11 +118,11 @@ class PackedSequence(PackedSequence_):
 
     @property
     def is_cuda(self) -> bool:
-        """Return False: there is no CUDA device."""
+        """False, as there is no CUDA device."""
         return False
 
     def is_pinned(self) -> bool:
-        """Return False: no memory is pinned."""
+        """Return False, as no memory is pinned."""
         return False
 
 
