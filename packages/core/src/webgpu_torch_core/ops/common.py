@@ -98,6 +98,16 @@ def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
     return tuple(sorted(chosen)) if ndim else ()
 
 
+def attach_empty(result: Tensor, title: str, empty: Sequence[Tensor]) -> Tensor:
+    """Return a result that inputs without elements took part in: their gradients are empty tensors, not missing."""
+    empty = [each for each in empty if needs_gradient(each)]
+    if not empty:
+        return result
+    shapes = [each.shape for each in empty]
+    same = Tensor._from_storage(result._storage, result._layout, result.dtype, result.device)
+    return attach(same, title, (result, *empty), lambda grad: (grad, *(grad.new_zeros(shape) for shape in shapes)))
+
+
 def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
     """Return sizes given as separate integers (0-d tensors among them), one tuple, or one Size."""
     if len(sizes) == 1 and not isinstance(sizes[0], int) and not is_whole(sizes[0]) and hasattr(sizes[0], "__iter__"):

@@ -11,6 +11,7 @@ from ..layouts import (
     number_of_elements,
 )
 from ..tensor import Tensor
+from .common import attach_empty, needs_gradient
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
 from .index_checks import check_positions, outside
 from .inplace import check_apart, check_distinct, type_title
@@ -210,6 +211,8 @@ def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tens
     flat, position = _combined(view, chosen, first, count)
     rows = value.reshape((*shape[:first], position.numel(), *shape[first + count :]))
     if position.numel() == 0:
+        if needs_gradient(rows):
+            view.copy_(attach_empty(view.clone(), "IndexPutBackward0", (rows,)))
         return
     write = index_add if accumulate else index_copy
     view.copy_(write(flat, first, position.reshape(-1), rows).reshape(shape))
@@ -303,6 +306,9 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with source's elements, in order, where the mask holds."""
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
+    if not source.numel():
+        # The mask holds nowhere, or the call is wrong.
+        return attach_empty(input.expand(shape).clone(), "MaskedScatterBackward0", (source,))
     positions = mask.expand(shape).reshape(-1).to(int64).cumsum(0) - 1
     flat = source.reshape(-1)
     picked = take_positions(flat, 0, positions.clamp(0, max(flat.numel() - 1, 0)), "MaskedScatterBackward0").reshape(

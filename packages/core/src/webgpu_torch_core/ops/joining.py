@@ -9,7 +9,7 @@ from ..dtypes import compute_dtype, dtype, int32, promote_types
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ..tensor import Tensor
-from .common import attach, is_whole, kernel_cache, record, sizes_from
+from .common import attach, attach_empty, is_whole, kernel_cache, record, sizes_from
 from .complex.dispatch import with_complex_rule
 from .inplace import check_apart, type_title
 from .outputs import into
@@ -92,7 +92,11 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     _check_joinable(useful, index)
     pieces = [each if each.dtype is kind else each.to(kind) for each in useful]
     filled = [each for each in pieces if each.numel()]
-    result = _join(filled, index) if filled else _join_nothing(pieces, index)
+    if filled:
+        empty = [each for each in tensors if not each.numel()]
+        result = attach_empty(_join(filled, index), "CatBackward0", empty)
+    else:
+        result = _join_nothing(pieces, index)
     return into(result, out)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
@@ -358,6 +359,7 @@ def multinomial(
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
     if out is not None and out.dtype is not int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {type_title(out)}")
+    num_samples = operator.index(num_samples)
     rows = 1 if input.ndim == 1 else input.shape[0]
     shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
     if input.device.type in HOST_DEVICES:
