@@ -232,6 +232,18 @@ def test_a_definition_gives_function_method_gradient(softstep: Any, device: str)
         elementwise(_named("softstep"))
 
 
+def test_an_error_function_behind_arithmetic(device: str) -> None:
+    """A software renderer once compiled the sign of large arguments wrong, in a kernel of just these steps."""
+    value, mean, scale = (
+        torch.tensor([[0.1, -2.0, 3.0], [1.0, 0.0, -1.0]]),
+        torch.tensor([[0.5], [-1.0]]),
+        torch.arange(1, 4) / 2,
+    )
+    expected = torch.erf((value - mean) * scale.reciprocal() / 2**0.5)
+    x, y, z = (to_ours(each, device) for each in (value, mean, scale))
+    torch.testing.assert_close(to_torch(OURS.erf((x - y) * z.reciprocal() / 2**0.5)), expected)
+
+
 def _named(name: str) -> Any:
     def definition(input):
         return input

@@ -10,7 +10,8 @@ from webgpu_torch_backend_wgpu.functions.table import define, polynomial
 define(
     """
 // |x| < 1: x (1 + P(x^2)); else 1 - exp(P(|x|)), where P approximates log(erfc). The built-in exp is accurate enough for
-// its argument in [-17, -1.8], whose result is small beside 1.
+// its argument in [-17, -1.8], whose result is small beside 1. The sign is not copied by bits: behind some arithmetic
+// Mesa's llvmpipe (LLVM 15) compiles a choice between such a copy and NaN to a wrong exponent.
 fn wt_erf(x: f32) -> f32 {
   let a = wt_abs(x);
   if (a < 1.0) {
@@ -18,7 +19,8 @@ fn wt_erf(x: f32) -> f32 {
     return x + x * $NEAR;
   }
   let t = min(a, 4.0);
-  return select(wt_copysign(1.0 - exp($FAR), x), x, wt_isnan(x));
+  let far = 1.0 - exp($FAR);
+  return select(select(far, -far, x < 0.0), x, wt_isnan(x));
 }
 """,
     accuracy=2,
