@@ -1,0 +1,290 @@
+"""Distributions of whole numbers and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Size, Tensor
+
+from webgpu_torch_nn import functional
+
+from . import constraints
+from .categorical import Categorical
+from .gamma import standard_gamma
+from .parametric import Parametric
+from .utils import broadcast_all, logits_to_probs, probs_to_logits
+
+
+class _ByProbability(Parametric):
+    """What is given by probabilities or by their logarithms; the other is computed when it is asked for."""
+
+    _binary = True
+
+    def _take(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        found = broadcast_all(logits if probs is None else probs, *others)
+        self.__dict__["logits" if probs is None else "probs"] = found[0]
+        return found
+
+    @cached_property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return logits_to_probs(self.logits, self._binary)
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """The log odds, or the log probabilities of classes."""
+        return probs_to_logits(self.probs, self._binary)
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of what it was given by."""
+        return (self.__dict__.get("probs") if "probs" in self.__dict__ else self.logits).shape
+
+
+class Geometric(_ByProbability):
+    """How many trials fail before the first success."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        (given,) = self._take(probs, logits)
+        super().__init__(given.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """``1 / p - 1``."""
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def mode(self) -> Tensor:
+        """0."""
+        return torch.zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        """``(1 / p - 1) / p``."""
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return counts."""
+        with torch.no_grad():
+            chance = torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
+            tiny = torch.finfo(self.probs.dtype).tiny
+            return (chance.clamp(min=tiny).log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability."""
+        self._validate_sample(value)
+        value, probs = broadcast_all(value, self.probs)
+        # 0 failures of a sure success: 0 * log(0) is 0.
+        failure = torch.where((probs == 1) & (value == 0), 0.0, probs)
+        return value * (-failure).log1p() + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return (functional.softplus(self.logits) - self.probs * self.logits) / self.probs
+
+
+class OneHotCategorical(Parametric):
+    """One of n classes, as a vector with a single 1."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        super().__init__(self._categorical.batch_shape, (self._categorical._num_events,), validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution with another batch shape."""
+        new = self._copied()
+        new._categorical = self._categorical.expand(batch_shape)
+        new._batch_shape = Size(batch_shape)
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The log probabilities."""
+        return self._categorical.logits
+
+    @property
+    def mean(self) -> Tensor:
+        """The probabilities."""
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest class."""
+        return functional.one_hot(self._categorical.mode, self._event_shape[0]).to(self.probs.dtype)
+
+    @property
+    def variance(self) -> Tensor:
+        """``p (1 - p)``."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return vectors."""
+        return functional.one_hot(self._categorical.sample(sample_shape), self._event_shape[0]).to(self.probs.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability."""
+        self._validate_sample(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self._categorical.entropy()
+
+
+class Poisson(Parametric):
+    """The distribution ``rate^k exp(-rate) / k!`` of counts."""
+
+    arg_constraints = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(self.rate.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The rate."""
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        """The rate rounded down."""
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor:
+        """The rate."""
+        return self.rate
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return counts."""
+        with torch.no_grad():
+            return torch.poisson(self.rate.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability."""
+        self._validate_sample(value)
+        rate, value = broadcast_all(self.rate, value)
+        return torch.xlogy(value, rate) - rate - torch.lgamma(value + 1)
+
+
+class NegativeBinomial(_ByProbability):
+    """How many trials succeed before ``total_count`` of them fail."""
+
+    arg_constraints = {
+        "total_count": constraints.nonnegative,
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support = constraints.nonnegative_integer
+
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        given, self.total_count = self._take(probs, logits, total_count)
+        self.total_count = self.total_count.type_as(given)
+        super().__init__(given.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """``total_count exp(logits)``."""
+        return self.total_count * torch.exp(self.logits)
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest count."""
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
+
+    @property
+    def variance(self) -> Tensor:
+        """The mean over the probability of failure."""
+        return self.mean / torch.sigmoid(-self.logits)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return counts: of Poisson's distribution with a rate of the gamma distribution."""
+        with torch.no_grad():
+            shape = self._extended_shape(sample_shape)
+            return torch.poisson(standard_gamma(self.total_count.expand(shape)) * torch.exp(self.logits))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability."""
+        self._validate_sample(value)
+        count, log_sigmoid = self.total_count, functional.logsigmoid
+        chosen = torch.lgamma(count + value) - torch.lgamma(1.0 + value) - torch.lgamma(count)
+        normal = torch.where(count + value == 0.0, 0.0, chosen)
+        return count * log_sigmoid(-self.logits) + value * log_sigmoid(self.logits) + normal
+
+
+class Binomial(_ByProbability):
+    """How many of ``total_count`` trials succeed."""
+
+    arg_constraints = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        given, self.total_count = self._take(probs, logits, total_count)
+        self.total_count = self.total_count.type_as(given)
+        super().__init__(given.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Any:  # type: ignore[override]
+        """0 to the number of trials."""
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        """``n p``."""
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest count."""
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        """``n p (1 - p)``."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return counts."""
+        shape = self._extended_shape(sample_shape)
+        with torch.no_grad():
+            return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability."""
+        self._validate_sample(value)
+        count = self.total_count
+        chosen = torch.lgamma(count + 1) - torch.lgamma(value + 1) - torch.lgamma(count - value + 1)
+        return chosen + value * self.logits - count * functional.softplus(self.logits)
+
+
+__all__ = [
+    "Binomial",
+    "Geometric",
+    "NegativeBinomial",
+    "OneHotCategorical",
+    "Poisson",
+]

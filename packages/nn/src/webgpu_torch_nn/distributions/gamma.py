@@ -1,0 +1,275 @@
+"""The gamma distribution and those made of it: beta, Dirichlet, chi-squared, Student's t."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Size, Tensor
+
+from . import constraints
+from .parametric import Parametric
+from .utils import broadcast_all
+
+
+def standard_gamma(concentration: Tensor) -> Tensor:
+    """Return gamma variates of rate 1 (Marsaglia & Tsang, "A simple method for generating gamma variables", 2000).
+
+    They carry no gradient of the concentration. Each round accepts more than 95 % of what is left; the device is asked after
+    each whether all are there.
+    """
+    with torch.no_grad():
+        kind = concentration.dtype
+        wide = concentration if kind in (torch.float32, torch.float64) else concentration.float()
+        small = wide < 1
+        shifted = torch.where(small, wide + 1, wide) - 1 / 3
+        slope = torch.rsqrt(9 * shifted)
+        result = torch.zeros_like(wide)
+        missing = torch.ones_like(wide, dtype=torch.bool)
+        tiny = torch.finfo(wide.dtype).tiny
+        while missing.any():
+            normal, chance = torch.randn_like(wide), torch.rand_like(wide).clamp(min=tiny)
+            cube = (1 + slope * normal) ** 3
+            bound = 0.5 * normal * normal + shifted * (1 - cube + cube.clamp(min=tiny).log())
+            taken = missing & (cube > 0) & (chance.log() < bound)
+            result = torch.where(taken, shifted * cube, result)
+            missing = missing & ~taken
+        # Below 1: a variate of one more, times a uniform number's power.
+        boost = torch.rand_like(wide).clamp(min=tiny).pow(wide.reciprocal())
+        return torch.where(small, result * boost, result).clamp(min=tiny).to(kind)
+
+
+def _without_gradient(name: str, *parameters: Tensor) -> None:
+    if torch.is_grad_enabled() and any(each.requires_grad for each in parameters):
+        raise NotImplementedError(
+            f"{name}.rsample has no gradient by the concentration; use sample(), or detach the parameter"
+        )
+
+
+class Gamma(Parametric):
+    """The distribution ``rate^a x^(a - 1) exp(-rate x) / Gamma(a)`` with ``a`` the concentration."""
+
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast_all(concentration, rate)
+        super().__init__(self.concentration.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """``concentration / rate``."""
+        return self.concentration / self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        """``(concentration - 1) / rate``, at least 0."""
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        """``concentration / rate^2``."""
+        return self.concentration / self.rate.pow(2)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return values with gradients by the rate.
+
+        Raises:
+            NotImplementedError: the concentration needs a gradient.
+        """
+        _without_gradient(type(self).__name__, self.concentration)
+        return standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the density."""
+        value = torch.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
+        self._validate_sample(value)
+        return (
+            torch.xlogy(self.concentration, self.rate)
+            + torch.xlogy(self.concentration - 1, value)
+            - self.rate * value
+            - torch.lgamma(self.concentration)
+        )
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the probability of at most a value."""
+        return torch.special.gammainc(self.concentration, self.rate * value)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        a = self.concentration
+        return a - self.rate.log() + torch.lgamma(a) + (1 - a) * torch.digamma(a)
+
+
+class Chi2(Gamma):
+    """The sum of the squares of ``df`` standard normal numbers."""
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        (df,) = broadcast_all(df)
+        super().__init__(0.5 * df, torch.full_like(df, 0.5), validate_args)
+
+    @property
+    def df(self) -> Tensor:
+        """The degrees of freedom."""
+        return self.concentration * 2
+
+
+class Dirichlet(Parametric):
+    """The distribution ``prod x_i^(a_i - 1) / B(a)`` of probabilities that sum to 1."""
+
+    arg_constraints = {"concentration": constraints.positive}
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if concentration.dim() < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The concentrations' shares."""
+        return self.concentration / self.concentration.sum(-1, True)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variances."""
+        total = self.concentration.sum(-1, True)
+        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return values.
+
+        Raises:
+            NotImplementedError: the concentration needs a gradient.
+        """
+        _without_gradient("Dirichlet", self.concentration)
+        parts = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
+        return parts / parts.sum(-1, True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the density."""
+        self._validate_sample(value)
+        a = self.concentration
+        return torch.xlogy(a - 1, value).sum(-1) + torch.lgamma(a.sum(-1)) - torch.lgamma(a).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        a, count = self.concentration, self.concentration.shape[-1]
+        total = a.sum(-1)
+        return (
+            torch.lgamma(a).sum(-1)
+            - torch.lgamma(total)
+            - (count - total) * torch.digamma(total)
+            - ((a - 1) * torch.digamma(a)).sum(-1)
+        )
+
+
+class Beta(Parametric):
+    """The distribution ``x^(a - 1) (1 - x)^(b - 1) / B(a, b)`` on [0, 1], a being ``concentration1`` and b ``concentration0``."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
+        super().__init__(self.concentration1.shape, validate_args=validate_args)
+
+    def _dirichlet(self) -> Dirichlet:
+        return Dirichlet(torch.stack((self.concentration1, self.concentration0), -1), validate_args=False)
+
+    @property
+    def mean(self) -> Tensor:
+        """``a / (a + b)``."""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return values.
+
+        Raises:
+            NotImplementedError: a concentration needs a gradient.
+        """
+        return self._dirichlet().rsample(sample_shape).select(-1, 0)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the density."""
+        self._validate_sample(value)
+        return self._dirichlet().log_prob(torch.stack((value, 1.0 - value), -1))
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self._dirichlet().entropy()
+
+
+class StudentT(Parametric):
+    """Student's t distribution of ``df`` degrees of freedom, moved and scaled."""
+
+    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
+        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
+        super().__init__(self.df.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The location; NaN up to one degree of freedom."""
+        return torch.where(self.df > 1, self.loc, math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        """The location."""
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance: infinite up to two degrees of freedom, NaN up to one."""
+        finite = self.scale.pow(2) * self.df / (self.df - 2)
+        return torch.where(self.df > 2, finite, torch.where(self.df > 1, math.inf, math.nan).to(finite.dtype))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return values with gradients by location and scale.
+
+        Raises:
+            NotImplementedError: the degrees of freedom need a gradient.
+        """
+        _without_gradient("StudentT", self.df)
+        shape: Size = self._extended_shape(sample_shape)
+        normal = torch.randn(shape, dtype=self.df.dtype, device=self.df.device)
+        squares = 2 * standard_gamma((0.5 * self.df).expand(shape))
+        return self.loc + self.scale * normal * torch.rsqrt(squares / self.df)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the density."""
+        self._validate_sample(value)
+        scaled = (value - self.loc) / self.scale
+        norm = (
+            self.scale.log()
+            + 0.5 * self.df.log()
+            + 0.5 * math.log(math.pi)
+            + torch.lgamma(0.5 * self.df)
+            - torch.lgamma(0.5 * (self.df + 1))
+        )
+        return -0.5 * (self.df + 1) * torch.log1p(scaled**2 / self.df) - norm
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        half = 0.5 * self.df
+        beta = torch.lgamma(half) + math.lgamma(0.5) - torch.lgamma(half + 0.5)
+        return (
+            self.scale.log()
+            + (half + 0.5) * (torch.digamma(half + 0.5) - torch.digamma(half))
+            + (0.5 * self.df.log() + beta)
+        )

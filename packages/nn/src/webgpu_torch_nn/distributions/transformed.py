@@ -1,0 +1,329 @@
+"""Distributions made of others: more event dimensions, functions of values, mixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Size, Tensor
+
+from . import constraints
+from .categorical import Categorical
+from .independent import Independent
+from .normal import Normal
+from .parametric import Parametric
+from .transforms import AffineTransform, ComposeTransform, ExpTransform, SigmoidTransform, Transform, sum_rightmost
+from .utils import broadcast_all, clamp_probs
+
+
+class TransformedDistribution(Parametric):
+    """The distribution of a function of a base distribution's values."""
+
+    def __init__(self, base_distribution: Any, transforms: Any, validate_args: bool | None = None) -> None:
+        self.transforms: list[Transform] = [transforms] if isinstance(transforms, Transform) else list(transforms)
+        if not all(isinstance(each, Transform) for each in self.transforms):
+            raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
+        whole = ComposeTransform(self.transforms)
+        shape = base_distribution.batch_shape + base_distribution.event_shape
+        forward = whole.forward_shape(shape)
+        events = max(len(base_distribution.event_shape), whole.event_dim)
+        base = base_distribution.expand(forward[: len(forward) - len(base_distribution.event_shape)])
+        more = whole.event_dim - len(base_distribution.event_shape)
+        self.base_dist = Independent(base, more) if more > 0 else base
+        kept = len(forward) - events
+        super().__init__(forward[:kept], forward[kept:], validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution with another batch shape."""
+        new = self._copied()
+        new.base_dist = self.base_dist.expand(batch_shape)
+        new._batch_shape = Size(batch_shape)
+        return new
+
+    @property
+    def has_rsample(self) -> bool:  # type: ignore[override]
+        """As the base's."""
+        return self.base_dist.has_rsample
+
+    @property
+    def support(self) -> Any:  # type: ignore[override]
+        """What the last transform gives."""
+        return self.transforms[-1].codomain if self.transforms else self.base_dist.support
+
+    def _forward(self, x: Tensor) -> Tensor:
+        for transform in self.transforms:
+            x = transform(x)
+        return x
+
+    def _backward(self, y: Tensor) -> Tensor:
+        for transform in reversed(self.transforms):
+            y = transform.invert(y)
+        return y
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return the function of the base's values."""
+        with torch.no_grad():
+            return self._forward(self.base_dist.sample(sample_shape))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return the function of the base's values, with gradients."""
+        return self._forward(self.base_dist.rsample(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the base's at the argument, less the logarithm of the derivative."""
+        if self._validate_args:
+            self._validate_sample(value)
+        events, total = len(self._event_shape), 0.0
+        for transform in reversed(self.transforms):
+            x = transform.invert(value)
+            total = total - sum_rightmost(transform.log_abs_det_jacobian(x, value), events - transform.event_dim)
+            value = x
+        return total + sum_rightmost(self.base_dist.log_prob(value), events - len(self.base_dist.event_shape))
+
+    def _sign(self) -> Any:
+        sign: Any = 1
+        for transform in self.transforms:
+            if isinstance(transform, AffineTransform):
+                scale = transform.scale
+                sign = sign * (scale.sign() if isinstance(scale, Tensor) else (1 if scale > 0 else -1))
+        return sign
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the probability of at most a value."""
+        below, sign = self.base_dist.cdf(self._backward(value)), self._sign()
+        return below if isinstance(sign, int) and sign == 1 else sign * (below - 0.5) + 0.5
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return quantiles."""
+        sign = self._sign()
+        if not (isinstance(sign, int) and sign == 1):
+            value = sign * (value - 0.5) + 0.5
+        return self._forward(self.base_dist.icdf(value))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_dist}, {self.transforms})"
+
+
+class LogNormal(TransformedDistribution):
+    """The exponential of a normal number."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args)
+
+    @property
+    def loc(self) -> Tensor:
+        """The logarithm's mean."""
+        return self.base_dist.loc
+
+    @property
+    def scale(self) -> Tensor:
+        """The logarithm's standard deviation."""
+        return self.base_dist.scale
+
+    @property
+    def mean(self) -> Tensor:
+        """``exp(loc + scale^2 / 2)``."""
+        return (self.loc + self.scale.pow(2) / 2).exp()
+
+    @property
+    def mode(self) -> Tensor:
+        """``exp(loc - scale^2)``."""
+        return (self.loc - self.scale.square()).exp()
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        squared = self.scale.pow(2)
+        return squared.expm1() * (2 * self.loc + squared).exp()
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self.base_dist.entropy() + self.loc
+
+
+class LogitRelaxedBernoulli(Parametric):
+    """The log odds of :class:`RelaxedBernoulli` (Maddison et al., "The concrete distribution", 2017)."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
+        from .bernoulli import Bernoulli
+
+        self.temperature = temperature
+        self._bernoulli = Bernoulli(probs, logits, validate_args)
+        super().__init__(self._bernoulli.batch_shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution with another batch shape."""
+        new = self._copied()
+        new._bernoulli = self._bernoulli.expand(batch_shape)
+        new._batch_shape = Size(batch_shape)
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._bernoulli.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The log odds."""
+        return self._bernoulli.logits
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return values."""
+        shape = self._extended_shape(sample_shape)
+        probs = clamp_probs(self.probs.expand(shape))
+        chance = clamp_probs(torch.rand(shape, dtype=probs.dtype, device=probs.device))
+        return (chance.log() - (-chance).log1p() + probs.log() - (-probs).log1p()) / self.temperature
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the density."""
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        away = logits - value * self.temperature
+        temperature = torch.as_tensor(self.temperature, dtype=away.dtype, device=away.device)
+        return temperature.log() + away - 2 * away.exp().log1p()
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """Numbers in (0, 1) that gather at the ends as the temperature falls."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
+        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
+
+    @property
+    def temperature(self) -> Any:
+        """The temperature."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """The log odds."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self.base_dist.probs
+
+
+class RelaxedOneHotCategorical(Parametric):
+    """Probabilities that gather at the corners of the simplex as the temperature falls (Gumbel softmax)."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
+        self.temperature = temperature
+        self._categorical = Categorical(probs, logits, validate_args)
+        super().__init__(self._categorical.batch_shape, (self._categorical._num_events,), validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution with another batch shape."""
+        new = self._copied()
+        new._categorical = self._categorical.expand(batch_shape)
+        new._batch_shape = Size(batch_shape)
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The log probabilities."""
+        return self._categorical.logits
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return values."""
+        shape = self._extended_shape(sample_shape)
+        chance = clamp_probs(torch.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
+        return torch.softmax((self.logits - (-chance.log()).log()) / self.temperature, -1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the density."""
+        self._validate_sample(value)
+        count = self._event_shape[0]
+        logits, logs = torch.broadcast_tensors(self.logits, value.log())
+        temperature = torch.as_tensor(self.temperature, dtype=logits.dtype, device=logits.device)
+        score = logits - logs * temperature
+        score = (score - score.logsumexp(-1, True)).sum(-1)
+        scale = torch.lgamma(torch.tensor(float(count), dtype=logits.dtype, device=logits.device))
+        return score + scale + (count - 1) * temperature.log() - logs.sum(-1)
+
+
+class MixtureSameFamily(Parametric):
+    """A mixture: the last batch dimension of the components is what the weights choose from."""
+
+    def __init__(
+        self, mixture_distribution: Categorical, component_distribution: Any, validate_args: bool | None = None
+    ) -> None:
+        self._mixture_distribution = mixture_distribution
+        self._component_distribution = component_distribution
+        batch = component_distribution.batch_shape
+        if mixture_distribution._num_events != batch[-1]:
+            raise ValueError("`mixture_distribution component` does not equal `component_distribution.batch_shape[-1]`")
+        super().__init__(batch[:-1], component_distribution.event_shape, validate_args)
+
+    @property
+    def mixture_distribution(self) -> Categorical:
+        """The weights."""
+        return self._mixture_distribution
+
+    @property
+    def component_distribution(self) -> Any:
+        """The components."""
+        return self._component_distribution
+
+    def _weighted(self, value: Tensor) -> Tensor:
+        weights = self._mixture_distribution.probs
+        weights = weights.reshape(weights.shape + (1,) * len(self._event_shape))
+        return (weights * value).sum(-1 - len(self._event_shape))
+
+    @property
+    def mean(self) -> Tensor:
+        """The weighted mean."""
+        return self._weighted(self._component_distribution.mean)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance within and between the components."""
+        place = -1 - len(self._event_shape)
+        away = self._component_distribution.mean - self.mean.unsqueeze(place)
+        return self._weighted(self._component_distribution.variance) + self._weighted(away.pow(2))
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return values of the components that the weights draw."""
+        with torch.no_grad():
+            place = len(sample_shape) + len(self._batch_shape)
+            chosen = self._mixture_distribution.sample(sample_shape)
+            values = self._component_distribution.sample(sample_shape)
+            index = chosen.reshape(chosen.shape + (1,) * (1 + len(self._event_shape)))
+            index = index.expand((*chosen.shape, 1, *self._event_shape))
+            return values.gather(place, index).squeeze(place)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the weighted density."""
+        value = value.unsqueeze(-1 - len(self._event_shape))
+        logs = torch.log_softmax(self._mixture_distribution.logits, -1)
+        return torch.logsumexp(self._component_distribution.log_prob(value) + logs, -1)
+
+
+__all__ = [
+    "LogNormal",
+    "LogitRelaxedBernoulli",
+    "MixtureSameFamily",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+    "TransformedDistribution",
+]
