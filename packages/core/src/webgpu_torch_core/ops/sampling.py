@@ -69,7 +69,9 @@ def _returned(grad: Tensor, places: Tensor, weights: Tensor, input: Tensor) -> T
 
     batch, channels, size = input._layout.shape
     taps = places._layout.shape[1]
-    flat = clamp(places, min=0).to(int64)
+    # What lies outside adds zeros: spread over the places, since those that go to one place are added one after the other.
+    anywhere = arange(grad._layout.shape[2], device=grad.device) % size
+    flat = where(places < 0, anywhere, places.to(int64))
     if batch > 1:
         flat = flat + arange(batch, device=grad.device).reshape((batch, 1, 1)) * size
     factors = where(places < 0, weights.new_zeros(()), weights)
