@@ -35,6 +35,8 @@ def test_modules_are_this_librarys(run_code: Callable[..., str]) -> None:
     assert importlib.import_module("torch.linalg") is torch.linalg
     assert torch.optim.lr_scheduler.StepLR and torch.utils.data.DataLoader and tree_map
     webgpu_torch.install_as_torch()
+    # Libraries patch functions where sys.modules says that they are.
+    assert sys.modules["torch.nn.init"] is torch.nn.init and "torch.nn.modules.activation" in sys.modules
     assert sum(type(each).__name__ == "TorchFinder" for each in sys.meta_path) == 1
     print(float(F.relu(torch.tensor([-1.0, 2.0])).sum()))
     """

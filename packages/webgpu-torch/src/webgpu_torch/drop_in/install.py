@@ -24,6 +24,13 @@ BUILT_FOR_PYTORCH = (
 )  # fmt: skip
 
 
+# Loaded by PyTorch's own ``import torch``: libraries look these up in ``sys.modules`` to patch them.
+LOADED_WITH_TORCH = (
+    "autograd", "cuda", "fft", "linalg", "nn", "nn.functional", "nn.init", "nn.modules", "nn.parameter", "nn.utils", "optim", "optim.lr_scheduler",
+    "random", "utils", "utils.data",
+)  # fmt: skip
+
+
 class TorchDistribution(importlib.metadata.Distribution):
     """What ``importlib.metadata`` tells of ``torch``: the version whose API this is."""
 
@@ -110,6 +117,8 @@ def install() -> None:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     # PyTorch's own module imports itself, and some programs reach it that way.
     webgpu_torch.torch = importlib.import_module("torch")  # type: ignore[attr-defined]
+    for name in LOADED_WITH_TORCH:
+        importlib.import_module(f"torch.{name}")
     from .libraries import attach_changes
     from .names import take_names
     from .stubs import attach_names
