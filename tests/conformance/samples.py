@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,6 +130,7 @@ def _brief(value: Any) -> str:
 def samples_of(entry: Any, dtype: Any, requires_grad: bool) -> Iterator[tuple[Any, bool]]:
     """Yield PyTorch's samples, and each one with non-contiguous tensors; the flag says which it is."""
     torch.manual_seed(SEED)
+    random.seed(SEED)  # margins and the like
     anywhere = not any(_skips_noncontiguous(each, dtype) for each in entry.decorators)
     for each in entry.sample_inputs("cpu", dtype, requires_grad=requires_grad):
         # A generator may draw from the stream that running the samples before disturbs.

@@ -106,9 +106,11 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @operation("elementwise")
 def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """``input ** exponent`` in float64."""
+    """``input ** exponent`` in float64; of complex numbers in complex64, the widest that there is."""
     from ..dtypes import float64
 
+    if any(each.__class__ is complex or getattr(each, "dtype", None) is complex64 for each in (input, exponent)):
+        return _out(pow(input, exponent), out)
     base = input.to(float64) if isinstance(input, Tensor) else float(input)
     power = exponent.to(float64) if isinstance(exponent, Tensor) else float(exponent)
     return _out(pow(base, power), out)

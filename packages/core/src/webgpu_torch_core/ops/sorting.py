@@ -51,6 +51,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor |
     """The running sum along a dimension; integers sum in int64."""
     wrap_dimension(dim, input.ndim)
     kind = dtype or (out.dtype if out is not None else int64 if input.dtype.category < 2 else input.dtype)
+    if kind is bool_:
+        raise NotImplementedError("\"cumsum_out_cpu\" not implemented for 'Bool'")
     result = _scan(input.detach(), dim, "sum", kind)
     own = input.dtype
     attach(result, "CumsumBackward0", (input,), lambda grad: reverse_cumsum(grad, dim).to(own))
