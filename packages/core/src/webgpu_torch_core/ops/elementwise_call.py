@@ -280,10 +280,8 @@ class Elementwise:
                 return parts[index] if isinstance(parts, tuple) else parts
             placeholders = [ir.argument(each, value.dtype) for each, value in enumerate(values)]
             traced = self.definition(*placeholders, *extra)
-            if not isinstance(traced, ir.Expression):
-                return None
-            seed = ir.argument(count, grad.dtype)
-            part = differentiate(traced, seed).get(index)
+            known = isinstance(traced, ir.Expression)
+            part = differentiate(traced, ir.argument(count, grad.dtype)).get(index) if known else None
             return None if part is None else ir.substitute(part, (*values, grad))
 
         probe = [ir.argument(each, float32) for each in range(count)]
