@@ -136,6 +136,15 @@ class Dirichlet(Parametric):
         return self.concentration / self.concentration.sum(-1, True)
 
     @property
+    def mode(self) -> Tensor:
+        """The likeliest probabilities; if no concentration reaches 1, the first corner, one of several."""
+        above = (self.concentration - 1).clamp(min=0.0)
+        corner = torch.zeros_like(above)
+        corner[..., 0] = 1
+        nowhere = (self.concentration < 1).all(-1, keepdim=True)
+        return torch.where(nowhere, corner, above / above.sum(-1, True))
+
+    @property
     def variance(self) -> Tensor:
         """The variances."""
         total = self.concentration.sum(-1, True)
@@ -187,6 +196,11 @@ class Beta(Parametric):
     def mean(self) -> Tensor:
         """``a / (a + b)``."""
         return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest value; if both concentrations are below 1, one end of two."""
+        return self._dirichlet().mode.select(-1, 0)
 
     @property
     def variance(self) -> Tensor:

@@ -312,6 +312,10 @@ class MixtureSameFamily(Parametric):
             index = index.expand((*chosen.shape, 1, *self._event_shape))
             return values.gather(place, index).squeeze(place)
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the weighted probability of at most a value."""
+        return (self._component_distribution.cdf(value.unsqueeze(-1)) * self._mixture_distribution.probs).sum(-1)
+
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the weighted density."""
         value = value.unsqueeze(-1 - len(self._event_shape))
