@@ -138,16 +138,7 @@ def _stable_diffusion(kind: str = "StableDiffusionPipeline", **options: Any) -> 
 
 
 def _xl_unet(**options: Any) -> Any:
-    return _unet(
-        attention_head_dim=(2, 4),
-        use_linear_projection=True,
-        addition_embed_type="text_time",
-        addition_time_embed_dim=8,
-        transformer_layers_per_block=(1, 2),
-        projection_class_embeddings_input_dim=80,
-        cross_attention_dim=64,
-        **options,
-    )
+    return _unet(**_ADDED | options)
 
 
 def _stable_diffusion_xl(kind: str = "StableDiffusionXLPipeline", **options: Any) -> Any:
@@ -211,24 +202,122 @@ def _flux(kind: str = "FluxPipeline", **options: Any) -> Any:
     return getattr(diffusers, kind)(**parts | options)
 
 
-def _controlnet(torch: Any) -> Any:
+_ADDED: dict[str, Any] = {
+    "attention_head_dim": (2, 4),
+    "use_linear_projection": True,
+    "addition_embed_type": "text_time",
+    "addition_time_embed_dim": 8,
+    "transformer_layers_per_block": (1, 2),
+    "projection_class_embeddings_input_dim": 80,
+    "cross_attention_dim": 64,
+}
+
+
+def _controlnet(torch: Any, **options: Any) -> Any:
     from diffusers import ControlNetModel
 
     model = ControlNetModel(
-        block_out_channels=(8, 16),
-        layers_per_block=1,
-        in_channels=4,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
-        cross_attention_dim=32,
-        attention_head_dim=4,
-        conditioning_embedding_out_channels=(4, 8),
-        norm_num_groups=4,
+        **{
+            "block_out_channels": (8, 16),
+            "layers_per_block": 1,
+            "in_channels": 4,
+            "down_block_types": ("DownBlock2D", "CrossAttnDownBlock2D"),
+            "cross_attention_dim": 32,
+            "attention_head_dim": 4,
+            "conditioning_embedding_out_channels": (4, 8),
+            "norm_num_groups": 4,
+        }
+        | options
     ).eval()
     # Control networks begin with convolutions of zero, which would say nothing.
     for name, parameter in model.named_parameters():
         if "controlnet" in name or "conv_out" in name:
             torch.nn.init.normal_(parameter, std=0.3)
     return model
+
+
+def _unconditional() -> Any:
+    import diffusers
+
+    unet = diffusers.UNet2DModel(
+        sample_size=16,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        norm_num_groups=4,
+        attention_head_dim=4,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    )
+    return diffusers.DDPMPipeline(unet.eval(), diffusers.DDPMScheduler())
+
+
+def _classes() -> Any:
+    import diffusers
+
+    transformer = diffusers.DiTTransformer2DModel(
+        sample_size=16,
+        num_layers=2,
+        patch_size=4,
+        attention_head_dim=8,
+        num_attention_heads=2,
+        in_channels=4,
+        out_channels=8,
+    )
+    return diffusers.DiTPipeline(transformer.eval(), _vae(), _ddim())
+
+
+def _pixart() -> Any:
+    import diffusers
+
+    transformer = diffusers.PixArtTransformer2DModel(
+        sample_size=16,
+        num_layers=2,
+        patch_size=2,
+        attention_head_dim=8,
+        num_attention_heads=3,
+        caption_channels=32,
+        in_channels=4,
+        cross_attention_dim=24,
+        out_channels=8,
+        use_additional_conditions=False,
+    )
+    scheduler = diffusers.DPMSolverMultistepScheduler()
+    return diffusers.PixArtSigmaPipeline(t5_tokenizer(), _t5(), _vae(), transformer.eval(), scheduler)
+
+
+def _wan() -> Any:
+    import diffusers
+
+    vae = diffusers.AutoencoderKLWan(
+        base_dim=4, z_dim=16, dim_mult=[1, 1, 1, 1], num_res_blocks=1, temperal_downsample=[False, True, True]
+    )
+    transformer = diffusers.WanTransformer3DModel(
+        patch_size=(1, 2, 2),
+        num_attention_heads=2,
+        attention_head_dim=12,
+        in_channels=16,
+        out_channels=16,
+        text_dim=32,
+        freq_dim=64,
+        ffn_dim=32,
+        num_layers=2,
+        cross_attn_norm=True,
+        qk_norm="rms_norm_across_heads",
+        rope_max_seq_len=32,
+    )
+    scheduler = diffusers.FlowMatchEulerDiscreteScheduler(shift=7.0)
+    return diffusers.WanPipeline(t5_tokenizer(), _t5(), vae.eval(), scheduler, transformer.eval())
+
+
+def _motion() -> Any:
+    import diffusers
+
+    motion = diffusers.MotionAdapter(
+        block_out_channels=(8, 16), motion_layers_per_block=1, motion_norm_num_groups=2, motion_num_attention_heads=4
+    )
+    return diffusers.AnimateDiffPipeline(
+        _vae(), _clip_text(), clip_tokenizer(), _unet(), motion.eval(), _ddim(), None, None
+    )
 
 
 def picture(seed: int = 0, channels: int = 3) -> np.ndarray:
@@ -324,6 +413,20 @@ PIPELINES: dict[str, tuple[Callable[[Any], Any], Callable[[], dict[str, Any]]]] 
     ),
     "flux": (lambda torch: _flux(), lambda: _FLUX),
     "flux-img2img": (lambda torch: _flux("FluxImg2ImgPipeline"), lambda: _FLUX | {"image": _pil(), "strength": 0.8}),
+    "sdxl-controlnet": (
+        lambda torch: _stable_diffusion_xl(
+            "StableDiffusionXLControlNetPipeline", controlnet=_controlnet(torch, **_ADDED)
+        ),
+        lambda: _TEXT | {"image": _pil(3), "controlnet_conditioning_scale": 0.8},
+    ),
+    "ddpm": (lambda torch: _unconditional(), lambda: {"num_inference_steps": 3}),
+    "dit": (lambda torch: _classes(), lambda: {"class_labels": [3], "num_inference_steps": 3}),
+    "pixart": (
+        lambda torch: _pixart(),
+        lambda: _SIZED | {"use_resolution_binning": False, "max_sequence_length": LENGTH, "clean_caption": False},
+    ),
+    "wan": (lambda torch: _wan(), lambda: _SIZED | {"num_frames": 5, "max_sequence_length": LENGTH}),
+    "animatediff": (lambda torch: _motion(), lambda: _SIZED | {"num_frames": 4}),
 }
 #: pipelines tried with an adapter's weights, too
 ADAPTED = ("sd+lora", "sdxl+lora", "flux+lora")
