@@ -254,6 +254,19 @@ def renamed(function: Any, path: str, name: str) -> Callable[..., Any]:
     return made
 
 
+def publish(names: dict[str, Any], home: str) -> None:
+    """Make the public functions that a module defines overridable; called at its end with its ``globals()``.
+
+    ``home``: where programs find them, such as ``torch``.
+    """
+    for name, value in list(names.items()):
+        if type(value) is _Function and value.__module__ == names["__name__"] and not name.startswith("_"):
+            names[name] = public(value, f"{home}.{name}")
+
+
+_Function = type(publish)
+
+
 def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = False) -> Any:
     state = _state
     if state.off:

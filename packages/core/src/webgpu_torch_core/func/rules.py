@@ -104,7 +104,19 @@ def _joint_type(value: Any, tensors: list[Any]) -> Any:
     widest = kinds[0]
     for each in kinds[1:]:
         widest = promote_types(widest, each)
-    return widest if widest.category >= value.dtype.category else value.dtype
+    return widest if widest.category == value.dtype.category else value.dtype
+
+
+@rule("masked_fill")
+def _filled(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    value, mask, fill = (*args, *kwargs.values())[:3]
+    if not is_batched(fill, level):
+        return aligned(func, level, args, kwargs)
+    if fill.dtype is not value.dtype:
+        return one_by_one(func, level, args, kwargs)
+    from ..ops.registry import OPERATIONS
+
+    return OPERATIONS["where"].function(mask, fill, value)
 
 
 @rule("where")
@@ -117,7 +129,7 @@ def _where(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     "byte", "bool", "cfloat", "cpu", "webgpu", "zeros_like", "ones_like", "empty_like", "full_like", "tril", "triu",
     "matrix_exp", "linalg.inv", "inverse", "linalg.det", "det", "linalg.slogdet", "slogdet", "logdet", "linalg.cholesky",
     "cholesky", "linalg.qr", "linalg.svd", "linalg.svdvals", "linalg.eigh", "linalg.eigvalsh", "linalg.matrix_exp",
-    "view_as_real", "view_as_complex", "one_hot", "pixel_shuffle", "pixel_unshuffle", "pad", "conj", "resolve_conj",
+    "view_as_real", "view_as_complex", "one_hot", "pixel_shuffle", "pixel_unshuffle", "conj", "resolve_conj",
     "positive", "real", "imag", "adjoint", "requires_grad_", "retain_grad",
 )  # fmt: skip
 def _passed(func: Any, level: int, args: Any, kwargs: Any) -> Any:
@@ -128,6 +140,12 @@ def _passed(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     if any(is_batched(each, level) for each in others) and func.__name__ not in ("to", "type_as"):
         return one_by_one(func, level, args, kwargs)
     return rewrap(func(*held(args, level), **held(kwargs, level)), level)
+
+
+@rule("pad")
+def _padded(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    mode = args[2] if len(args) > 2 else kwargs.get("mode", "constant")
+    return (_passed if mode == "constant" else one_by_one)(func, level, args, kwargs)
 
 
 @rule("zero_", "fill_", "requires_grad_", "detach_")
@@ -182,18 +200,35 @@ def _refused(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     )
 
 
+@rule(
+    "resize_",
+    "resize_as_",
+    "as_strided",
+    "as_strided_copy",
+    "as_strided_scatter",
+    "as_strided_",
+    "set_",
+    "data_ptr",
+    "untyped_storage",
+    "storage",
+)
+def _in_memory(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    raise RuntimeError(f"vmap: {func.__name__} is about a tensor's memory, where an example is a part of its batch")
+
+
 # Random numbers
 
 _DRAWN_LIKE = ("rand_like", "randn_like", "randint_like")
 _DRAWN = (
     *_DRAWN_LIKE, "bernoulli", "bernoulli_", "normal_", "uniform_", "exponential_", "cauchy_", "geometric_", "log_normal_",
     "random_", "poisson", "multinomial", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
-    "feature_alpha_dropout", "rrelu", "rrelu_", "gumbel_softmax", "normal", "binomial",
+    "feature_alpha_dropout", "rrelu", "rrelu_", "gumbel_softmax", "normal", "binomial", "fractional_max_pool2d",
+    "fractional_max_pool3d",
 )  # fmt: skip
 
 
 @rule(*_DRAWN)
-def _random(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+def random_numbers(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     from ..ops.numpy_names import parameter_names
 
     given = dict(zip(parameter_names(func), args)) | kwargs

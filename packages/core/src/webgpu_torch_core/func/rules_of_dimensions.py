@@ -62,7 +62,12 @@ def _along(func: Any, level: int, args: Any, kwargs: Any) -> Any:
         return aligned(func, level, args, kwargs)
     whole = dict(given)
     named = [each for each in whole if each in _DIMENSIONS and whole[each] is not None]
-    if name == "unfold" and "input" in whole:
+    if (
+        (name == "unfold" and "input" in whole)
+        or isinstance(whole.get("dim"), bool)
+        or isinstance(whole.get("p"), str)
+        or any(isinstance(each, Tensor) for key, each in list(whole.items())[1:] if key not in ("index", "indices"))
+    ):
         return one_by_one(func, level, args, kwargs)
     if not named:
         if name in _OF_ALL:
@@ -147,7 +152,7 @@ def _expanded(func: Any, level: int, args: Any, kwargs: Any) -> Any:
         raise RuntimeError(
             f"expand: the requested shape has too few dimensions ({len(sizes)} for an example of {value.dim()})"
         )
-    whole = value.batch.reshape(-1, *([1] * missing), *value.shape)
+    whole = value.batch.reshape(value.batch.shape[0], *([1] * missing), *value.shape)
     return batched(whole.expand(-1, *sizes), level)
 
 
@@ -161,7 +166,7 @@ def _repeated(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     value, counts = args[0], sizes_from(args[1:])
     if kwargs or not is_batched(value, level) or len(counts) < value.dim():
         return one_by_one(func, level, args, kwargs)
-    whole = value.batch.reshape(-1, *([1] * (len(counts) - value.dim())), *value.shape)
+    whole = value.batch.reshape(value.batch.shape[0], *([1] * (len(counts) - value.dim())), *value.shape)
     return batched(whole.repeat(1, *counts), level)
 
 

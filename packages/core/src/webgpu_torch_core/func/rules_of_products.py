@@ -7,8 +7,8 @@ from typing import Any
 
 from ..pytree import tree_leaves
 from ..tensor import Tensor
-from .batching import batch_size, batched, is_batched, one_by_one
-from .rules import aligned, rule
+from .batching import batch_size, batched, is_batched, one_by_one, rewrap, unwrap
+from .rules import aligned, random_numbers, rule
 from .rules_of_dimensions import _bound
 
 
@@ -92,7 +92,7 @@ def _layer(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     if not is_batched(value, level) or any(is_batched(each, level) for each in others):
         return one_by_one(func, level, args, kwargs)
     if value.dim() == _LAYERS[func.__name__]:
-        return batched(func(value.batch, *args[1:], **kwargs), level)
+        return rewrap(func(value.batch, *args[1:], **kwargs), level)
     result = func(value.batch.flatten(0, 1), *args[1:], **kwargs)
     if not isinstance(result, Tensor):
         return one_by_one(func, level, args, kwargs)
@@ -124,7 +124,7 @@ def _embedding(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 def _attention(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     given = _bound(func, args, kwargs) or {}
     if given.get("dropout_p"):
-        return one_by_one(func, level, args, kwargs)
+        return random_numbers(func, level, args, kwargs)
     return aligned(func, level, args, kwargs)
 
 
@@ -141,7 +141,10 @@ def _loss(func: Any, level: int, args: Any, kwargs: Any) -> Any:
         or given.get("reduce") is not None
     ):
         return one_by_one(func, level, args, kwargs)
-    losses = aligned(func, level, (), {**given, "reduction": "none"})
+    value, target = given.pop("input"), given.pop("target")
+    if value.dim() != target.dim() or any(is_batched(each, level) for each in given.values()):
+        return one_by_one(func, level, (value, target), {**given, "reduction": reduction})
+    losses = batched(func(unwrap(value, level), unwrap(target, level), **given, reduction="none"), level)
     return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
 
 

@@ -43,7 +43,9 @@ def _batched_position(value: Any, subscript: Any, level: int) -> tuple[Any, int]
     ndim = max(entries[number].dim() for number in places)
     # Each example's positions, of equally many dimensions, behind the one that counts examples.
     spread = [
-        each.batch.reshape(-1, *([1] * (ndim - each.dim())), *each.shape) if is_batched(each, level) else each
+        each.batch.reshape(each.batch.shape[0], *([1] * (ndim - each.dim())), *each.shape)
+        if is_batched(each, level)
+        else each
         for each in entries
     ]
     before = sum(1 for each in entries[: places[0]] if not isinstance(each, int))
@@ -91,5 +93,9 @@ def set_item(func: Any, level: int, args: Any, kwargs: Any) -> None:
     target = value.batch[(slice(None), *entries)]
     if is_batched(source, level):
         missing = target.dim() - 1 - source.dim()
-        source = source.batch.reshape(-1, *([1] * missing), *source.shape) if missing >= 0 else source.batch
+        source = (
+            source.batch.reshape(source.batch.shape[0], *([1] * missing), *source.shape)
+            if missing >= 0
+            else source.batch
+        )
     target.copy_(source) if isinstance(source, Tensor) else target.fill_(source)

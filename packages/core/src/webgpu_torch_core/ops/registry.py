@@ -48,7 +48,7 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {}
 #: where the functions of a namespace are found by their names
 _HOMES = {"torch": "webgpu_torch_core"} | {
-    each: f"webgpu_torch_core.{each}" for each in ("functional", "special", "linalg", "fft")
+    each: f"webgpu_torch_core.{each}" for each in ("functional", "special", "linalg", "fft", "masked")
 }
 #: namespaces whose functions PyTorch names with a prefix
 _PREFIXED = ("special", "linalg", "fft")

@@ -8,6 +8,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.ops.outputs import into
+from webgpu_torch_core.overrides import publish
 
 
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -44,3 +45,6 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
     out = options.pop("out", None)
     values = torch.arange(count, device=options.pop("device", None), dtype=torch.float32) * step + start
     return into(values.to(kind).requires_grad_(options.pop("requires_grad", False)), out)
+
+
+publish(globals(), "torch")

@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.ops.common import attach
 from webgpu_torch_core.ops.outputs import into
+from webgpu_torch_core.overrides import publish
 
 from ._arguments import wide
 from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm
@@ -148,3 +149,6 @@ def max_pool2d_with_indices_backward(
         return grad.reshape((rows, height * width)).gather(1, where).reshape(pooled), torch.zeros_like(grad)
 
     return attach(result, "MaxPool2DWithIndicesBackwardBackward0", (grad_output, input), run_backward)
+
+
+publish(globals(), "torch")

@@ -14,6 +14,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.functional import linear
+from webgpu_torch_core.overrides import publish
 
 from .dropout import dropout as _dropout
 
@@ -482,3 +483,6 @@ def rnn_relu_cell(
     """One step of :func:`rnn_relu`: input [n, features], hx [n, hidden]; the next hidden state."""
     _check_cell(input, hx, w_ih, w_hh, 1, "hidden0")
     return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).relu()
+
+
+publish(globals(), "torch")
