@@ -72,7 +72,7 @@ def _generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
     lines.append(f"if (base < {max(count - WORKGROUP * (APART - 1), 0)}u) {{")
     done: list[tuple[list[str], list[str]]] = []
     for number in range(APART):
-        at = module.fresh("i")
+        at = module.fresh("at")
         lines.append(f"let {at} = base + {number * WORKGROUP}u;")
         coordinates = split_index(lines, module, at, kernel.shape)
         done.append((coordinates, lane_values(module, buffers, roots, coordinates, 1)[0]))

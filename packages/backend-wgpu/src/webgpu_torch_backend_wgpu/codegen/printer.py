@@ -34,6 +34,7 @@ _EXTRA_HELPERS = {
 
 #: adapters whose own conversion to f16 rounds to nearest even (WGSL leaves the rounding open)
 _ROUNDS_HALVES = ("nvidia",)
+TYPE_NAMES = frozenset({"f16", "f32", "f64", "i32", "i64", "u32", "u64"})
 
 
 class Module:
@@ -57,8 +58,10 @@ class Module:
         return element_type(kind.name, self.capabilities)
 
     def fresh(self, prefix: str = "t") -> str:
-        """Return a variable name used nowhere else in the module."""
+        """Return a variable name used nowhere else in the module, nor a type's (``i32``)."""
         self.counter += 1
+        while f"{prefix}{self.counter}" in TYPE_NAMES:
+            self.counter += 1
         return f"{prefix}{self.counter}"
 
     def buffer(self, kind: str, index: int, word: str, writes: bool, atomic: bool = False) -> str:
