@@ -43,7 +43,7 @@ class _ByProbability(Parametric):
     @property
     def param_shape(self) -> Size:
         """The shape of what it was given by."""
-        return (self.__dict__.get("probs") if "probs" in self.__dict__ else self.logits).shape
+        return (self.probs if "probs" in self.__dict__ else self.logits).shape
 
 
 class Geometric(_ByProbability):

@@ -30,7 +30,7 @@ class TransformedDistribution(Parametric):
         events = max(len(base_distribution.event_shape), whole.event_dim)
         base = base_distribution.expand(forward[: len(forward) - len(base_distribution.event_shape)])
         more = whole.event_dim - len(base_distribution.event_shape)
-        self.base_dist = Independent(base, more) if more > 0 else base
+        self.base_dist: Any = Independent(base, more) if more > 0 else base
         kept = len(forward) - events
         super().__init__(forward[:kept], forward[kept:], validate_args)
 

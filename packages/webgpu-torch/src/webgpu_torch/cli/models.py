@@ -31,7 +31,7 @@ def chosen_dtype(torch: Any, options: Namespace) -> Any:
     """
     if options.dtype == "auto":
         return None
-    kind = getattr(torch, options.dtype, None)
+    kind: Any = getattr(torch, options.dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise SystemExit(f"error: there is no type {options.dtype}; use float32, float16 or bfloat16")
     return kind
