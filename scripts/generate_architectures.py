@@ -59,21 +59,26 @@ def cells(outcome: Outcome | None, tolerance: float) -> list[str]:
     return [forward, gradient, (same + (f", not {wrong}" if wrong else "")) or "–"]
 
 
+def quoted(text: str) -> str:
+    """Return a message as code."""
+    return "`" + text.replace("`", "'") + "`"
+
+
 def reasons(outcome: Outcome, tolerance: float) -> list[str]:
     """Return why what does not pass does not."""
     if "error" in outcome:
-        return [f"forward: `{outcome['error']}`"]
+        return [f"forward: {quoted(outcome['error'])}"]
     found = [
         f"{form}: differs by {outcome[form]:.2g}"
         for form in ("forward", "gradient")
         if form in outcome and not passes(outcome, form, tolerance)
     ]
     if "gradient_error" in outcome:
-        found.append(f"gradient: `{outcome['gradient_error']}`")
+        found.append(f"gradient: {quoted(outcome['gradient_error'])}")
     for mode, text in outcome.get("generation", {}).items():
         if text != "same" and not text.startswith("PyTorch: "):
-            found.append(f"{mode}: `{text}`")
-    return [each.replace("``", "`") for each in found]
+            found.append(f"{mode}: {quoted(text)}")
+    return found
 
 
 def row(name: str, runs: dict[str, Any], tolerance: float) -> list[str]:
@@ -86,7 +91,7 @@ def sums(device: str, run: dict[str, Any], tolerance: float) -> list[str]:
     """Return the cells that sum up one device."""
     built = [each for each in run["results"].values() if "not_built" not in each]
     good = [each for each in built if passes(each, "forward", tolerance)]
-    sloped = [each for each in built if "gradient" in each or "gradient_error" in each or "error" in each]
+    sloped = [each for each in built if "gradient" in each or "gradient_error" in each]
     name = f"{device} ({run['adapter']})" if run.get("adapter") else device
     counts = [name, run["date"], f"{len(good)}/{len(built)}"]
     counts.append(f"{sum(passes(each, 'gradient', tolerance) for each in good)}/{len(sloped)}")
@@ -134,9 +139,7 @@ def page(record: dict[str, Any]) -> str:
         "PyTorch does not run these at the sizes and with the inputs of this test.",
         "",
     ]
-    lines += [f"- `{name}`: `{reason.replace('`', chr(39))}`" for name, reason in unbuilt.items()] or [
-        "Everything was."
-    ]
+    lines += [f"- `{name}`: {quoted(reason)}" for name, reason in unbuilt.items()] or ["Everything was."]
     return "\n".join(lines).rstrip() + "\n"
 
 
