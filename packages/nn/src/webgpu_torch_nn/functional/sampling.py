@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.ops.random import HOST_DEVICES
 from webgpu_torch_core.ops.sampling import gathered_sum
 
 from ._arguments import wide
@@ -155,9 +156,10 @@ def grid_sample(
     spatial = input.ndim - 2
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
+    # Where float64 is at hand, positions and weights are in it: gradients are small differences of large sums.
+    points = grid.to(torch.float64) if grid.device.type in HOST_DEVICES else wide(grid)
     positions = [
-        _unnormalized(wide(grid).select(-1, spatial - 1 - axis), size, align)
-        for axis, size in enumerate(input.shape[2:])
+        _unnormalized(points.select(-1, spatial - 1 - axis), size, align) for axis, size in enumerate(input.shape[2:])
     ]
     if mode != "bicubic":
         sizes = input.shape[2:]
