@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 #: largest difference allowed, in levels of 255
 LEVELS = 2.0
 QUICK = "sd"
-ON_WEBGPU = ("sd", "sd-inpaint", "sdxl", "sd3", "flux", "sd+lora")
+ON_WEBGPU = ("sd", "sd-img2img", "sd-inpaint", "sd-controlnet", "sdxl", "sd3", "flux", "sd+lora")
 
 pytest.importorskip("diffusers")
 pytest.importorskip("torch")
