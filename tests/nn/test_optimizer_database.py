@@ -25,7 +25,7 @@ LONG = ("LBFGS-1", "LBFGS-2")
 
 
 def cases(all_states: bool = True) -> list[Any]:
-    """Return (name, options, device): where not all states travel, on a GPU, those of two sets of options do at once."""
+    """Return (name, options, device); two sets of options of each do at once where not all states travel."""
     found = []
     for info in optim_db:
         name = info.optim_cls.__name__
@@ -33,7 +33,7 @@ def cases(all_states: bool = True) -> list[Any]:
             continue
         for index, sample in enumerate(info.optim_inputs_func(device="cpu")):
             for device in DEVICES:
-                later = f"{name}-{index}" in LONG or not (all_states or device == "cpu" or index in (0, 2))
+                later = f"{name}-{index}" in LONG or not (all_states or index in (0, 2))
                 marks = [pytest.mark.slow] if later else []
                 found.append(pytest.param(name, sample, device, id=f"{name}-{index}-{device}", marks=marks))
     return found
