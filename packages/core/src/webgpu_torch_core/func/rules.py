@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
+from ..ops.conversion import memory_format
 from ..overrides import PATHS, DisableTorchFunctionSubclass
 from ..pytree import tree_leaves, tree_map
 from ..tensor import Tensor
@@ -137,6 +138,9 @@ def _passed(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     if not is_batched(args[0] if args else None, level):
         return one_by_one(func, level, args, kwargs)
     others = tree_leaves((args[1:], kwargs))
+    if any(isinstance(each, memory_format) and each.name.startswith("channels") for each in others):
+        # A format is of an example's dimensions.
+        return one_by_one(func, level, args, kwargs)
     if any(is_batched(each, level) for each in others) and func.__name__ not in ("to", "type_as"):
         return one_by_one(func, level, args, kwargs)
     return rewrap(func(*held(args, level), **held(kwargs, level)), level)
@@ -159,7 +163,7 @@ def _passed_in_place(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 @rule(
     "size", "dim", "ndimension", "numel", "nelement", "element_size", "is_floating_point", "is_complex", "is_signed",
     "stride", "is_contiguous", "storage_offset", "get_device", "__len__", "result_type", "can_cast", "is_same_size",
-    "is_conj", "is_neg", "is_inference", "has_names", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
+    "is_conj", "is_neg", "is_inference", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
     "is_pinned", "is_shared", "pin_memory",
 )  # fmt: skip
 def _asked(func: Any, level: int, args: Any, kwargs: Any) -> Any:
