@@ -67,9 +67,16 @@ def count(table: dict[str, Any], counts: dict[str, Any]) -> list[str]:
     errors = counts.get("errors")
     return [
         _share(passing, full), _share(gradients, differentiable), _share(whole, full), str(len(host)),
-        str(sum(counts["samples"][:2])) if "samples" in counts else "",
+        _samples(counts),
         f"{100 * errors[1] / errors[0]:.0f}%, {100 * errors[2] / errors[0]:.0f}% alike" if errors and errors[0] else "",
     ]  # fmt: skip
+
+
+def _samples(counts: dict[str, Any]) -> str:
+    if "samples" not in counts:
+        return ""
+    limit = f" (at most {counts['limit']} per operation)" if "limit" in counts else ""
+    return f"{sum(counts['samples'][:2])}{limit}"
 
 
 def _share(part: list[Any], whole: list[Any]) -> str:

@@ -118,8 +118,11 @@ def entry(each: dict[str, Any]) -> Any:
     return {**details, "differentiable": each["differentiable"]} if details else passes
 
 
-def record(path: Path, device: str, dtype: str, results: dict[str, Any], whole: bool) -> None:
-    """Put results into the record that the compatibility page is made of; what was not run stays as it is."""
+def record(path: Path, device: str, dtype: str, results: dict[str, Any], whole: bool, limit: int | None = None) -> None:
+    """Put results into the record that the compatibility page is made of; what was not run stays as it is.
+
+    ``limit``: how many samples of an operation were run at most, of PyTorch's and non-contiguous ones together.
+    """
     from webgpu_torch_core.ops import OPERATIONS
 
     known = json.loads(path.read_text()) if path.exists() else {"operations": [], "results": {}, "counts": {}}
@@ -131,7 +134,9 @@ def record(path: Path, device: str, dtype: str, results: dict[str, Any], whole: 
     if whole:
         counts = Counts(results)
         known["operations"] = sorted(OPERATIONS)
-        known["counts"].setdefault(device, {})[dtype] = {"samples": counts.samples(), "errors": counts.errors}
+        kept = known["counts"].setdefault(device, {})[dtype] = {"samples": counts.samples(), "errors": counts.errors}
+        if limit is not None:
+            kept["limit"] = limit
     path.write_text(json.dumps(known, indent=0, sort_keys=True, separators=(",", ":")) + "\n")
 
 
@@ -155,6 +160,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--record", type=Path, help="compatibility record to update (docs/compatibility.json)")
+    parser.add_argument("--limit", type=int, help="samples per operation that the run was limited to")
     parser.add_argument("--families", action="store_true", help="list what does not pass")
     arguments = parser.parse_args()
     results = json.loads(arguments.results.read_text())
@@ -162,7 +168,7 @@ def main() -> None:
     if arguments.families:
         print(families(results))
     if arguments.record:
-        record(arguments.record, arguments.device, arguments.dtype, results, len(results) > 100)
+        record(arguments.record, arguments.device, arguments.dtype, results, len(results) > 100, arguments.limit)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,8 @@ def test_record_of_a_run(tmp_path: Path) -> None:
     assert "| cpu | float32 | 2/3 (66.7%) | 1/2 (50.0%) | 1/3 (33.3%) |" in text
     assert "- `eq`, cpu float32; out: `'strides'`" in text
     assert "- `qr`, cpu float32; forward: `shape (1,)`" in text
+    record(path, "webgpu", "int64", results, whole=True, limit=8)
+    assert "| 12 (at most 8 per operation) |" in "\n".join(page.database(json.loads(path.read_text())))
 
 
 def test_counts_leave_out_what_pytorch_does_not_run() -> None:
