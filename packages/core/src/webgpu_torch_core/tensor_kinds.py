@@ -91,9 +91,27 @@ class TensorKinds:
         """Return the address of the first element, as :meth:`data_ptr`."""
         return self.data_ptr()  # type: ignore[attr-defined]
 
-    def dim_order(self) -> tuple[int, ...]:
-        """Return the dimensions from the one that varies slowest in memory to the fastest."""
+    def dim_order(self, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+        """Return the dimensions from the one that varies slowest in memory to the fastest.
+
+        ``ambiguity_check``: True refuses tensors that have several such orders; a list of memory formats only those that do
+        not have exactly one of these formats.
+
+        Raises:
+            RuntimeError: refused.
+            TypeError: neither a bool nor a list of memory formats.
+        """
+        formats: Any = [] if isinstance(ambiguity_check, bool) else ambiguity_check
+        if not isinstance(formats, list) or any(type(each).__name__ != "memory_format" for each in formats):
+            raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
         strides: Any = self.stride()  # type: ignore[attr-defined]
+        sizes: Any = self.shape  # type: ignore[attr-defined]
+        several = 1 in sizes or any(strides[each] == strides[each + 1] for each in range(len(strides) - 1))
+        matching = [each for each in formats if self.is_contiguous(memory_format=each)]  # type: ignore[attr-defined]
+        if ambiguity_check is not False and several and len(matching) != 1:
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+            )
         return tuple(sorted(range(len(strides)), key=lambda dim: -strides[dim]))
 
     def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> NoReturn:
