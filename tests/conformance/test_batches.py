@@ -62,7 +62,8 @@ def varied(leaf: Any, number: int) -> Any:
 def expected(call: Callable[..., Any], examples: list[list[Any]]) -> list[Any] | None:
     """Return the stacked results, None where the function refuses or its results do not stack."""
     results: list[list[Any]] = []
-    with contextlib.suppress(RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+    # AttributeError: methods of types that are not there.
+    with contextlib.suppress(RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AttributeError):
         results = [tree_leaves(call(*(clone(each) for each in example))) for example in examples]
     if not results or not all(isinstance(each, ours.Tensor) for row in results for each in row):
         return None
