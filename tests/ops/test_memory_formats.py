@@ -62,3 +62,23 @@ def test_gradients_pass(device: str) -> None:
     x = core.ones(1, 2, 2, 2, device=device, requires_grad=True)
     (x.to(memory_format=core.channels_last) * 3).sum().backward()
     assert x.grad.flatten().tolist() == [3.0] * 8
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like", "full_like"])
+@pytest.mark.parametrize("device", ["cpu", "webgpu", "meta"])
+def test_likes_keep_dense_strides(name: str, device: str) -> None:
+    number = (2.5,) if name == "full_like" else ()
+    for make in (
+        lambda library, place: library.zeros((3, 5), device=place).t(),
+        lambda library, place: library.zeros((2, 3, 4, 4), device=place).to(memory_format=library.channels_last),
+        lambda library, place: library.zeros((1, 3), device=place).expand(4, 3),
+        lambda library, place: library.zeros((6, 4), device=place)[::2],
+    ):
+        found, expected = (
+            getattr(library, name)(make(library, place), *number) for library, place in ((core, device), (torch, "cpu"))
+        )
+        assert found.stride() == expected.stride()
+        if name != "empty_like" and device != "meta":
+            assert found.tolist() == expected.tolist()
+    plain = getattr(core, name)(core.zeros((3, 5), device=device).t(), *number, memory_format=core.contiguous_format)
+    assert plain.stride() == (3, 1)

@@ -249,3 +249,15 @@ def test_devices_do_not_depend_on_how_work_is_split(device: str) -> None:
     assert ours.randn(9, device=device, generator=state).tolist() == one
     copy = state.clone_state()
     assert ours.rand(4, device=device, generator=state).tolist() == ours.rand(4, device=device, generator=copy).tolist()
+
+
+@pytest.mark.parametrize("name", ["rand_like", "randn_like", "randint_like"])
+def test_like_another_order_of_memory(name: str) -> None:
+    """Dense strides are kept, and the numbers are drawn in the order of memory."""
+    numbers = (7,) if name == "randint_like" else ()
+
+    def draw(library: Any) -> Any:
+        return getattr(library, name)(library.zeros((2, 9, 20)).transpose(1, 2), *numbers)
+
+    same(draw)
+    assert draw(ours).stride() == draw(torch).stride() == (180, 1, 20)

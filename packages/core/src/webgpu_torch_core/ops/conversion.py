@@ -55,7 +55,7 @@ def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     return _copy(part_alias(input, 0), kind, target)
 
 
-def _dense_layout(input: Tensor, memory_format: Any) -> Layout:
+def dense_layout(input: Tensor, memory_format: Any) -> Layout:
     """Return the layout of a copy: in a named order of elements, else in that of the input where it is dense."""
     from .elementwise_call import _result_layout
 
@@ -101,7 +101,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     Raises:
         RuntimeError: a channels-last format for another number of dimensions than it has.
     """
-    result = _copy(input, input.dtype, _dense_layout(input, memory_format))
+    result = _copy(input, input.dtype, dense_layout(input, memory_format))
     return attach(result, "CloneBackward0", (input,), lambda grad: grad)
 
 
@@ -167,7 +167,7 @@ def to(
         attach(result, "ToCopyBackward0", (source,), lambda grad: converted(grad, own).to(device=back))
     if kind is not result.dtype or result is self:
         own = result.dtype
-        copied = _copy(result, kind, _dense_layout(result, memory_format))
+        copied = _copy(result, kind, dense_layout(result, memory_format))
         result = attach(copied, "ToCopyBackward0", (result,), lambda grad: converted(grad, own))
     if memory_format in _CHANNELS_LAST_RANKS and not has_memory_format(result, memory_format):
         return clone(result, memory_format=memory_format)

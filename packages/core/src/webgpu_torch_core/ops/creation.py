@@ -295,6 +295,16 @@ def empty(
     return result.requires_grad_() if requires_grad else result
 
 
+def _laid_out_as(result: Tensor, input: Tensor, memory_format: Any) -> Tensor:
+    """Return equal or undefined elements in the order in memory that a copy of ``input`` would have."""
+    from .conversion import dense_layout
+
+    wanted = dense_layout(input, memory_format)
+    if wanted.strides == result._layout.strides:
+        return result
+    return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)
+
+
 def _like(name: str, doc: str, make: Any) -> Any:
     def function(
         input: Tensor,
@@ -306,9 +316,11 @@ def _like(name: str, doc: str, make: Any) -> Any:
         memory_format: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        del layout, memory_format, pin_memory
+        del layout, pin_memory
+        require_tensor(name, "input", 1, input)
         place = input.device if device is None else canonical_device(device)
         result = make(input._layout.shape, as_dtype(dtype) or input.dtype, place)
+        result = _laid_out_as(result, input, memory_format)
         return result.requires_grad_() if requires_grad else result
 
     function.__name__ = function.__qualname__ = name
@@ -334,12 +346,13 @@ def full_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """One number in the input's shape and type."""
-    del layout, memory_format, pin_memory
+    del layout, pin_memory
     require_tensor("full_like", "input", 1, input)
     place = input.device if device is None else canonical_device(device)
     if isinstance(fill_value, Tensor):
         fill_value = _single_number("full_like", fill_value)
     result = filled(input._layout.shape, fill_value, as_dtype(dtype) or input.dtype, place)
+    result = _laid_out_as(result, input, memory_format)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -16,7 +16,7 @@ from ..scalar import philox
 from ..tensor import Tensor, empty_tensor
 from .common import attach, kernel_cache, record_on, sizes_from
 from .complex.joining import complex_alias
-from .creation import as_dtype, asked, from_bytes, place_of
+from .creation import as_dtype, asked, empty_like, from_bytes, place_of
 from .elementwise_call import default_float
 from .inplace import type_title
 from .outputs import into
@@ -113,6 +113,13 @@ def draw(
     return from_bytes(data, shape, result, place)
 
 
+def _drawn_into(out: Tensor, shape: tuple[int, ...], kind: str, generator: Any) -> Tensor:
+    """Overwrite the caller's tensor in its own memory's order, as PyTorch does."""
+    if out._layout.shape != tuple(shape):
+        out.resize_(shape)
+    return getattr(out, f"{kind}_")(generator=generator)
+
+
 def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> None:
     def function(
         *size: Any,
@@ -126,16 +133,13 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         **named: Any,
     ) -> Tensor:
         del layout, pin_memory
-        if "size" in named:
-            size = (named.pop("size"),)
+        size = (named.pop("size"),) if "size" in named else size
         place = place_of(device) if out is None else out.device
         if device is None and out is None and generator is not None:
             place = canonical_device(generator.device)
         element, shape = asked(dtype, place, out, default_float[0])[0], sizes_from(size)
         if out is not None:
-            if out._layout.shape != tuple(shape):
-                out.resize_(shape)
-            return getattr(out, f"{kind}_")(generator=generator)
+            return _drawn_into(out, shape, kind, generator)
         result = draw(kind, shape, element, place, generator, *numbers)
         return result.requires_grad_() if requires_grad else result
 
@@ -154,9 +158,13 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         memory_format: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        del layout, memory_format, pin_memory
-        place = input.device if device is None else canonical_device(device)
-        result = draw(kind, tuple(input._layout.shape), as_dtype(dtype) or input.dtype, place, generator, *numbers)
+        del layout, pin_memory
+        result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+        if result._layout.is_contiguous:
+            result = draw(kind, tuple(result._layout.shape), result.dtype, result.device, generator, *numbers)
+        else:
+            # PyTorch keeps the input's strides and draws in the order of memory.
+            result = getattr(result, f"{kind}_")(generator=generator)
         return result.requires_grad_() if requires_grad else result
 
     like.__name__ = like.__qualname__ = f"{name}_like"
@@ -225,10 +233,12 @@ def randint_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """Integers from ``[low, high)`` in the input's shape and type."""
-    del layout, requires_grad, memory_format, pin_memory
+    del layout, requires_grad, pin_memory
     low, high = (0, low) if high is None else (low, high)
-    place = input.device if device is None else canonical_device(device)
-    return integers(int(low), int(high), tuple(input._layout.shape), as_dtype(dtype) or input.dtype, place, generator)
+    result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+    if not result._layout.is_contiguous:
+        return result.random_(int(low), int(high), generator=generator)
+    return integers(int(low), int(high), tuple(result._layout.shape), result.dtype, result.device, generator)
 
 
 @operation("random", method=False)
