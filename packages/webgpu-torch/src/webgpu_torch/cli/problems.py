@@ -21,7 +21,7 @@ def _explain(error: BaseException, options: Namespace) -> str | None:
     name, text = type(error).__name__, str(error)
     if isinstance(error, ModuleNotFoundError) and error.name in _NEEDED:
         return f"{error.name} is not installed: {_NEEDED[error.name]}"
-    if name == "GatedRepoError" or "gated repo" in text:
+    if name == "GatedRepoError" or "access a gated repo" in text:
         return f"{options.model} is gated: accept its conditions at https://huggingface.co/{options.model}, then run: hf auth login"
     if name in _UNKNOWN or "is not a local folder" in text or "Repo id must" in text:
         return f"there is no model {options.model!r}, neither a folder here nor on the hub (private ones need: hf auth login)"
@@ -29,7 +29,7 @@ def _explain(error: BaseException, options: Namespace) -> str | None:
         return f"the hub can't be reached and {options.model} is not in the cache: check the network, or give a local folder"
     if isinstance(error, MemoryError) or "out of memory" in text.lower():
         return _no_room(options)
-    return _explain_files(error, options)
+    return None
 
 
 def _explain_files(error: BaseException, options: Namespace) -> str | None:
@@ -84,7 +84,8 @@ def explained(options: Namespace) -> Iterator[None]:
         yield
     except Exception as error:
         # Libraries wrap what happened in sentences of their own.
-        message = next(filter(None, (_explain(each, options) for each in _chain(error))), None)
+        tries = (explain(each, options) for explain in (_explain, _explain_files) for each in _chain(error))
+        message = next(filter(None, tries), None)
         if message is None:
             raise
         raise SystemExit(f"error: {message}") from error
