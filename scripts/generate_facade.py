@@ -112,13 +112,19 @@ def public_names() -> list[str]:
     return sorted(names)
 
 
+def imported(module: str, name: str) -> str:
+    """Return the line that exports a name, wrapped as the formatter would."""
+    line = f"from {module} import {name} as {name}\n"
+    return line if len(line) <= 121 else f"from {module} import (\n    {name} as {name},\n)\n"
+
+
 def main() -> None:
     """Write the file."""
-    lines = "".join(f"from webgpu_torch_core import {name} as {name}\n" for name in public_names())
-    lines += "".join(f"from webgpu_torch_nn.functional import {name} as {name}\n" for name in FROM_NETWORKS)
-    lines += "".join(f"from webgpu_torch_nn.functional.recurrent import {name} as {name}\n" for name in RECURRENT)
-    lines += "".join(f"from webgpu_torch_nn.functional.native import {name} as {name}\n" for name in NATIVE)
-    lines += "".join(f"from webgpu_torch_nn.functional.deprecated import {name} as {name}\n" for name in DEPRECATED)
+    lines = "".join(imported("webgpu_torch_core", name) for name in public_names())
+    lines += "".join(imported("webgpu_torch_nn.functional", name) for name in FROM_NETWORKS)
+    lines += "".join(imported("webgpu_torch_nn.functional.recurrent", name) for name in RECURRENT)
+    lines += "".join(imported("webgpu_torch_nn.functional.native", name) for name in NATIVE)
+    lines += "".join(imported("webgpu_torch_nn.functional.deprecated", name) for name in DEPRECATED)
     TARGET.write_text(HEADER + lines + FOOTER)
 
 

@@ -110,7 +110,15 @@ class TestNumpy:
 
     def test_scalars_take_part(self) -> None:
         for scalar in (np.float32(2), np.float64(2.5), np.int64(3), np.int8(2), np.bool_(True)):
-            for function in (operator.add, operator.mul, operator.sub, operator.truediv, operator.pow, operator.eq, operator.lt):
+            for function in (
+                operator.add,
+                operator.mul,
+                operator.sub,
+                operator.truediv,
+                operator.pow,
+                operator.eq,
+                operator.lt,
+            ):
                 agree(lambda t: function(t.tensor([1.0, 2.0]), scalar))
             agree(lambda t: t.tensor([1.0, 2.0]) + scalar)
             agree(lambda t: t.full((2,), scalar))
@@ -126,7 +134,15 @@ class TestNumpy:
         agree(lambda t: t.arange(np.int64(3)))
 
     def test_reversed_operands(self) -> None:
-        for function in (operator.add, operator.mul, operator.sub, operator.truediv, operator.floordiv, operator.pow, operator.mod):
+        for function in (
+            operator.add,
+            operator.mul,
+            operator.sub,
+            operator.truediv,
+            operator.floordiv,
+            operator.pow,
+            operator.mod,
+        ):
             agree(lambda t: function(2, t.tensor([1.0, 2.0])))
             agree(lambda t: function(2.5, t.tensor([1, 2])))
         for function in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift):
@@ -281,7 +297,7 @@ class TestMaking:
         agree(lambda t: t.ones(2) == "a")
         agree(lambda t: t.ones(2) != [1, 1])
         agree(lambda t: len({t.ones(1), t.ones(1)}))
-        agree(lambda t: (t.ones(2) == t.ones(3)))
+        agree(lambda t: t.ones(2) == t.ones(3))
         agree(lambda t: bool(t.ones(2) == t.ones(2)))
         agree(lambda t: t.arange(3).__getitem__("a"))
         agree(lambda t: t.ones(2) + "a")
@@ -315,7 +331,10 @@ class TestCopies:
             assert pickle.loads(pickle.dumps(value)) == value
         assert type(pickle.loads(pickle.dumps(ours.Size([1, 2])))) is ours.Size
         generator = ours.Generator().manual_seed(4)
-        assert ours.rand(2, generator=pickle.loads(pickle.dumps(generator))).tolist() == ours.rand(2, generator=generator).tolist()
+        assert (
+            ours.rand(2, generator=pickle.loads(pickle.dumps(generator))).tolist()
+            == ours.rand(2, generator=generator).tolist()
+        )
 
     def test_deep_copies(self) -> None:
         for library in (ours, torch):

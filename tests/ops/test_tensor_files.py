@@ -97,10 +97,16 @@ def test_plain_objects() -> None:
         "size": torch.Size([1, 2]), "type": torch.float16, "device": torch.device("cpu"),
     }  # fmt: skip
     back = read_here({key: each for key, each in values.items() if key != "device"})
-    assert back["nested"] == values["nested"] and back["numbers"] == values["numbers"] and back["size"] == ours.Size([1, 2])
+    assert (
+        back["nested"] == values["nested"]
+        and back["numbers"] == values["numbers"]
+        and back["size"] == ours.Size([1, 2])
+    )
     assert back["type"] is ours.float16
     found = read_by_oracle({"type": ours.bfloat16, "size": ours.Size([3]), "numbers": values["numbers"]})
-    assert found["type"] is torch.bfloat16 and found["size"] == torch.Size([3]) and found["numbers"] == values["numbers"]
+    assert (
+        found["type"] is torch.bfloat16 and found["size"] == torch.Size([3]) and found["numbers"] == values["numbers"]
+    )
 
 
 def test_places() -> None:

@@ -94,7 +94,9 @@ def imported(source: Any) -> Tensor:
         if place[0] != CPU:
             raise BufferError(f"DLPack device type {int(place[0])} cannot be shared; only the host's memory (1) can")
         if not hasattr(source, "__dlpack__"):
-            raise RuntimeError(f"from_dlpack expects a capsule or an object with __dlpack__, got {type(source).__name__}")
+            raise RuntimeError(
+                f"from_dlpack expects a capsule or an object with __dlpack__, got {type(source).__name__}"
+            )
         try:
             capsule = source.__dlpack__(max_version=(1, 0))
         except TypeError:
@@ -147,7 +149,9 @@ def exported(tensor: Tensor) -> Any:
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if tensor.device.type != "cpu":
-        raise BufferError(f"Can't export tensors on {tensor.device}: DLPack has no way to its memory; copy it to the CPU first")
+        raise BufferError(
+            f"Can't export tensors on {tensor.device}: DLPack has no way to its memory; copy it to the CPU first"
+        )
     if tensor.dtype is not bfloat16:
         return tensor.numpy().__dlpack__()
     # NumPy lends the bits as 16-bit integers; what they are is written into the capsule.

@@ -303,7 +303,9 @@ from webgpu_torch_core import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from webgpu_torch_core import is_autocast_enabled as is_autocast_enabled
 from webgpu_torch_core import is_complex as is_complex
 from webgpu_torch_core import is_conj as is_conj
-from webgpu_torch_core import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from webgpu_torch_core import (
+    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+)
 from webgpu_torch_core import is_floating_point as is_floating_point
 from webgpu_torch_core import is_grad_enabled as is_grad_enabled
 from webgpu_torch_core import is_inference as is_inference
