@@ -181,6 +181,8 @@ def build(name: str, config: Any) -> Any:
 def generate(torch: Any, model: Any, input_ids: Any, mode: str) -> np.ndarray:
     """Return the tokens that a model generates after the ones given, in one of the ways of :data:`GENERATION`."""
     seed_everything(torch)
+    if model.config.is_encoder_decoder and model.generation_config.decoder_start_token_id is None:
+        model.generation_config.decoder_start_token_id = 0
     tokens = model.generate(
         input_ids=input_ids,
         attention_mask=torch.ones_like(input_ids),
