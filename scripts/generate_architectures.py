@@ -94,7 +94,7 @@ def sums(device: str, run: dict[str, Any], tolerance: float) -> list[str]:
     good = [each for each in built if passes(each, "forward", tolerance)]
     sloped = [each for each in built if "gradient" in each or "gradient_error" in each]
     name = f"{device} ({run['adapter']})" if run.get("adapter") else device
-    counts = [name, run["date"], f"{len(good)}/{len(built)}"]
+    counts = [name, run["date"], run["torch"], run["transformers"], f"{len(good)}/{len(built)}"]
     counts.append(f"{sum(passes(each, 'gradient', tolerance) for each in good)}/{len(sloped)}")
     for mode in ("greedy", "beam", "static"):
         texts = [each.get("generation", {}).get(mode) for each in built]
@@ -112,9 +112,9 @@ def page(record: dict[str, Any]) -> str:
     """Return the page."""
     tolerance, devices = record["tolerance"], sorted(record["devices"])
     runs = {device: record["devices"][device] for device in devices}
-    lines = [INTRODUCTION, f"PyTorch {record['torch']}, transformers {record['transformers']}.", ""]
+    lines = [INTRODUCTION]
     lines += table_of(
-        ["device", "date", "forward", "gradient", "greedy", "beam", "static cache"],
+        ["device", "date", "PyTorch", "transformers", "forward", "gradient", "greedy", "beam", "static cache"],
         [sums(device, runs[device], tolerance) for device in devices],
     )
     lines += [LEGEND.format(tolerance=tolerance)]

@@ -130,8 +130,9 @@ def adapter(device: str) -> str:
 def write_record(path: Path, device: str, outcomes: dict[str, dict[str, Any]]) -> None:
     """Put a device's outcomes into the file that the documentation's page is made from."""
     record = json.loads(path.read_text()) if path.exists() else {"devices": {}}
-    record |= {each: importlib.metadata.version(each) for each in ("torch", "transformers")} | {"tolerance": TOLERANCE}
+    record["tolerance"] = TOLERANCE
     run = record["devices"].setdefault(device, {"results": {}})
+    run |= {each: importlib.metadata.version(each) for each in ("torch", "transformers")}
     run["date"] = datetime.date.today().isoformat()
     run["adapter"] = adapter(device)
     for name, outcome in outcomes.items():
