@@ -175,9 +175,16 @@ def test_a_written_parameter_keeps_attributes(tmp_path):
     assert read_pickle(tmp_path / "x.pt").attributes == {"note": [1]}
 
 
-def test_other_objects_are_not_written(tmp_path):
-    with pytest.raises(TypeError, match=r"pathlib\.PosixPath"):
-        write_pickle(tmp_path / "x.pt", {"a": tmp_path})
+def test_objects_of_any_class_are_written_and_not_read(tmp_path):
+    write_pickle(tmp_path / "x.pt", {"a": tmp_path})
+    assert torch.load(tmp_path / "x.pt", weights_only=False) == {"a": tmp_path}
+    with pytest.raises(UnpicklingError, match=r"pathlib\.PosixPath"):
+        read_pickle(tmp_path / "x.pt")
+
+
+def test_what_has_no_name_is_not_written(tmp_path):
+    with pytest.raises(TypeError, match="it is not found under that name"):
+        write_pickle(tmp_path / "x.pt", {"a": lambda: 1})
     assert not list(tmp_path.iterdir())
 
 
