@@ -99,11 +99,12 @@ def test_commands(commands: Commands, models: Path, tmp_path: Path) -> None:
     image.new("RGB", (40, 30), (200, 30, 30)).save(tmp_path / "red.png")
     _write_sounds(tmp_path)
     text = ("generate", "--model", models / "causal", "--prompt", "Once upon", "--max-new-tokens", 6, "--seed", 4)
+    text += ("--device", "cpu")
     found = commands(
         ("info",),
         text,
         (*text, "--attn", "webgpu_torch"),
-        (*text, "--dtype", "float32", "--device", "cpu"),
+        (*text, "--dtype", "float32"),
         ("chat", "--model", models / "causal", "--max-new-tokens", 3, "--system", "Be brief."),
         ("embed", "--model", models / "encoder", "a small model", "dog"),
         ("classify", "--model", models / "sentiment", "a tensor"),
