@@ -170,6 +170,20 @@ class TestDlpack:
             assert back.data_ptr() == view.data_ptr() and back.stride() == view.stride()
             assert torch.equal(back, view)
 
+    def test_with_the_oracle_where_functions_are_overridden(self) -> None:
+        """PyTorch's tensors are no overriding arguments, though their class has the handler."""
+
+        class Overriding(ours.Tensor):
+            @classmethod
+            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        for given in (torch.arange(3.0), torch.nn.Parameter(torch.arange(3.0)).detach()):
+            assert ours.from_dlpack(given).tolist() == [0, 1, 2]
+        with pytest.raises(TypeError):
+            ours.add(torch.ones(2), torch.nn.Parameter(torch.ones(2)))
+        assert type(ours.ones(2).as_subclass(Overriding) + 1) is Overriding
+
     @pytest.mark.parametrize("kind", [each for each in KINDS if each != "bfloat16"])
     def test_with_numpy(self, kind: str) -> None:
         array = np.arange(12).reshape(3, 4).astype(kind if kind != "bool" else "bool_")

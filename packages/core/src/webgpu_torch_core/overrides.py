@@ -160,7 +160,12 @@ def is_enabled() -> bool:
 
 def _overrides(kind: type) -> bool:
     handler = getattr(kind, "__torch_function__", None)
-    return handler is not None and handler is not disabled_implementation
+    if handler is None or handler is disabled_implementation:
+        return False
+    function = getattr(handler, "__func__", handler)
+    # PyTorch's own tensors and parameters, to be converted here, have handlers too: they would hand the call back.
+    name, module = getattr(function, "__name__", ""), getattr(function, "__module__", "")
+    return name != "_disabled_torch_function_impl" and module != "torch._tensor"
 
 
 def _overloaded(values: Iterable[Any], found: list[Any], plain: bool = False, nested: bool = True) -> list[Any]:
