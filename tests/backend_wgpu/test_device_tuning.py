@@ -123,14 +123,18 @@ def test_a_program_is_measured_over_its_own_buffers(opened: Any) -> None:
 def test_programs_compile_in_parallel(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webgpu_torch_backend_wgpu.modules._COMPILERS", 4)
     kernels = [kernel(f"relu {size}", size) for size in range(1, 21)]
-    use(opened, {each: one_pass(each.name, RELU, number) for number, each in enumerate(kernels, 1)})
+    # Programs that differ in numbers only would share a pipeline.
+    use(
+        opened,
+        {each: one_pass(each.name, f"{RELU}// {'x' * number}", number) for number, each in enumerate(kernels, 1)},
+    )
     made = plan([(each, (0,), (1,), ()) for each in kernels], 2)
     y = opened.allocate(80)
     opened.run(made, [upload(opened, [-1.0, 5.0] * 10), y], [])
     assert download(opened, y, 20) == [0.0, 5.0] * 10
     assert opened.statistics["programs"] == 20
     bad = [kernel(f"bad {size}", size) for size in range(4)]
-    sources = [RELU, RELU, RELU, "fn main("]
+    sources = [f"{RELU}// y", f"{RELU}// yy", f"{RELU}// yyy", "fn main("]
     use(opened, {each: one_pass(each.name, sources[number], 90 + number) for number, each in enumerate(bad)})
     with pytest.raises(RuntimeError, match="'bad 3'"):
         opened.compiler.compile(bad)

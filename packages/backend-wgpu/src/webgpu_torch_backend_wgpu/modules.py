@@ -13,6 +13,7 @@ from webgpu_torch_core.kernels import Kernel
 
 from . import native
 from .errors import KernelError, numbered
+from .families import Families
 from .program import Binding, Capabilities, Pass, Program
 
 #: programs and pipelines kept; the least recently used go first
@@ -24,7 +25,7 @@ _COMPILERS = min(8, os.cpu_count() or 1)
 class Pipeline:
     """A compiled pass."""
 
-    __slots__ = ("bindings", "handle", "keep", "layout", "name", "workgroups")
+    __slots__ = ("bindings", "handle", "keep", "layout", "name", "sizes", "workgroups")
 
     def __init__(self, keep: Any, layout: Any, entry: Pass) -> None:
         self.keep = keep
@@ -33,12 +34,18 @@ class Pipeline:
         self.name = entry.name
         self.workgroups = entry.workgroups
         self.bindings = entry.bindings
+        self.sizes = entry.sizes
 
 
 class Compiled:
     """A kernel's program with its pipelines."""
 
     __slots__ = ("pipelines", "program")
+
+    @property
+    def shared(self) -> bool:
+        """Whether a pass reads its sizes at run time."""
+        return any(each.sizes for each in self.pipelines)
 
     def __init__(self, program: Program, pipelines: list[Pipeline]) -> None:
         self.program = program
@@ -55,13 +62,16 @@ class Compiler:
         self.debug = debug
         self.generate: Callable[[Kernel, Capabilities], Program] = _generate
         self.compiled_pipelines = 0
+        self._families = Families()
         self._programs: OrderedDict[Kernel, Compiled] = OrderedDict()
         self._pipelines: OrderedDict[tuple[str, tuple[Binding, ...]], tuple[Any, Any]] = OrderedDict()
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._lock = threading.RLock()
 
-    def compile(self, kernels: Iterable[Kernel]) -> dict[Kernel, Compiled]:
+    def compile(self, kernels: Iterable[Kernel], own: bool = False) -> dict[Kernel, Compiled]:
         """Return each kernel's compiled program; pipelines that are missing are compiled in parallel.
+
+        ``own``: none shares a pipeline with kernels of other sizes.
 
         Raises:
             KernelError: WGSL was refused; the message shows the lines in question.
@@ -71,11 +81,11 @@ class Compiler:
             made: dict[Kernel, Program] = {}
             for kernel in dict.fromkeys(kernels):
                 have = self._programs.get(kernel)
-                if have is not None:
+                if have is not None and not (own and have.shared):
                     self._programs.move_to_end(kernel)
                     found[kernel] = have
                 else:
-                    made[kernel] = self._generated(kernel)
+                    made[kernel] = self._generated(kernel, own)
             self._compile_missing(made)
             for kernel, program in made.items():
                 pipelines = [Pipeline(*self._pipelines[each.source, each.bindings], each) for each in program.passes]
@@ -84,7 +94,7 @@ class Compiler:
             _shrink(self._pipelines)
             return found
 
-    def _generated(self, kernel: Kernel) -> Program:
+    def _generated(self, kernel: Kernel, own: bool) -> Program:
         program = self.generate(kernel, self.capabilities)
         if self.debug >= 4:
             print(text_of(program), file=sys.stderr)
@@ -95,7 +105,11 @@ class Compiler:
                     f"kernel '{each.name}' (operation {kernel.name}) asks for {each.workgroups} workgroups; "
                     f"this adapter runs at most {limit} per dimension"
                 )
-        return program
+        return program if own else program.replace(passes=tuple([self._shared(each) for each in program.passes]))
+
+    def _shared(self, entry: Pass) -> Pass:
+        """Return the pass to compile for a pass: itself where that was done before, else what its family shares."""
+        return entry if (entry.source, entry.bindings) in self._pipelines else self._families.member(entry)
 
     def _compile_missing(self, made: dict[Kernel, Program]) -> None:
         missing: dict[tuple[str, tuple[Binding, ...]], tuple[Kernel, Pass]] = {}
@@ -146,7 +160,7 @@ class Compiler:
 
 
 def _buffer_type(binding: Binding) -> str:
-    if binding.kind == "parameters":
+    if binding.kind in ("parameters", "sizes"):
         return "uniform"
     return "storage" if binding.writes else "read-only-storage"
 

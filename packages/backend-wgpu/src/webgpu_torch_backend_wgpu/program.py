@@ -24,7 +24,7 @@ class Capabilities(Record):
 
 
 class Binding(Record):
-    """One entry of bind group 0: ``kind`` is operand, output, scratch or parameters; ``index`` within its kind.
+    """One entry of bind group 0: ``kind`` is operand, output, scratch, parameters or sizes; ``index`` within its kind.
 
     Buffers longer than an adapter binds at once are bound in parts of :func:`part_bytes` each.
     """
@@ -45,13 +45,21 @@ def part_bytes(binding_bytes: int) -> int:
 
 
 class Pass(Record):
-    """One dispatch: WGSL with entry point ``main``, its workgroups, and its bindings in ``@binding`` order."""
+    """One dispatch: WGSL with entry point ``main``, its workgroups, its bindings in ``@binding`` order, and the numbers
+    that a binding of kind sizes holds."""
 
-    __slots__ = fields = ("name", "source", "workgroups", "bindings")
+    __slots__ = fields = ("name", "source", "workgroups", "bindings", "sizes")
     name: str
     source: str
     workgroups: tuple[int, int, int]
     bindings: tuple[Binding, ...]
+    sizes: tuple[int, ...]
+
+    def __init__(
+        self, name: str, source: str, workgroups: tuple[int, int, int], bindings: tuple[Binding, ...],
+        sizes: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(name, source, workgroups, bindings, sizes)
 
 
 class Program(Record):

@@ -30,9 +30,9 @@ _FORMATS = {"float32": "f", "int32": "i", "uint32": "I", "bool": "I", "int64": "
 
 
 class Ready:
-    """One step of a plan with its pipelines and its slice of the parameter buffer."""
+    """One step of a plan with its pipelines, its slice of the parameter buffer and where each pipeline's sizes begin."""
 
-    __slots__ = ("offset", "pipelines", "scratch", "size", "step")
+    __slots__ = ("offset", "pipelines", "scratch", "size", "sizes_at", "step")
 
     def __init__(self, step: Step, compiled: Compiled, offset: int, size: int) -> None:
         self.step = step
@@ -40,6 +40,7 @@ class Ready:
         self.scratch = compiled.program.scratch
         self.offset = offset
         self.size = size
+        self.sizes_at: dict[Pipeline, int] = {}
 
 
 class Recording:
@@ -64,7 +65,10 @@ class Prepared:
         "parameter_order",
         "parameter_struct",
         "recordings",
+        "rounds",
+        "runs",
         "scratch",
+        "shared",
         "steps",
     )
 
@@ -77,6 +81,10 @@ class Prepared:
         self.parameter_bytes = b""
         self.recordings: OrderedDict[tuple[int, ...], Recording] = OrderedDict()
         self.generation = 0
+        # Whether a pipeline is shared with kernels of other sizes; how often the plan ran and in which rounds (the last few).
+        self.shared = False
+        self.runs = 0
+        self.rounds: list[int] = []
         # Negative: never the serial of a buffer from the pool.
         self.identity = -next(_identities)
 
@@ -89,11 +97,12 @@ def is_split(pipeline: Pipeline, binding: Any) -> bool:
     )
 
 
-def prepare(plan: Plan, compiler: Compiler) -> Prepared:
-    """Compile a plan's kernels and lay out its parameters: every step's begin at a multiple of 256 bytes."""
-    import wgpu
+def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
+    """Compile a plan's kernels and lay out its parameters and sizes: every step's begin at a multiple of 256 bytes.
 
-    compiled = compiler.compile(each.kernel for each in plan.steps if isinstance(each, Step))
+    ``own``: no kernel shares a pipeline with kernels of other sizes.
+    """
+    compiled = compiler.compile((each.kernel for each in plan.steps if isinstance(each, Step)), own)
     prepared = Prepared()
     layout, offset, bound = "<", 0, False
     for step in plan.steps:
@@ -106,16 +115,36 @@ def prepare(plan: Plan, compiler: Compiler) -> Prepared:
         padded = max(-(-size // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT, PARAMETER_ALIGNMENT)
         prepared.steps.append(Ready(step, mine, offset, padded))
         prepared.scratch += mine.program.scratch
+        prepared.shared = prepared.shared or mine.shared
         bound = bound or any(each.kind == "parameters" for one in mine.pipelines for each in one.bindings)
         if block:
             layout += f"{block}{padded - size}x"
             prepared.parameter_order += zip(step.parameters, step.kernel.parameters, strict=True)
             offset += padded
     if bound:
-        usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
-        prepared.parameter_buffer = compiler.device.create_buffer(size=offset + PARAMETER_ALIGNMENT, usage=usage)
         prepared.parameter_struct = struct.Struct(layout)
+    if bound or prepared.shared:
+        # Room for the block of a last step that reads no parameter although it may.
+        _make_buffer(prepared, offset + PARAMETER_ALIGNMENT, compiler)
     return prepared
+
+
+def _make_buffer(prepared: Prepared, start: int, compiler: Compiler) -> None:
+    """Make a plan's uniform buffer: parameters, then from ``start`` the sizes, which are written here for good."""
+    import wgpu
+
+    places: dict[tuple[int, ...], int] = {}
+    for entry in prepared.steps:
+        for pipeline in entry.pipelines if isinstance(entry, Ready) else ():
+            if pipeline.sizes:
+                place = places.setdefault(pipeline.sizes, start + len(places) * PARAMETER_ALIGNMENT)
+                entry.sizes_at[pipeline] = place
+    usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
+    nbytes = start + len(places) * PARAMETER_ALIGNMENT
+    prepared.parameter_buffer = compiler.device.create_buffer(size=nbytes, usage=usage)
+    if places:
+        data = b"".join(struct.pack(f"<{len(sizes)}I", *sizes).ljust(PARAMETER_ALIGNMENT, b"\0") for sizes in places)
+        compiler.device.queue.write_buffer(prepared.parameter_buffer, start, data)
 
 
 def in_order(prepared: Prepared) -> list[tuple[Step, Pipeline]]:
@@ -254,6 +283,10 @@ class Replayer:
         for each in pipeline.bindings:
             if each.kind == "parameters":
                 found.append((prepared.parameter_buffer._internal, prepared.identity, entry.offset, entry.size))
+                continue
+            if each.kind == "sizes":
+                place = entry.sizes_at[pipeline]
+                found.append((prepared.parameter_buffer._internal, prepared.identity, place, PARAMETER_ALIGNMENT))
                 continue
             buffer = self._buffer(each, entry.step, buffers, scratch)
             if not each.writes and buffer.serial in written:

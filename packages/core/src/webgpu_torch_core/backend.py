@@ -38,15 +38,17 @@ class Plan:
         temporaries: sizes in bytes of the buffers that live only inside the run; entry ``i`` of it is buffer
             ``externals + i``. The planner already shares one temporary among values whose lives do not overlap.
         prepared: whatever the device made of the plan (bind groups, source, …); None until it has.
+        lasting: the plan will run again and again (a captured function's): effort spent on it pays.
     """
 
-    __slots__ = ("externals", "prepared", "steps", "temporaries")
+    __slots__ = ("externals", "lasting", "prepared", "steps", "temporaries")
 
     def __init__(self, steps: Sequence[Step | Copy], externals: int, temporaries: Sequence[int]) -> None:
         self.steps = tuple(steps)
         self.externals = externals
         self.temporaries = tuple(temporaries)
         self.prepared: Any = None
+        self.lasting = False
 
 
 class Device(ABC):

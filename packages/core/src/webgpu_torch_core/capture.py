@@ -170,6 +170,9 @@ class Replay:
             else (engine, scheduled, sources, parameters)
             for engine, scheduled, sources, parameters in recording.runs
         ]
+        for _, scheduled, _, _ in self.runs:
+            if scheduled is not None:
+                scheduled.plan.lasting = True
         self.events = recording.events
         self.guards = recording.guards
         self.writes: list[tuple[Any, int, int, Any]] = []

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -288,11 +290,18 @@ def substitute(expression: Expression, arguments: tuple[Expression, ...]) -> Exp
     return rewrite(expression, lambda node, _: arguments[node.payload] if node.step == "argument" else None)
 
 
-def topological(*roots: Expression) -> list[Expression]:
+def topological(*roots: Expression) -> tuple[Expression, ...]:
     """Return every distinct node under the roots, arguments before users."""
+    if len(roots) == 1:
+        return _order(roots[0])
+    return tuple(dict.fromkeys(chain.from_iterable(map(_order, roots))))
+
+
+@lru_cache(maxsize=8192)
+def _order(root: Expression) -> tuple[Expression, ...]:
     order: list[Expression] = []
     seen: set[Expression] = set()
-    stack: list[tuple[Expression, bool]] = [(root, False) for root in reversed(roots)]
+    stack: list[tuple[Expression, bool]] = [(root, False)]
     while stack:
         node, expanded = stack.pop()
         if expanded:
@@ -301,7 +310,7 @@ def topological(*roots: Expression) -> list[Expression]:
             seen.add(node)
             stack.append((node, True))
             stack.extend((each, False) for each in reversed(node.arguments) if each not in seen)
-    return order
+    return tuple(order)
 
 
 def trace(function: Callable[..., Any], dtypes: Iterable[dtype]) -> Any:

@@ -9,7 +9,8 @@ compile the merged ones. Kernels are immutable and hashable, so a compiled kerne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from operator import attrgetter
+from typing import Any, ClassVar
 
 from .dtypes import dtype
 from .expression import Expression
@@ -22,6 +23,14 @@ class Record:
     __slots__ = ("_hash",)
     fields: tuple[str, ...] = ()
     _hash: int
+    _read: ClassVar[Callable[[Any], tuple[Any, ...]]]
+
+    def __init_subclass__(cls) -> None:
+        # Scheduling compares and hashes records all the time: one call reads all fields.
+        if len(cls.fields) > 1:
+            cls._read = staticmethod(attrgetter(*cls.fields))
+        else:
+            cls._read = staticmethod(lambda self: tuple(getattr(self, name) for name in cls.fields))
 
     def __init__(self, *values: Any, **named: Any) -> None:
         for name, value in zip(self.fields, values, strict=False):
@@ -30,15 +39,15 @@ class Record:
             object.__setattr__(self, name, named.pop(name))
         if named:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(named)}; it has {', '.join(self.fields)}")
-        object.__setattr__(self, "_hash", hash(self.values()))
+        object.__setattr__(self, "_hash", hash(self._read(self)))
 
     def values(self) -> tuple[Any, ...]:
         """Return the fields in order."""
-        return tuple(getattr(self, name) for name in self.fields)
+        return self._read(self)
 
     def replace(self, **changes: Any) -> Any:
         """Return a copy with some fields changed."""
-        return type(self)(*(changes.get(name, getattr(self, name)) for name in self.fields))
+        return type(self)(*map(changes.get, self.fields, self._read(self)))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable")
@@ -48,7 +57,7 @@ class Record:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            type(other) is type(self) and self._hash == other._hash and self.values() == other.values()
+            type(other) is type(self) and self._hash == other._hash and self._read(self) == self._read(other)
         )
 
     def __repr__(self) -> str:

@@ -7,12 +7,16 @@ contributes to, so that ``old[i] = constants[i] + sum(multiplier * new[j])``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from ..dtypes import bool_, int32
-from ..expression import Expression, constant, coordinate, make, rewrite
+from ..expression import Expression, constant, coordinate, make, rewrite, topological
 from ..kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from ..layouts import Shape, contiguous_strides
+
+#: remembers the steps of scheduling: graphs that differ in a few kernels (one tensor has grown) share the rest of the work
+schedule_cache = lru_cache(maxsize=8192)
 
 Terms = tuple[tuple[tuple[int, int], ...], ...]
 
@@ -145,8 +149,6 @@ def all_stores(kernel: Any) -> tuple[Store, ...]:
 
 
 def _leaves(root: Expression, step: str) -> list[Expression]:
-    from ..expression import topological
-
     return [node for node in topological(root) if node.step == step]
 
 

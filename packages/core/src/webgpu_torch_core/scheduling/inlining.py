@@ -10,20 +10,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..expression import Expression, rewrite, topological
-from ..kernels import Contraction, Kernel, Scan, Sort
+from ..kernels import Contraction, Kernel, Record, Scan, Sort
 from ..layouts import Shape, contiguous_strides
-from .domain import Terms, groups, reindex, split_dimensions
+from .domain import Terms, groups, reindex, schedule_cache, split_dimensions
 
 
-class Definition:
-    """What a graph slot holds: an expression over a shape, stored contiguously."""
+class Definition(Record):
+    """What a graph slot holds: an expression over a shape, stored contiguously; ``shared`` where several kernels load it."""
 
-    __slots__ = ("loads", "shape", "value")
+    __slots__ = fields = ("shape", "value", "shared")
+    shape: Shape
+    value: Expression
+    shared: bool
 
-    def __init__(self, shape: Shape, value: Expression) -> None:
-        self.shape = shape
-        self.value = value
-        self.loads = sum(1 for node in topological(value) if node.step in ("load", "load_at"))
+    def loads(self) -> int:
+        """Return how many loads the expression makes."""
+        return sum(1 for node in topological(self.value) if node.step in ("load", "load_at"))
 
 
 class NeedsSplit(Exception):
@@ -85,62 +87,72 @@ class Inliner:
 
     def expand(self, kernel: Any) -> Any:
         """Return the kernel with every load inlined that should be."""
-        for _ in range(64):
-            try:
-                return self._expand(kernel)
-            except NeedsSplit as split:
-                kernel = split_dimensions(kernel, {split.dimension: split.factors})
-        return kernel
-
-    def _expand(self, kernel: Kernel) -> Any:
-        sizes = tuple(size for group in groups(kernel) for size in group)
-        slots = bound_slots(kernel)
-        heavy = isinstance(kernel, Contraction)
-
-        def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
-            del arguments
-            if node.step != "load":
-                return None
-            slot, offset, strides = node.payload
-            definition = self.definitions.get(slot)
-            if definition is None or not self._worthwhile(slot, definition, heavy, node, sizes):
-                return None
-            added = slots | {each.payload[0] for each in topological(definition.value) if each.step == "load"}
-            added |= {each.payload for each in topological(definition.value) if each.step == "load_at"}
-            added.discard(slot)
-            if len(added) + 2 > self.maximum_bindings:
-                return None
-            try:
-                found = decompose(offset, strides, sizes, definition.shape)
-            except NeedsSplit:
-                # The last dimension of a scan or sort is one line of elements; it cannot be split.
-                if isinstance(kernel, Scan | Sort):
-                    return None
-                raise
-            if found is None:
-                return None
-            slots.update(added)
-            return reindex(definition.value, *found)
-
-        return kernel.map_expressions(lambda each: rewrite(each, replace))
-
-    def _worthwhile(self, slot: int, definition: Definition, heavy: bool, node: Expression, sizes: Shape) -> bool:
-        value = definition.value
-        if heavy:
-            # A contraction loads each element many times: inline only what moves or converts data.
-            return value.step == "load" or (value.step == "cast" and value.arguments[0].step == "load")
-        if value.size <= 6:
-            return True
-        repeats = _repeats(node.payload[2], sizes)
-        if self.uses.get(slot, 0) <= 1 and repeats == 1:
-            return value.size <= 400
-        # Recomputing beats a round trip through memory while it stays small.
-        # (Two readings: the parts of complex numbers, which a kernel that interleaves them asks for alternately.)
-        return value.size <= 24 and definition.loads <= (4 if repeats == 2 else 3) and repeats <= 4096
+        known = tuple([(slot, self.definitions[slot]) for slot in bound_slots(kernel) if slot in self.definitions])
+        return _expanded(kernel, known, self.maximum_bindings) if known else kernel
 
     def define(self, slot: int, shape: Shape, value: Expression) -> None:
         """Make a slot's expression available to later kernels."""
-        self.definitions[slot] = Definition(shape, value)
+        self.definitions[slot] = Definition(shape, value, self.uses.get(slot, 0) > 1)
+
+
+@schedule_cache
+def _expanded(kernel: Any, known: tuple[tuple[int, Definition], ...], maximum_bindings: int) -> Any:
+    """Return the kernel with loads of slots inlined whose definitions are known."""
+    definitions = dict(known)
+    for _ in range(64):
+        try:
+            return _inlined(kernel, definitions, maximum_bindings)
+        except NeedsSplit as split:
+            kernel = split_dimensions(kernel, {split.dimension: split.factors})
+    return kernel
+
+
+def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_bindings: int) -> Any:
+    sizes = tuple(size for group in groups(kernel) for size in group)
+    slots = set(bound_slots(kernel))
+    heavy = isinstance(kernel, Contraction)
+
+    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+        del arguments
+        if node.step != "load":
+            return None
+        slot, offset, strides = node.payload
+        definition = definitions.get(slot)
+        if definition is None or not _worthwhile(definition, heavy, node, sizes):
+            return None
+        added = slots | {each.payload[0] for each in topological(definition.value) if each.step == "load"}
+        added |= {each.payload for each in topological(definition.value) if each.step == "load_at"}
+        added.discard(slot)
+        if len(added) + 2 > maximum_bindings:
+            return None
+        try:
+            found = decompose(offset, strides, sizes, definition.shape)
+        except NeedsSplit:
+            # The last dimension of a scan or sort is one line of elements; it cannot be split.
+            if isinstance(kernel, Scan | Sort):
+                return None
+            raise
+        if found is None:
+            return None
+        slots.update(added)
+        return reindex(definition.value, *found)
+
+    return kernel.map_expressions(lambda each: rewrite(each, replace))
+
+
+def _worthwhile(definition: Definition, heavy: bool, node: Expression, sizes: Shape) -> bool:
+    value = definition.value
+    if heavy:
+        # A contraction loads each element many times: inline only what moves or converts data.
+        return value.step == "load" or (value.step == "cast" and value.arguments[0].step == "load")
+    if value.size <= 6:
+        return True
+    repeats = _repeats(node.payload[2], sizes)
+    if not definition.shared and repeats == 1:
+        return value.size <= 400
+    # Recomputing beats a round trip through memory while it stays small.
+    # (Two readings: the parts of complex numbers, which a kernel that interleaves them asks for alternately.)
+    return value.size <= 24 and definition.loads() <= (4 if repeats == 2 else 3) and repeats <= 4096
 
 
 def _repeats(strides: Shape, sizes: Shape) -> int:
@@ -152,7 +164,8 @@ def _repeats(strides: Shape, sizes: Shape) -> int:
     return count
 
 
-def bound_slots(kernel: Kernel) -> set[int]:
+@schedule_cache
+def bound_slots(kernel: Kernel) -> frozenset[int]:
     """Return the graph slots a kernel loads."""
     found: set[int] = set()
     for root in kernel.expressions():
@@ -161,4 +174,4 @@ def bound_slots(kernel: Kernel) -> set[int]:
                 found.add(node.payload[0])
             elif node.step == "load_at":
                 found.add(node.payload)
-    return found
+    return frozenset(found)

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..expression import Expression, make, rewrite, topological
 from ..kernels import Contraction, Operand, Output, Pointwise
-from .domain import all_stores, collapse
+from .domain import all_stores, collapse, schedule_cache
+from .inlining import bound_slots
 
 
 class Finished:
@@ -39,7 +40,17 @@ def unfused(item: Any) -> Finished:
 
 def localize(group: Any, slots: list[Any]) -> Finished:
     """Return the group's kernel with operands and parameters numbered by first use."""
-    kernel = collapse(group.kernel)
+    loaded = bound_slots(group.kernel)
+    described = tuple([(slot, Operand(slots[slot].dtype, slots[slot].numel)) for slot in loaded | set(group.outputs)])
+    return _localized(group.kernel, group.outputs, group.initials, described)
+
+
+@schedule_cache
+def _localized(
+    kernel: Any, outputs: tuple[int, ...], initials: tuple[int | None, ...], described: tuple[tuple[int, Operand], ...]
+) -> Finished:
+    kernel = collapse(kernel)
+    slots = dict(described)
     operands: list[int] = []
     parameters: list[int] = []
     types: list[Any] = []
@@ -69,17 +80,17 @@ def localize(group: Any, slots: list[Any]) -> Finished:
 
     local = kernel.map_expressions(lambda root: rewrite(root, replace))
     local = local.replace(
-        operands=tuple(Operand(slots[slot].dtype, slots[slot].numel) for slot in operands),
-        outputs=tuple(Output(slots[slot].dtype, slots[slot].numel, None) for slot in group.outputs),
+        operands=tuple(slots[slot] for slot in operands),
+        outputs=tuple(Output(slots[slot].dtype, slots[slot].numel, None) for slot in outputs),
         parameters=tuple(types),
     )
-    finished = Finished(local, operands, group.outputs, parameters)
-    finished.initials = group.initials
+    finished = Finished(local, operands, outputs, parameters)
+    finished.initials = initials
     if isinstance(local, Pointwise | Contraction):
         accesses = _accesses(local)
-        finished.in_place = [_overwritable(local, operands, accesses, index) for index in range(len(group.outputs))]
+        finished.in_place = [_overwritable(local, operands, accesses, index) for index in range(len(outputs))]
     else:
-        finished.in_place = [[] for _ in group.outputs]
+        finished.in_place = [[] for _ in outputs]
     return finished
 
 

@@ -9,6 +9,7 @@ from ..expression import Expression, make, rewrite
 from ..kernels import Contraction, Kernel, Pointwise, RowProgram
 from ..layouts import contiguous_strides
 from . import merging
+from .domain import schedule_cache
 from .inlining import Inliner, bound_slots
 from .localizing import localize, unfused
 from .memory import assign_buffers
@@ -127,7 +128,7 @@ class _Builder:
 
     def add(self, item: Recorded) -> None:
         """Take one recorded kernel: inline what it loads, and offer its own value to later ones."""
-        kernel = self.inliner.expand(in_graph_slots(item))
+        kernel = self.inliner.expand(in_graph_slots(item.kernel, item.operands, item.parameter_start))
         initials = tuple(None if each.initial is None else item.operands[each.initial] for each in kernel.outputs)
         self.pending.append((kernel, item.outputs, initials))
         if _is_definition(kernel, self.slots[item.outputs[0]].numel):
@@ -190,7 +191,7 @@ class _Merger:
         bound = (group.slots | loads | set(outputs)) - {s for s in group.outputs if s not in self.wanted}
         if len(bound) > self.maximum_bindings:
             return False
-        merged = _try_merge(kernel, outputs, group, depends=group.identity in sources)
+        merged = _try_merge(kernel, outputs, group.kernel, group.outputs, group.identity in sources)
         if merged is None:
             return False
         group.kernel, group.outputs = merged
@@ -226,24 +227,25 @@ class _Merger:
         return self.groups
 
 
+@schedule_cache
 def _try_merge(
-    kernel: Any, outputs: tuple[int, ...], group: Group, depends: bool
+    kernel: Any, outputs: tuple[int, ...], host: Any, host_outputs: tuple[int, ...], depends: bool
 ) -> tuple[Any, tuple[int, ...]] | None:
-    host = group.kernel
+    """Return the host with the kernel's work added and what it then stores, or None; ``depends``: on the host's values."""
     if isinstance(host, RowProgram):
         if depends:
-            merged = merging.merge_into_rows(kernel, outputs, host, group.outputs)
+            merged = merging.merge_into_rows(kernel, outputs, host, host_outputs)
             if merged is None and isinstance(kernel, Pointwise) and host.stores:
-                merged = merging.merge_epilogue(kernel, outputs, host, group.outputs)
+                merged = merging.merge_epilogue(kernel, outputs, host, host_outputs)
             return merged
         return None
     if not isinstance(kernel, Pointwise):
         return None
     if depends:
-        return merging.merge_epilogue(kernel, outputs, host, group.outputs)
+        return merging.merge_epilogue(kernel, outputs, host, host_outputs)
     if isinstance(host, Contraction):
         return None
-    return merging.merge_side_by_side(kernel, outputs, host, group.outputs)
+    return merging.merge_side_by_side(kernel, outputs, host, host_outputs)
 
 
 def _drop_unread(group: Group, wanted: set[int]) -> None:
@@ -282,9 +284,9 @@ def _ordered(groups: list[Group]) -> list[Group]:
     return [group for group in result if group.outputs]
 
 
-def in_graph_slots(item: Recorded) -> Any:
-    """Return the recorded kernel with operand numbers replaced by graph slots, parameters by graph positions."""
-    operands, start = item.operands, item.parameter_start
+@schedule_cache
+def in_graph_slots(kernel: Any, operands: tuple[int, ...], start: int) -> Any:
+    """Return a recorded kernel with operand numbers replaced by graph slots, parameters by graph positions."""
 
     def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
         if node.step == "load":
@@ -296,7 +298,7 @@ def in_graph_slots(item: Recorded) -> Any:
             return make("parameter", (), node.payload + start, node.dtype)
         return None
 
-    return item.kernel.map_expressions(lambda root: rewrite(root, replace))
+    return kernel.map_expressions(lambda root: rewrite(root, replace))
 
 
 def _is_definition(kernel: Kernel, numel: int) -> bool:

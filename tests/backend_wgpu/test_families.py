@@ -1,0 +1,142 @@
+"""Kernels that differ in sizes only share pipelines until their sizes turn out to stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import webgpu_torch as torch
+from webgpu_torch_backend_wgpu.families import FAMILY_LIMIT, MOST_SIZES, Families
+from webgpu_torch_backend_wgpu.program import Binding, Pass
+from webgpu_torch_core.devices import canonical_device, engine_for
+
+BINDINGS = (Binding("operand", 0, False), Binding("output", 0, True))
+
+
+def entry(source: str, workgroups: int = 1) -> Pass:
+    return Pass("test", source, (workgroups, 1, 1), BINDINGS)
+
+
+def test_numbers_that_differ_become_sizes() -> None:
+    families = Families()
+    text = "let a1 = 0xffu + {0}u; if (i >= {0}u) {{ x[i * {1}u] = {2}i + 7u + 1.0f + 2.5; }}"
+    first = entry(text.format(10, 4, 3))
+    assert families.member(first) is first
+    assert families.member(first) is first
+    second = families.member(entry(text.format(11, 4, 3), workgroups=5))
+    assert second.sizes == (11,)
+    assert second.workgroups == (5, 1, 1)
+    assert second.bindings == (*BINDINGS, Binding("sizes", 0, False))
+    assert second.source.startswith(
+        "let a1 = 0xffu + sizes[0u].x; if (i >= sizes[0u].x) { x[i * 4u] = 3i + 7u + 1.0f + 2.5; }"
+    )
+    assert second.source.endswith("@group(0) @binding(2) var<uniform> sizes: array<vec4<u32>, 1>;\n")
+    # The same text again: nothing new to compile.
+    assert families.member(entry(text.format(99, 4, 3))).source == second.source
+    # Another number differs: from now on both are run-time values, and an equal one (12) is told apart by its history.
+    third = families.member(entry(text.format(12, 12, 3)))
+    assert third.sizes == (12, 12)
+    assert "x[i * sizes[0u].y] = 3i" in third.source
+    fourth = families.member(entry(text.format(5, 6, 8)))
+    assert fourth.sizes == (5, 6, 8)
+    assert "bitcast<i32>(sizes[0u].z) + 7u" in fourth.source
+    assert families.member(first) is first
+
+
+def test_equal_numbers_share_a_place_only_while_they_are_equal() -> None:
+    families = Families()
+    text = "f({}u, {}u, {}u, {}li)"
+    families.member(entry(text.format(1, 1, 1, 1)))
+    assert families.member(entry(text.format(2, 2, 1, 2))).source.startswith(
+        "f(sizes[0u].x, sizes[0u].x, 1u, i64(sizes[0u].x))"
+    )
+    parted = families.member(entry(text.format(3, 4, 1, 3)))
+    assert parted.source.startswith("f(sizes[0u].x, sizes[0u].y, 1u, i64(sizes[0u].x))")
+    assert parted.sizes == (3, 4)
+
+
+def test_what_does_not_fit_is_compiled_for_itself() -> None:
+    families = Families()
+    many = entry(" ".join(f"{number}u" for number in range(MOST_SIZES + 1)))
+    assert families.member(many) is many
+    others = entry(" ".join(f"{number + 1}u" for number in range(MOST_SIZES + 1)))
+    assert families.member(others) is others
+    small, large = entry("g(5u)"), entry("g(2147483648u)")
+    assert families.member(small) is small
+    assert families.member(large) is large
+    # Other bindings are another family.
+    alone = Pass("test", "g(6u)", (1, 1, 1), BINDINGS[:1])
+    assert families.member(alone) is alone
+
+
+def test_families_are_bounded() -> None:
+    families = Families()
+    for number in range(FAMILY_LIMIT + 10):
+        families.member(entry(f"name_{number} 1u"))
+    assert len(families._kept) == FAMILY_LIMIT
+
+
+@pytest.fixture
+def device(webgpu: None) -> Any:
+    return engine_for(canonical_device("webgpu")).device
+
+
+def attention_with_a_growing_cache(steps: int, device: str) -> list[Any]:
+    torch.manual_seed(0)
+    query = torch.randn(1, 3, 1, 12).to(device)
+    keys, values = torch.randn(1, 3, 1, 12).to(device), torch.randn(1, 3, 1, 12).to(device)
+    results = []
+    for step in range(steps):
+        keys = torch.cat([keys, keys[:, :, :1] * (0.5 + 0.01 * step)], dim=2)
+        values = torch.cat([values, values[:, :, :1] + step], dim=2)
+        weights = torch.softmax(query @ keys.transpose(-1, -2), dim=-1)
+        results.append((weights @ values).cpu())
+    return results
+
+
+def test_a_growing_cache_stops_compiling(device: Any) -> None:
+    attention_with_a_growing_cache(3, "webgpu")
+    expected = attention_with_a_growing_cache(60, "cpu")
+    before = device.statistics["programs"]
+    found = attention_with_a_growing_cache(60, "webgpu")
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    # Where the layout changes (sizes that are multiples of four, teams of threads that double) other text is needed,
+    # which happens ever more seldom: without sharing there would be four programs at each step.
+    assert device.statistics["programs"] - before <= 60
+    before = device.statistics["programs"]
+    attention_with_a_growing_cache(60, "webgpu")
+    assert device.statistics["programs"] == before
+
+
+def test_sizes_that_stay_get_text_of_their_own(device: Any) -> None:
+    def run(size: int) -> Any:
+        return torch.softmax(torch.arange(size, dtype=torch.float32, device="webgpu") * 0.03125 + 2, 0).tolist()
+
+    run(4321)
+    expected = run(4325)
+    before = device.statistics["programs"]
+    results = [run(4325) for _ in range(8)]
+    assert all(each == expected for each in results)
+    after = device.statistics["programs"]
+    assert after > before
+    results = [run(4325) for _ in range(8)]
+    assert device.statistics["programs"] == after
+
+
+def test_a_captured_function_does_not_share(device: Any) -> None:
+    def scaled(x: Any) -> Any:
+        return (x * 1.2345 + 7).cumsum(0)
+
+    scaled(torch.ones(2221, device="webgpu")).tolist()
+    x = torch.ones(2223, device="webgpu")
+    expected = scaled(x).tolist()
+    captured = torch.compile(scaled)
+    first = captured(x).tolist()
+    assert first == expected
+    captured(x).tolist()
+    before = device.statistics["programs"]
+    for _ in range(6):
+        assert captured(x).tolist() == expected
+    assert device.statistics["programs"] == before
