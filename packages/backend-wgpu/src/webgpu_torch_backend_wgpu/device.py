@@ -29,7 +29,7 @@ from .tuning import Tuner
 STAGING_BYTES = 1 << 26
 #: in how many rounds (between two reads or waits of the host) or how often a plan has run again before its kernels get
 #: text of their own instead of sharing pipelines with kernels of other sizes
-SETTLED_ROUNDS = 3
+SETTLED_ROUNDS = 4
 SETTLED_RUNS = 256
 #: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
 WRITE_CHUNK = 1 << 26
@@ -66,7 +66,6 @@ class WgpuDevice(Device):
         self.replayer = Replayer(self.device, self.pool, self.recorder, self.capabilities.binding_bytes)
         self.profiler = Profiler(self.device, self.recorder, "timestamp-query" in features)
         self.tuner = Tuner(DiskCache("tuning", self.capabilities.adapter, str(adapter.info["description"])))
-        self.round = 0
         self._staging: list[native.Staging] = []
         atexit.register(_close, weakref.ref(self))
         if hasattr(os, "register_at_fork"):
@@ -106,7 +105,7 @@ class WgpuDevice(Device):
         result = bytearray(nbytes)
         with self.lock:
             self._check_alive()
-            self.round += 1
+            self.compiler.round += 1
             if nbytes:
                 self._watch(lambda: self._read(buffer, memoryview(result)), "reading results")
             self._raise_failure()
@@ -141,7 +140,7 @@ class WgpuDevice(Device):
     def synchronize(self) -> None:
         with self.lock:
             self._check_alive()
-            self.round += 1
+            self.compiler.round += 1
             self._watch(lambda: self.recorder.flush(wait=True), "waiting for the device")
             self._raise_failure()
 
@@ -203,8 +202,8 @@ class WgpuDevice(Device):
     def _is_settled(self, prepared: Prepared) -> bool:
         """Return whether a plan came back after the host waited for results, again and again: its sizes are there to stay."""
         prepared.runs += 1
-        if not prepared.rounds or prepared.rounds[-1] != self.round:
-            prepared.rounds.append(self.round)
+        if not prepared.rounds or prepared.rounds[-1] != self.compiler.round:
+            prepared.rounds.append(self.compiler.round)
         return len(prepared.rounds) >= SETTLED_ROUNDS or prepared.runs >= SETTLED_RUNS
 
     def _replay(

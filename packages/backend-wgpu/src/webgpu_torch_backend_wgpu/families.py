@@ -1,9 +1,9 @@
 """Passes whose text differs in numbers only share one pipeline, which reads those numbers from a uniform buffer.
 
 A tensor that grows (a cache of keys and values, a batch of another length) makes kernels that differ in sizes, strides
-and counts of workgroups. The first of them is compiled as it is; from the second on, the numbers in which they differ
-become run-time values, so that a new size costs no compilation. Kernels that stay get text of their own later
-(:meth:`.device.WgpuDevice.run`).
+and counts of workgroups. Those of a network's first run, before the host waits for a result, are its layers' sizes and are
+compiled as they are. When another size comes later, the numbers in which it differs become run-time values, so that further
+sizes cost no compilation. Kernels that stay get text of their own in the end (:meth:`.device.WgpuDevice.run`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ _LITERAL = re.compile(r"(?<![\w.])(\d+)(u|i|li)\b")
 MOST_SIZES = 64
 #: largest of them: what every type holds, whatever it does with the sign
 _LARGEST = (1 << 31) - 1
+#: most passes of a family that are compiled for themselves
+MOST_OWN = 32
 #: families kept; the least recently used go first
 FAMILY_LIMIT = 4096
 
@@ -29,19 +31,23 @@ class Families:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, tuple[Binding, ...]], _Family] = OrderedDict()
 
-    def member(self, entry: Pass) -> Pass:
-        """Return the pass to compile: the given one, or the one that its family shares, with its own numbers in ``sizes``."""
+    def member(self, entry: Pass, round: int) -> Pass:
+        """Return the pass to compile: the given one, or the one that its family shares, with its own numbers in ``sizes``.
+
+        ``round`` counts how often the host waited for results.
+        """
         pieces = _LITERAL.split(entry.source)
         key = "#".join([*pieces[::3], *pieces[2::3]]), entry.bindings
         literals = tuple([int(each) for each in pieces[1::3]])
         family = self._kept.get(key)
         if family is None:
-            self._kept[key] = _Family(literals)
+            family = self._kept[key] = _Family(literals, round)
             if len(self._kept) > FAMILY_LIMIT:
                 self._kept.popitem(last=False)
-            return entry
         self._kept.move_to_end(key)
-        if literals == family.first:
+        if family.round == round and len(family.own) < MOST_OWN:
+            family.own.add(literals)
+        if literals in family.own:
             return entry
         family.admit(literals)
         sizes = tuple([literals[index] for index in family.varying])
@@ -58,13 +64,15 @@ class _Family:
     """The numbers of passes with equal text: which never differed, and which were always equal to each other.
 
     Attributes:
-        first: the literals of the first pass.
+        round: when the first pass came.
+        own: the literals of passes that are compiled for themselves.
         places: for each literal the number of the run-time value that stands for it, None where it stays as it is.
         varying: for each run-time value the first literal that it stands for.
     """
 
-    def __init__(self, literals: tuple[int, ...]) -> None:
-        self.first = literals
+    def __init__(self, literals: tuple[int, ...], round: int) -> None:
+        self.round = round
+        self.own: set[tuple[int, ...]] = set()
         self.places: list[int | None] = [None] * len(literals)
         self.varying: list[int] = []
         self._samples = [literals]
@@ -74,7 +82,7 @@ class _Family:
         values = [literals[index] for index in self.varying]
         if any(
             value != (constant if place is None else values[place])
-            for value, constant, place in zip(literals, self.first, self.places, strict=True)
+            for value, constant, place in zip(literals, self._samples[0], self.places, strict=True)
         ):
             self._samples.append(literals)
             self._group()

@@ -62,6 +62,8 @@ class Compiler:
         self.debug = debug
         self.generate: Callable[[Kernel, Capabilities], Program] = _generate
         self.compiled_pipelines = 0
+        #: how often the host has waited for results
+        self.round = 0
         self._families = Families()
         self._programs: OrderedDict[Kernel, Compiled] = OrderedDict()
         self._pipelines: OrderedDict[tuple[str, tuple[Binding, ...]], tuple[Any, Any]] = OrderedDict()
@@ -109,7 +111,7 @@ class Compiler:
 
     def _shared(self, entry: Pass) -> Pass:
         """Return the pass to compile for a pass: itself where that was done before, else what its family shares."""
-        return entry if (entry.source, entry.bindings) in self._pipelines else self._families.member(entry)
+        return entry if (entry.source, entry.bindings) in self._pipelines else self._families.member(entry, self.round)
 
     def _compile_missing(self, made: dict[Kernel, Program]) -> None:
         missing: dict[tuple[str, tuple[Binding, ...]], tuple[Kernel, Pass]] = {}

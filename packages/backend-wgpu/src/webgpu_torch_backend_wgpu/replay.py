@@ -134,8 +134,8 @@ def _make_buffer(prepared: Prepared, start: int, compiler: Compiler) -> None:
     import wgpu
 
     places: dict[tuple[int, ...], int] = {}
-    for entry in prepared.steps:
-        for pipeline in entry.pipelines if isinstance(entry, Ready) else ():
+    for entry in (each for each in prepared.steps if isinstance(each, Ready)):
+        for pipeline in entry.pipelines:
             if pipeline.sizes:
                 place = places.setdefault(pipeline.sizes, start + len(places) * PARAMETER_ALIGNMENT)
                 entry.sizes_at[pipeline] = place

@@ -23,14 +23,14 @@ class Record:
     __slots__ = ("_hash",)
     fields: tuple[str, ...] = ()
     _hash: int
-    _read: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    _read: ClassVar[Callable[[Record], tuple[Any, ...]]]
 
     def __init_subclass__(cls) -> None:
         # Scheduling compares and hashes records all the time: one call reads all fields.
         if len(cls.fields) > 1:
-            cls._read = staticmethod(attrgetter(*cls.fields))
+            cls._read = attrgetter(*cls.fields)
         else:
-            cls._read = staticmethod(lambda self: tuple(getattr(self, name) for name in cls.fields))
+            cls._read = lambda self: tuple(getattr(self, name) for name in cls.fields)
 
     def __init__(self, *values: Any, **named: Any) -> None:
         for name, value in zip(self.fields, values, strict=False):
@@ -39,15 +39,15 @@ class Record:
             object.__setattr__(self, name, named.pop(name))
         if named:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(named)}; it has {', '.join(self.fields)}")
-        object.__setattr__(self, "_hash", hash(self._read(self)))
+        object.__setattr__(self, "_hash", hash(self.values()))
 
     def values(self) -> tuple[Any, ...]:
         """Return the fields in order."""
-        return self._read(self)
+        return type(self)._read(self)
 
     def replace(self, **changes: Any) -> Any:
         """Return a copy with some fields changed."""
-        return type(self)(*map(changes.get, self.fields, self._read(self)))
+        return type(self)(*map(changes.get, self.fields, self.values()))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable")
@@ -57,7 +57,7 @@ class Record:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            type(other) is type(self) and self._hash == other._hash and self._read(self) == self._read(other)
+            type(other) is type(self) and self._hash == other._hash and self.values() == other.values()
         )
 
     def __repr__(self) -> str:

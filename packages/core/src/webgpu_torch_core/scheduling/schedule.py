@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..backend import Plan
@@ -174,7 +175,7 @@ class _Merger:
         self.groups.append(group)
         self._connect(group, outputs, loads, sources)
 
-    def _candidates(self, loads: set[int], sources: dict[int, Group]) -> list[Group]:
+    def _candidates(self, loads: AbstractSet[int], sources: dict[int, Group]) -> list[Group]:
         found = dict(sources)
         for slot in loads:
             for reader in self.readers.get(slot, ())[-4:]:
@@ -183,7 +184,7 @@ class _Merger:
         return [group for group in ordered if merging.is_mergeable(group.kernel)]
 
     def _merge(
-        self, group: Group, kernel: Any, outputs: tuple[int, ...], loads: set[int], sources: dict[int, Group]
+        self, group: Group, kernel: Any, outputs: tuple[int, ...], loads: AbstractSet[int], sources: dict[int, Group]
     ) -> bool:
         bit = 1 << group.identity
         if any(each is not group and each.ancestors & bit for each in sources.values()):
@@ -204,7 +205,9 @@ class _Merger:
                     other.ancestors |= group.ancestors
         return True
 
-    def _connect(self, group: Group, outputs: tuple[int, ...], loads: set[int], sources: dict[int, Group]) -> None:
+    def _connect(
+        self, group: Group, outputs: tuple[int, ...], loads: AbstractSet[int], sources: dict[int, Group]
+    ) -> None:
         for source in sources.values():
             if source is not group:
                 group.ancestors |= source.ancestors | (1 << source.identity)
