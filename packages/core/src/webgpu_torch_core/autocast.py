@@ -63,12 +63,12 @@ class _State(threading.local):
         self.cache: dict[int, tuple[Any, Any]] = {}
 
 
-_state = _State()
+casting_state = _State()
 
 
 def autocast_type(device_type: str) -> dtype:
     """Return the type that regions for a kind of device use unless they say: float16, bfloat16 on the CPU."""
-    return _state.types.get(device_type, bfloat16 if device_type in ("cpu", "python") else float16)
+    return casting_state.types.get(device_type, bfloat16 if device_type in ("cpu", "python") else float16)
 
 
 def _eligible(value: Any, place: str) -> bool:
@@ -85,12 +85,12 @@ def _eligible(value: Any, place: str) -> bool:
 def _lowered(tensor: Any, kind: dtype) -> Any:
     if tensor.dtype is kind:
         return tensor
-    if not (_state.caching and tensor.dtype is float32 and tensor.requires_grad and tensor.is_leaf):
+    if not (casting_state.caching and tensor.dtype is float32 and tensor.requires_grad and tensor.is_leaf):
         return tensor.to(kind)
     # A weight used several times in a region is converted once.
-    found = _state.cache.get(id(tensor))
+    found = casting_state.cache.get(id(tensor))
     if found is None or found[0] is not tensor or found[1].dtype is not kind:
-        found = _state.cache[id(tensor)] = (tensor, tensor.to(kind))
+        found = casting_state.cache[id(tensor)] = (tensor, tensor.to(kind))
     return found[1]
 
 
@@ -118,7 +118,7 @@ def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any
     given = _tensors((*args, *kwargs.values()))
     place = given[0].device.type if given else ""
     rule = RULES.get(place, {}).get(name)
-    if rule is None or not _state.enabled.get(place):
+    if rule is None or not casting_state.enabled.get(place):
         return function(*args, **kwargs)
     if rule is LOWER:
         kind = autocast_type(place)
@@ -133,11 +133,11 @@ def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any
         convert = lambda tensor: tensor.to(kind)  # noqa: E731
     args = tuple(_converted(each, place, convert) for each in args)
     kwargs = {key: _converted(each, place, convert) for key, each in kwargs.items()}
-    before, _state.enabled = _state.enabled, {}
+    before, casting_state.enabled = casting_state.enabled, {}
     try:
         return function(*args, **kwargs)
     finally:
-        _state.enabled = before
+        casting_state.enabled = before
 
 
 def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,7 +147,7 @@ def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]
 
     @wraps(function)
     def casting(*args: Any, **kwargs: Any) -> Any:
-        return _run(name, function, args, kwargs) if _state.enabled else function(*args, **kwargs)
+        return _run(name, function, args, kwargs) if casting_state.enabled else function(*args, **kwargs)
 
     return casting
 
@@ -191,24 +191,24 @@ class autocast:
             )
             enabled = False
         self._enabled = enabled
-        self._cache_enabled = _state.caching if cache_enabled is None else cache_enabled
+        self._cache_enabled = casting_state.caching if cache_enabled is None else cache_enabled
         self._outer: list[Any] = []
 
     def __enter__(self) -> autocast:
-        self._outer.append((_state.enabled, dict(_state.types), _state.caching))
-        enabled = {**_state.enabled, self.device: self._enabled}
+        self._outer.append((casting_state.enabled, dict(casting_state.types), casting_state.caching))
+        enabled = {**casting_state.enabled, self.device: self._enabled}
         # Nothing is looked up where no region is open.
-        _state.enabled = enabled if any(enabled.values()) else {}
-        _state.types[self.device] = self.fast_dtype
-        _state.caching = self._cache_enabled
-        _state.nesting += 1
+        casting_state.enabled = enabled if any(enabled.values()) else {}
+        casting_state.types[self.device] = self.fast_dtype
+        casting_state.caching = self._cache_enabled
+        casting_state.nesting += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        _state.enabled, _state.types, _state.caching = self._outer.pop()
-        _state.nesting -= 1
-        if _state.nesting == 0:
-            _state.cache.clear()
+        casting_state.enabled, casting_state.types, casting_state.caching = self._outer.pop()
+        casting_state.nesting -= 1
+        if casting_state.nesting == 0:
+            casting_state.cache.clear()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(func)
@@ -221,7 +221,7 @@ class autocast:
 
 def is_autocast_enabled(device_type: str = "webgpu") -> bool:
     """Return whether an autocast region is open for a kind of device."""
-    return _state.enabled.get(device_type, False)
+    return casting_state.enabled.get(device_type, False)
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -232,8 +232,8 @@ def is_autocast_cpu_enabled() -> bool:
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Open or close the region of a kind of device for good; given only a bool, the GPU's."""
     place, value = (device_type, enabled) if isinstance(device_type, str) else ("webgpu", device_type)
-    kinds = {**_state.enabled, place: bool(value)}
-    _state.enabled = kinds if any(kinds.values()) else {}
+    kinds = {**casting_state.enabled, place: bool(value)}
+    casting_state.enabled = kinds if any(kinds.values()) else {}
 
 
 def get_autocast_dtype(device_type: str = "webgpu") -> dtype:
@@ -253,19 +253,19 @@ def get_autocast_cpu_dtype() -> dtype:
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Set the type that regions for a kind of device use."""
-    _state.types[device_type] = dtype
+    casting_state.types[device_type] = dtype
 
 
 def is_autocast_cache_enabled() -> bool:
     """Return whether converted weights are kept."""
-    return _state.caching
+    return casting_state.caching
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Set whether converted weights are kept."""
-    _state.caching = enabled
+    casting_state.caching = enabled
 
 
 def clear_autocast_cache() -> None:
     """Drop the converted weights."""
-    _state.cache.clear()
+    casting_state.cache.clear()

@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.ops.remembered import PLAIN
 from webgpu_torch_core.overrides import disabled_implementation
 
 
@@ -61,6 +62,9 @@ class Parameter(Tensor, metaclass=_ParameterType):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+PLAIN.add(Parameter)
 
 
 class Buffer(Tensor, metaclass=_BufferType):

@@ -33,15 +33,15 @@ def record_on(
     engine: Any, place: Any, kernel: Any, values: Sequence[Any], parameters: Sequence[Any], layouts: Sequence[Layout]
 ) -> Any:
     """Record a kernel over values and return its outputs as tensors with the given layouts."""
+    for each in values:
+        if each.engine is not engine:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {_title(engine)} and "
+                f"{_title(each.engine)}!"
+            )
     if isinstance(engine, MetaEngine):
         results: list[Any] = [MetaValue(engine, each.dtype, each.numel) for each in kernel.outputs]
     else:
-        for each in values:
-            if each.engine is not engine:
-                raise RuntimeError(
-                    f"Expected all tensors to be on the same device, but found at least two devices, {engine.device.name} and "
-                    f"{each.engine.name if isinstance(each.engine, MetaEngine) else each.engine.device.name}!"
-                )
         for output in kernel.outputs:
             if output.dtype not in engine.device.dtypes:
                 check_supported(engine, output.dtype)
@@ -51,6 +51,10 @@ def record_on(
         for value, layout, output in zip(results, layouts, kernel.outputs, strict=True)
     )
     return tensors[0] if len(tensors) == 1 else tensors
+
+
+def _title(engine: Any) -> str:
+    return engine.name if isinstance(engine, MetaEngine) else engine.device.name
 
 
 def needs_gradient(*tensors: Any) -> bool:

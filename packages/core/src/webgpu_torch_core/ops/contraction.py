@@ -12,6 +12,7 @@ from ..tensor import Tensor
 from .common import attach, is_half, kernel_cache, needs_gradient, record, require_tensor
 from .complex.dispatch import with_complex_rule
 from .registry import operation
+from .remembered import remembered
 
 if TYPE_CHECKING:
     from ..type_aliases import Number
@@ -112,6 +113,7 @@ def _shape_error(left: Tensor, right: Tensor) -> RuntimeError:
 
 
 @operation("contraction", aliases=("linalg_matmul",))
+@remembered
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product, batched and broadcast over leading dimensions; 1-d operands are vectors.
 
@@ -173,6 +175,7 @@ def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:
 
 
 @operation("contraction")
+@remembered
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices."""
     _check_mm(input, mat2)
@@ -185,6 +188,7 @@ def _check_mm(input: Tensor, mat2: Tensor) -> None:
 
 
 @operation("contraction")
+@remembered
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of two equally long batches of matrices."""
     _check_bmm(input, mat2)
@@ -233,6 +237,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @operation("contraction")
+@remembered
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -242,6 +247,7 @@ def addmm(
 
 
 @operation("contraction")
+@remembered
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -277,6 +283,7 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
 
 
 @operation("contraction", namespace="functional", method=False)
+@remembered
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out]."""
     if bias is None:

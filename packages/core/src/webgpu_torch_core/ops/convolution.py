@@ -15,6 +15,7 @@ from .complex.dispatch import with_complex_rule
 from .contraction import _accumulator, _wide_type
 from .joining import clamped, element_index
 from .registry import operation
+from .remembered import remembered
 
 # Convolution as an implicit matrix product (Chellapilla et al., 2006): rows are output channels, columns are output
 # positions, the summed dimension is the input patch; the patch matrix is never stored.
@@ -380,6 +381,7 @@ def _convolution(
 
 
 @operation("contraction", method=False)
+@remembered
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -394,6 +396,7 @@ def conv1d(
 
 
 @operation("contraction", method=False)
+@remembered
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -408,6 +411,7 @@ def conv2d(
 
 
 @operation("contraction", method=False)
+@remembered
 def conv3d(
     input: Tensor,
     weight: Tensor,

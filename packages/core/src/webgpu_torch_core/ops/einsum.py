@@ -7,12 +7,14 @@ from typing import Any
 
 from ..tensor import Tensor
 from .registry import operation
+from .remembered import remembered
 
 ELLIPSIS = "..."
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @operation("contraction", method=False)
+@remembered
 def einsum(*args: Any) -> Tensor:
     """Sum products of elements over the dimensions that the equation names but its result does not.
 

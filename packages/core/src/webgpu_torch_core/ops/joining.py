@@ -14,6 +14,7 @@ from .complex.dispatch import with_complex_rule
 from .inplace import check_apart, type_title
 from .outputs import into
 from .registry import operation
+from .remembered import remembered
 from .views import copy_as
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def require_tensors(tensors: tuple[Any, ...]) -> None:
 
 
 @operation("indexed", method=False, aliases=("concat", "concatenate"))
+@remembered
 def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along a dimension.
 
@@ -146,6 +148,7 @@ def _join(pieces: list[Tensor], dim: int) -> Tensor:
 
 
 @operation("composite", method=False)
+@remembered
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     tensors = tuple(tensors)

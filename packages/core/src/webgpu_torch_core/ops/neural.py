@@ -20,6 +20,7 @@ from .outputs import into
 from .random import HOST_DEVICES
 from .reduction import amax, mean, sum
 from .registry import operation
+from .remembered import remembered
 from .row_kernels import softmax_values, standardize
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def _require_float(source: Tensor, name: str) -> None:
 
 
 @operation("reduction", aliases=("special_softmax",))
+@remembered
 def softmax(
     input: Tensor,
     dim: Dimensions = None,
@@ -91,6 +93,7 @@ def softmax(
 
 
 @operation("reduction", aliases=("special_log_softmax",))
+@remembered
 def log_softmax(
     input: Tensor,
     dim: Dimensions = None,
@@ -153,6 +156,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
 
 
 @operation("composite", namespace="functional", method=False)
+@remembered
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
 ) -> Tensor:
@@ -201,6 +205,7 @@ def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
 
 
 @operation("composite", namespace="functional", method=False)
+@remembered
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions.
 
@@ -356,11 +361,24 @@ def scaled_dot_product_attention(
     Raises:
         RuntimeError: both ``attn_mask`` and ``is_causal``.
     """
+    if dropout_p > 0.0:
+        return _attention(query, key, value, attn_mask, is_causal, scale, enable_gqa, dropout_p)
+    return _attention_without_dropout(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: Number | None,
+    enable_gqa: bool,
+    dropout_p: float = 0.0,
+) -> Tensor:
     if is_half(query) and query.dtype is key.dtype is value.dtype and query.device.type in HOST_DEVICES:
         # Hosts multiply in float32 anyway: nothing in between need be rounded for it.
-        found = scaled_dot_product_attention(
-            wide(query), wide(key), wide(value), attn_mask, dropout_p, is_causal, scale, enable_gqa
-        )
+        found = _attention(wide(query), wide(key), wide(value), attn_mask, is_causal, scale, enable_gqa, dropout_p)
         return found.to(query.dtype)
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     if enable_gqa:
@@ -389,6 +407,9 @@ def scaled_dot_product_attention(
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
     return matmul(weights.to(value.dtype), value)
+
+
+_attention_without_dropout = remembered(_attention)
 
 
 def _causal(scores: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from .common import as_dimensions, attach, kernel_cache, needs_gradient, record,
 from .elementwise_call import default_float
 from .outputs import into as _into
 from .registry import operation
+from .remembered import remembered
 
 if TYPE_CHECKING:
     from ..type_aliases import Dimensions, Number
@@ -73,6 +74,7 @@ def _sum_type(input: Tensor, dtype: dtype | None) -> dtype:
 
 
 @operation("reduction")
+@remembered
 def sum(
     input: Tensor,
     dim: Dimensions = None,
@@ -102,6 +104,7 @@ def count_of(input: Tensor, dims: tuple[int, ...]) -> int:
 
 
 @operation("composite")
+@remembered
 def mean(
     input: Tensor,
     dim: Dimensions = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.grad_mode import recording
@@ -58,17 +59,22 @@ def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
         from .reinterpreting import view_as_type
 
         return view_as_type(self, dtype or shape[0])
-    sizes = infer_size(sizes_from(shape), self._layout.numel)
-    strides = view_strides(self._layout, sizes)
-    if strides is None:
+    _, target = _viewed(self._layout, sizes_from(shape))
+    if target is None:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             "contiguous subspaces). Use .reshape(...) instead."
         )
     original = self._layout.shape
-    return make_view(
-        self, layout(sizes, strides, self._layout.offset), "ViewBackward0", lambda grad: grad.reshape(original)
-    )
+    return make_view(self, target, "ViewBackward0", lambda grad: grad.reshape(original))
+
+
+@lru_cache(maxsize=8192)
+def _viewed(source: Layout, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], Layout | None]:
+    """Return the sizes with -1 replaced, and the layout that views ``source`` so, None where there is none."""
+    shape = infer_size(sizes, source.numel)
+    strides = view_strides(source, shape)
+    return shape, None if strides is None else layout(shape, strides, source.offset)
 
 
 @operation("view")
@@ -76,13 +82,11 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape; a view where the strides allow it, else a copy."""
     if "shape" in named:
         shape = (named["shape"],)
-    sizes = infer_size(sizes_from(shape), input._layout.numel)
-    source = input._layout
-    strides = view_strides(source, sizes)
-    original = source.shape
-    if strides is None:
+    sizes, target = _viewed(input._layout, sizes_from(shape))
+    original = input._layout.shape
+    if target is None:
         return copy_as(input, sizes, "UnsafeViewBackward0")
-    return make_view(input, layout(sizes, strides, source.offset), "ViewBackward0", lambda grad: grad.reshape(original))
+    return make_view(input, target, "ViewBackward0", lambda grad: grad.reshape(original))
 
 
 def copy_as(input: Tensor, sizes: tuple[int, ...], title: str) -> Tensor:

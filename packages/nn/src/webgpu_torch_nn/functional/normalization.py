@@ -10,6 +10,7 @@ from webgpu_torch_core.functional import layer_norm as layer_norm
 from webgpu_torch_core.functional import normalize as normalize
 from webgpu_torch_core.functional import rms_norm as rms_norm
 from webgpu_torch_core.ops.neural import standardized
+from webgpu_torch_core.ops.remembered import remembered
 from webgpu_torch_core.ops.windows import Window, window_sum
 
 from ._arguments import wide
@@ -104,6 +105,7 @@ def instance_norm(
     return _scaled(standardized(wide(input), dims, eps), weight, bias, input.ndim - 2, input.dtype)
 
 
+@remembered
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:

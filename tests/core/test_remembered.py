@@ -1,0 +1,154 @@
+"""A call of a kind seen before records the same kernels over new values, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+import webgpu_torch as torch
+import webgpu_torch.nn.functional as F
+from webgpu_torch_core.devices import canonical_device, engine_for
+
+ENGINE = engine_for(canonical_device("cpu"))
+
+
+def draw(*shape: int) -> Any:
+    return torch.randn(*shape)
+
+
+CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "linear": (F.linear, lambda: (draw(3, 4), draw(5, 4), draw(5))),
+    "matmul": (torch.matmul, lambda: (draw(2, 3, 4), draw(4, 5))),
+    "addmm": (lambda *x: torch.addmm(*x, beta=0.5, alpha=2.0), lambda: (draw(5), draw(3, 4), draw(4, 5))),
+    "softmax": (lambda x: torch.softmax(x, -1), lambda: (draw(3, 7),)),
+    "log_softmax": (lambda x: F.log_softmax(x, dim=0), lambda: (draw(3, 7),)),
+    "layer_norm": (lambda *x: F.layer_norm(x[0], (6,), *x[1:]), lambda: (draw(3, 6), draw(6), draw(6))),
+    "rms_norm": (lambda *x: F.rms_norm(x[0], [6], x[1]), lambda: (draw(3, 6), draw(6))),
+    "group_norm": (lambda *x: F.group_norm(x[0], 2, *x[1:]), lambda: (draw(3, 6, 5), draw(6), draw(6))),
+    "conv2d": (lambda *x: F.conv2d(*x, padding=1), lambda: (draw(1, 2, 5, 5), draw(3, 2, 3, 3), draw(3))),
+    "attention": (
+        lambda *x: F.scaled_dot_product_attention(*x, is_causal=True),
+        lambda: (draw(1, 2, 4, 3), draw(1, 2, 4, 3), draw(1, 2, 4, 3)),
+    ),
+    "cat": (lambda *x: torch.cat(x, 1), lambda: (draw(2, 3), draw(2, 4))),
+    "stack": (lambda *x: torch.stack(list(x)), lambda: (draw(2, 3), draw(2, 3))),
+    "mean": (lambda x: x.mean(-1, keepdim=True), lambda: (draw(3, 7),)),
+    "einsum": (lambda *x: torch.einsum("bij,bkj->bik", *x), lambda: (draw(2, 3, 4), draw(2, 5, 4))),
+}
+
+
+def recorded(function: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, list[Any]]:
+    torch.accelerator.synchronize("cpu")
+    result = function(*given)
+    return result, list(ENGINE.kernels)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_of_one_kind_record_the_same_kernels(name: str) -> None:
+    function, arguments = CALLS[name]
+    with torch.no_grad():
+        _, first = recorded(function, arguments())
+        given = arguments()
+        found, again = recorded(function, given)
+    assert again == first
+    # With a gradient to record nothing is remembered.
+    tracked = [each.clone().requires_grad_() for each in given]
+    expected = function(*tracked)
+    assert expected.requires_grad
+    assert found.dtype is expected.dtype
+    assert found.shape == expected.shape
+    assert found.stride() == expected.stride()
+    assert torch.allclose(found, expected.detach(), rtol=1e-6, atol=1e-6)
+    expected.sum().backward()
+    assert all(each.grad is not None for each in tracked)
+
+
+def test_shapes_types_and_numbers_are_kinds_of_their_own() -> None:
+    for size in (3, 4, 3, 0, 3):
+        x, y = draw(2, size), draw(size, 2)
+        assert torch.allclose(x @ y, (x.unsqueeze(-1) * y).sum(1), atol=1e-6)
+    x = torch.arange(6).reshape(2, 3)
+    assert (x @ x.t()).dtype is torch.int64
+    assert (x.double() @ x.t().double()).tolist() == [[5.0, 14.0], [14.0, 50.0]]
+    for dim, total in ((0, 3), (1, 2), (-1, 2), (-2, 3), (None, 2), (0, 3)):
+        assert F.softmax(x.double(), dim).sum().item() == pytest.approx(total)
+    for beta in (1, 2, 0.5, 1.0, 0):
+        found = torch.addmm(torch.ones(2), torch.eye(2), torch.eye(2), beta=beta)
+        assert found.tolist() == [[1.0 + beta, float(beta)], [float(beta), 1.0 + beta]]
+
+
+def test_an_argument_given_twice() -> None:
+    x, y = draw(4, 4), draw(4, 4)
+    for left, right in ((x, y), (x, x), (y, y), (y, x)):
+        assert torch.allclose(left @ right, (left.unsqueeze(-1) * right).sum(1), atol=1e-6)
+
+
+def test_views_of_one_memory() -> None:
+    x = draw(2, 4, 4)
+    for left, right in ((x[0], x[1]), (x[1], x[0]), (x[0], x[0]), (x[0].t(), x[1])):
+        assert torch.allclose(left @ right, (left.unsqueeze(-1) * right).sum(1), atol=1e-6)
+
+
+def test_results_are_new_tensors() -> None:
+    with torch.no_grad():
+        first, second = (torch.softmax(torch.zeros(2, 2), 1) for _ in range(2))
+        first.add_(1)
+        assert second.tolist() == [[0.5, 0.5], [0.5, 0.5]]
+        target = torch.empty(2, 2)
+        for _ in range(3):
+            assert torch.softmax(torch.zeros(2, 2), 1, out=target) is target
+            assert target.tolist() == second.tolist()
+            assert torch.matmul(torch.eye(2), torch.eye(2), out=target) is target
+            assert target.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_memory_that_is_seen_outside() -> None:
+    array = numpy.ones((2, 2), dtype=numpy.float32)
+    shared = torch.from_numpy(array)
+    with torch.no_grad():
+        for value in (1.0, 2.0, 3.0):
+            array[:] = value
+            found = torch.matmul(shared, shared.clone())
+            array[:] = 99.0
+            assert found.tolist() == [[2 * value * value] * 2] * 2
+
+
+def test_autocast_and_gradients_are_looked_at_each_time() -> None:
+    x, y = draw(2, 3), draw(3, 2)
+    assert (x @ y).dtype is torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert (x @ y).dtype is torch.bfloat16
+        assert torch.einsum("ij,jk", x, y).dtype is torch.bfloat16
+    assert torch.einsum("ij,jk", x, y).dtype is torch.float32
+    y.requires_grad_()
+    assert (x @ y).requires_grad
+    with torch.no_grad():
+        assert not (x @ y).requires_grad
+
+
+def test_attention_drops_other_weights_each_time() -> None:
+    x = [draw(1, 1, 8, 8) for _ in range(3)]
+    first, second = (F.scaled_dot_product_attention(*x, dropout_p=0.5) for _ in range(2))
+    assert not torch.equal(first, second)
+    assert F.scaled_dot_product_attention(*x).shape == F.scaled_dot_product_attention(*x, dropout_p=0.5).shape
+
+
+def test_devices_without_data_and_other_devices() -> None:
+    for _ in range(2):
+        meta = torch.softmax(torch.empty(2, 3, device="meta"), 1)
+        assert meta.device.type == "meta"
+        assert torch.softmax(torch.zeros(1, 2), 1).tolist() == [[0.5, 0.5]]
+        with pytest.raises(RuntimeError, match="same device"):
+            torch.cat([torch.zeros(1, device="meta"), torch.zeros(1)])
+
+
+def test_a_class_of_tensors_of_its_own_keeps_its_class() -> None:
+    class Marked(torch.Tensor):
+        pass
+
+    x = torch.eye(2)
+    x @ x.clone()
+    assert type(x.as_subclass(Marked) @ x) is Marked
+    assert type(x @ x.clone()) is torch.Tensor
