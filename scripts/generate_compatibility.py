@@ -27,8 +27,10 @@ thousand tolerances away). Of equal elements, an operation that does not promise
 
 `webgpu` was run on Mesa's llvmpipe, a Vulkan driver that computes on the CPU. It has no float64: samples that ask for it are left out (those
 of `to` ask for bfloat16 instead, as PyTorch's do for its devices without it). Random streams equal PyTorch's on `cpu`; elsewhere a random
-result must have the right shape and type.
+result must have the right shape and type. Rows of another device's name sum up a run elsewhere, with the database of the PyTorch there.
 """
+#: devices that have columns in the table of operations; others are summed up only
+SHOWN = ("cpu", "webgpu")
 LEGEND = """
 `grad`: results and gradients pass. `yes`: results pass, and there is nothing to differentiate. `no grad`: results pass, gradients do not.
 `no`: results do not pass. `+`: a form of the call (method, in place, `out=` …) does not pass. `c`: computed by the CPU backend, with a warning.
@@ -99,13 +101,14 @@ def database(record: dict[str, Any]) -> list[str]:
     ]
     heads = ["device", "type", "results", "gradients", "every form", "by the CPU", "samples", "error inputs that raise"]
     lines = ["## PyTorch's database of operations", INTRODUCTION, *table_of(heads, sums), LEGEND]
+    reasoned, columns = columns, [each for each in columns if each[0] in SHOWN]
     names = sorted({name for device, dtype in columns for name in results[device][dtype]})
     rows = [
         [f"`{name}`", *(mark(results[device][dtype][name]) if name in results[device][dtype] else "" for device, dtype in columns)]
         for name in names
     ]  # fmt: skip
     lines += table_of(["operation", *(f"{device} {dtype}" for device, dtype in columns)], rows)
-    return [*lines, "", "### What does not pass, and why", "", *reasons(results, columns, names)]
+    return [*lines, "", "### What does not pass, and why", "", *reasons(results, reasoned, names)]
 
 
 def reasons(results: Results, columns: list[tuple[str, str]], names: list[str]) -> list[str]:

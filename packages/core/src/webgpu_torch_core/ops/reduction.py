@@ -44,6 +44,9 @@ def reduce(
     input: Tensor, kind: str, dims: tuple[int, ...], keepdim: bool, result: dtype, accumulate: dtype | None = None
 ) -> Tensor:
     """Record a reduction of non-negative dimensions."""
+    if result is bool_:
+        # Truth adds up to "any" and multiplies to "all".
+        kind = {"sum": "any", "product": "all"}.get(kind, kind)
     accumulate = accumulate or (int64 if result.category == 1 else compute_dtype(result))
     kernel = reduction_kernel(kind, input._layout, input._storage.value.numel, input.dtype, dims, accumulate, result)
     return record(kernel, (input,), (), (reduced_shape(input._layout.shape, dims, keepdim),))
