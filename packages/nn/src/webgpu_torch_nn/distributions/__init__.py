@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import constraints, kl, transforms, utils
+from . import constraint_registry, constraints, kl, transforms, utils
 from .bernoulli import Bernoulli
 from .categorical import Categorical
+from .constraint_registry import biject_to, transform_to
 from .continuous import Cauchy, Exponential, Laplace
 from .discrete import Binomial, Geometric, NegativeBinomial, OneHotCategorical, Poisson
 from .distribution import Distribution
@@ -23,11 +24,23 @@ from .transformed import (
     TransformedDistribution,
 )
 from .transforms import (
+    AbsTransform,
     AffineTransform,
+    CatTransform,
     ComposeTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
     ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    PowerTransform,
+    ReshapeTransform,
     SigmoidTransform,
+    SoftmaxTransform,
     SoftplusTransform,
+    StackTransform,
+    StickBreakingTransform,
     TanhTransform,
     Transform,
     identity_transform,
@@ -35,10 +48,13 @@ from .transforms import (
 from .uniform import Uniform
 
 __all__ = [
-    "AffineTransform", "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ComposeTransform", "Dirichlet",
-    "Distribution", "ExpTransform", "Exponential", "Gamma", "Geometric", "Gumbel", "Independent", "Laplace", "LogNormal",
-    "LogitRelaxedBernoulli", "MixtureSameFamily", "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
-    "Poisson", "RelaxedBernoulli", "RelaxedOneHotCategorical", "SigmoidTransform", "SoftplusTransform", "StudentT",
-    "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "constraints", "identity_transform", "kl",
-    "kl_divergence", "register_kl", "transforms", "utils",
+    "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical", "Cauchy", "Chi2",
+    "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform", "Dirichlet", "Distribution",
+    "ExpTransform", "Exponential", "Gamma", "Geometric", "Gumbel", "Independent", "IndependentTransform", "Laplace",
+    "LogNormal", "LogitRelaxedBernoulli", "LowerCholeskyTransform", "MixtureSameFamily", "MultivariateNormal",
+    "NegativeBinomial", "Normal", "OneHotCategorical", "Poisson", "PositiveDefiniteTransform", "PowerTransform",
+    "RelaxedBernoulli", "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+    "SoftplusTransform", "StackTransform", "StickBreakingTransform", "StudentT", "TanhTransform", "Transform",
+    "TransformedDistribution", "Uniform", "biject_to", "constraint_registry", "constraints", "identity_transform", "kl",
+    "kl_divergence", "register_kl", "transform_to", "transforms", "utils",
 ]  # fmt: skip

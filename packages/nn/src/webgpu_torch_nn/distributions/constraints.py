@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -25,7 +26,34 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A set that depends on the distribution's parameters."""
+    """A set that depends on the distribution's parameters.
+
+    Called with what is known of the set it returns one that knows it.
+    """
+
+    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
+        self._is_discrete, self._event_dim = is_discrete, event_dim
+
+    @property
+    def is_discrete(self) -> bool:  # type: ignore[override]
+        """Whether the values are separate, if that is known."""
+        if self._is_discrete is NotImplemented:
+            raise NotImplementedError(".is_discrete cannot be determined statically")
+        return self._is_discrete
+
+    @property
+    def event_dim(self) -> int:  # type: ignore[override]
+        """How many dimensions make one value, if that is known."""
+        if self._event_dim is NotImplemented:
+            raise NotImplementedError(".event_dim cannot be determined statically")
+        return self._event_dim
+
+    def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
+        discrete = self._is_discrete if is_discrete is NotImplemented else is_discrete
+        return _Dependent(is_discrete=discrete, event_dim=self._event_dim if event_dim is NotImplemented else event_dim)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__.lstrip('_')}()"
 
     def check(self, value: Tensor) -> Tensor:
         """Refuse.
@@ -34,6 +62,23 @@ class _Dependent(Constraint):
             ValueError: always.
         """
         raise ValueError("Cannot determine validity of dependent constraint")
+
+
+class _DependentProperty(property, _Dependent):
+    """A property whose value is a constraint; asked of the class, it is a constraint that depends on parameters."""
+
+    def __init__(
+        self,
+        getter: Callable[[Any], Any] | None = None,
+        *,
+        is_discrete: Any = NotImplemented,
+        event_dim: Any = NotImplemented,
+    ) -> None:
+        property.__init__(self, getter)
+        _Dependent.__init__(self, is_discrete=is_discrete, event_dim=event_dim)
+
+    def __call__(self, getter: Callable[[Any], Any]) -> _DependentProperty:  # type: ignore[override]
+        return _DependentProperty(getter, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
 class _Real(Constraint):
@@ -104,11 +149,15 @@ class _Simplex(Constraint):
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
-class _RealVector(Constraint):
+class _Multinomial(Constraint):
+    is_discrete = True
     event_dim = 1
 
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
     def check(self, value: Tensor) -> Tensor:
-        return (value == value).all(-1)
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
 class _OneHot(Constraint):
@@ -131,26 +180,43 @@ class _LowerCholesky(_LowerTriangular):
         return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
-class _Symmetric(Constraint):
+class _CorrCholesky(_LowerCholesky):
+    def check(self, value: Tensor) -> Tensor:
+        tolerance = torch.finfo(value.dtype).eps * value.shape[-1] * 10
+        lengths = value.detach().pow(2).sum(-1).sqrt()
+        return super().check(value) & ((lengths - 1.0).abs() <= tolerance).all(-1)
+
+
+class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
+        square = value.shape[-2] == value.shape[-1]
+        return torch.full(value.shape[:-2], square, dtype=torch.bool, device=value.device)
+
+
+class _Symmetric(_Square):
+    def check(self, value: Tensor) -> Tensor:
         if value.shape[-2] != value.shape[-1]:
-            return torch.zeros(value.shape[:-2], dtype=torch.bool, device=value.device)
+            return super().check(value)
         return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
 
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
+        if value.shape[-2] != value.shape[-1]:
+            return super().check(value)
         return super().check(value) & (torch.linalg.eigvalsh(value) >= 0).all(-1)
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
+        if value.shape[-2] != value.shape[-1]:
+            return super().check(value)
         return super().check(value) & (torch.linalg.cholesky_ex(value).info == 0)
 
 
-class _Independent(Constraint):
+class _IndependentConstraint(Constraint):
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
@@ -173,6 +239,90 @@ class _Independent(Constraint):
         count = self.reinterpreted_batch_ndims
         return found.reshape(found.shape[: found.ndim - count] + (-1,)).all(-1)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__.lstrip('_')}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """The values of a mixture, whose components' dimension is put back for the components' set."""
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        self.base_constraint = base_constraint
+
+    @property
+    def is_discrete(self) -> bool:  # type: ignore[override]
+        """As the components'."""
+        return self.base_constraint.is_discrete
+
+    @property
+    def event_dim(self) -> int:  # type: ignore[override]
+        """As the components'."""
+        return self.base_constraint.event_dim
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return for every value whether it is in all components' sets."""
+        if value.dim() < self.event_dim:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        found = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        return found.reshape(found.shape[: value.dim() - self.event_dim] + (-1,)).all(-1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_constraint!r})"
+
+
+def _check_dimension(value: Tensor, dim: int) -> None:
+    if not -value.dim() <= dim < value.dim():
+        raise AssertionError(f"dim {dim} out of range for value with {value.dim()} dimensions")
+
+
+class _Cat(Constraint):
+    """Constraints of the parts of a tensor along a dimension, each of its own length."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
+        self.cseq = list(cseq)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.cseq):
+            raise AssertionError(f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})")
+        self.dim = dim
+
+    @property
+    def is_discrete(self) -> bool:  # type: ignore[override]
+        return any(each.is_discrete for each in self.cseq)
+
+    @property
+    def event_dim(self) -> int:  # type: ignore[override]
+        return max(each.event_dim for each in self.cseq)
+
+    def check(self, value: Tensor) -> Tensor:
+        _check_dimension(value, self.dim)
+        found, start = [], 0
+        for constraint, length in zip(self.cseq, self.lengths, strict=True):
+            found.append(constraint.check(value.narrow(self.dim, start, length)))
+            start += length
+        return torch.cat(found, self.dim)
+
+
+class _Stack(Constraint):
+    """Constraints of the slices of a tensor along a dimension."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+        self.cseq = list(cseq)
+        self.dim = dim
+
+    @property
+    def is_discrete(self) -> bool:  # type: ignore[override]
+        return any(each.is_discrete for each in self.cseq)
+
+    @property
+    def event_dim(self) -> int:  # type: ignore[override]
+        count = max(each.event_dim for each in self.cseq)
+        return count + 1 if self.dim + count < 0 else count
+
+    def check(self, value: Tensor) -> Tensor:
+        _check_dimension(value, self.dim)
+        slices = value.unbind(self.dim)
+        return torch.stack([each.check(part) for each, part in zip(self.cseq, slices, strict=False)], self.dim)
+
 
 def is_dependent(constraint: Constraint) -> bool:
     """Return whether a constraint cannot be checked without its distribution's parameters."""
@@ -180,8 +330,9 @@ def is_dependent(constraint: Constraint) -> bool:
 
 
 dependent = _Dependent()
+dependent_property = _DependentProperty
 real = _Real()
-real_vector = _RealVector()
+real_vector = _IndependentConstraint(real, 1)
 boolean = _Boolean()
 one_hot = _OneHot()
 simplex = _Simplex()
@@ -192,6 +343,8 @@ positive_integer = _IntegerGreaterThan(1)
 unit_interval = _Interval(0.0, 1.0)
 lower_triangular = _LowerTriangular()
 lower_cholesky = _LowerCholesky()
+corr_cholesky = _CorrCholesky()
+square = _Square()
 symmetric = _Symmetric()
 positive_semidefinite = _PositiveSemidefinite()
 positive_definite = _PositiveDefinite()
@@ -199,6 +352,17 @@ less_than = _LessThan
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
 interval = _Interval
-independent = _Independent
+independent = _IndependentConstraint
+multinomial = _Multinomial
+cat = _Cat
+stack = _Stack
 half_open_interval = _HalfOpenInterval
 integer_interval = _IntegerInterval
+
+__all__ = [
+    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
+    "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval", "interval", "is_dependent",
+    "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
+    "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square",
+    "stack", "symmetric", "unit_interval",
+]  # fmt: skip

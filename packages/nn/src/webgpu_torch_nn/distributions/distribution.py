@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -44,7 +45,10 @@ class Distribution:
 
     def _check_parameters(self) -> None:
         for name, constraint in self.arg_constraints.items():
-            if constraints.is_dependent(constraint) or name not in self.__dict__:
+            if constraints.is_dependent(constraint):
+                continue
+            # What is computed of other parameters when it is asked for need not be checked.
+            if name not in self.__dict__ and isinstance(getattr(type(self), name, None), cached_property):
                 continue
             value = getattr(self, name)
             if not constraint.check(value).all():
@@ -130,6 +134,19 @@ class Distribution:
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """Return the distribution with its parameters expanded to another batch shape."""
         raise NotImplementedError
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """Return what ``expand`` of a class fills in: the instance that is given, or an empty one.
+
+        Raises:
+            NotImplementedError: a subclass has another ``__init__`` and no ``expand``.
+        """
+        if _instance is None and type(self).__init__ is not cls.__init__:
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define "
+                "a custom .expand() method."
+            )
+        return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))

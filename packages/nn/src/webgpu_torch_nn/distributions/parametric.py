@@ -15,7 +15,7 @@ class Parametric(Distribution):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """Return the distribution with its parameters expanded to another batch shape."""
-        new = self._copied()
+        new = self._copied(_instance)
         shape, before = Size(batch_shape), len(self._batch_shape)
         for name in self.arg_constraints:
             if name in self.__dict__:
@@ -24,7 +24,7 @@ class Parametric(Distribution):
         new._batch_shape = shape
         return new
 
-    def _copied(self) -> Any:
-        new = type(self).__new__(type(self))
+    def _copied(self, instance: Any = None) -> Any:
+        new = type(self).__new__(type(self)) if instance is None else instance
         new.__dict__.update(self.__dict__)
         return new

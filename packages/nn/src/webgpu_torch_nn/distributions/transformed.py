@@ -13,7 +13,7 @@ from .categorical import Categorical
 from .independent import Independent
 from .normal import Normal
 from .parametric import Parametric
-from .transforms import AffineTransform, ComposeTransform, ExpTransform, SigmoidTransform, Transform, sum_rightmost
+from .transforms import ComposeTransform, ExpTransform, SigmoidTransform, Transform, sum_rightmost
 from .utils import broadcast_all, clamp_probs
 
 
@@ -21,24 +21,30 @@ class TransformedDistribution(Parametric):
     """The distribution of a function of a base distribution's values."""
 
     def __init__(self, base_distribution: Any, transforms: Any, validate_args: bool | None = None) -> None:
-        self.transforms: list[Transform] = [transforms] if isinstance(transforms, Transform) else list(transforms)
-        if not all(isinstance(each, Transform) for each in self.transforms):
+        self.transforms: list[Transform] = [transforms] if isinstance(transforms, Transform) else transforms
+        if not isinstance(self.transforms, list | tuple):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
+        if not all(isinstance(each, Transform) for each in self.transforms):
+            raise ValueError("transforms must be a Transform or a list of Transforms")
         whole = ComposeTransform(self.transforms)
         shape = base_distribution.batch_shape + base_distribution.event_shape
+        before, after = whole.domain.event_dim, whole.codomain.event_dim
+        if len(shape) < before:
+            raise ValueError(f"base_distribution needs to have shape with size at least {before}, but got {shape}.")
+        own = len(base_distribution.event_shape)
         forward = whole.forward_shape(shape)
-        events = max(len(base_distribution.event_shape), whole.event_dim)
-        base = base_distribution.expand(forward[: len(forward) - len(base_distribution.event_shape)])
-        more = whole.event_dim - len(base_distribution.event_shape)
-        self.base_dist: Any = Independent(base, more) if more > 0 else base
-        kept = len(forward) - events
+        expanded = whole.inverse_shape(forward)
+        if shape != expanded:
+            base_distribution = base_distribution.expand(expanded[: len(expanded) - own])
+        self.base_dist: Any = Independent(base_distribution, before - own) if before > own else base_distribution
+        kept = len(forward) - max(after, own + after - before)
         super().__init__(forward[:kept], forward[kept:], validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """Return the distribution with another batch shape."""
-        new = self._copied()
-        new.base_dist = self.base_dist.expand(batch_shape)
-        new._batch_shape = Size(batch_shape)
+        new = super().expand(batch_shape, _instance)
+        shape = ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self._event_shape))
+        new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
         return new
 
     @property
@@ -49,7 +55,11 @@ class TransformedDistribution(Parametric):
     @property
     def support(self) -> Any:  # type: ignore[override]
         """What the last transform gives."""
-        return self.transforms[-1].codomain if self.transforms else self.base_dist.support
+        if not self.transforms:
+            return self.base_dist.support
+        given = self.transforms[-1].codomain
+        more = len(self._event_shape) - given.event_dim
+        return constraints.independent(given, more) if more > 0 else given
 
     def _forward(self, x: Tensor) -> Tensor:
         for transform in self.transforms:
@@ -58,7 +68,7 @@ class TransformedDistribution(Parametric):
 
     def _backward(self, y: Tensor) -> Tensor:
         for transform in reversed(self.transforms):
-            y = transform.invert(y)
+            y = transform.inv(y)
         return y
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -76,22 +86,21 @@ class TransformedDistribution(Parametric):
             self._validate_sample(value)
         events, total = len(self._event_shape), 0.0
         for transform in reversed(self.transforms):
-            x = transform.invert(value)
-            total = total - sum_rightmost(transform.log_abs_det_jacobian(x, value), events - transform.event_dim)
+            x = transform.inv(value)
+            events += transform.domain.event_dim - transform.codomain.event_dim
+            total = total - sum_rightmost(transform.log_abs_det_jacobian(x, value), events - transform.domain.event_dim)
             value = x
         return total + sum_rightmost(self.base_dist.log_prob(value), events - len(self.base_dist.event_shape))
 
     def _sign(self) -> Any:
-        sign: Any = 1
-        for transform in self.transforms:
-            if isinstance(transform, AffineTransform):
-                scale = transform.scale
-                sign = sign * (scale.sign() if isinstance(scale, Tensor) else (1 if scale > 0 else -1))
-        return sign
+        return ComposeTransform(self.transforms).sign
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most a value."""
-        below, sign = self.base_dist.cdf(self._backward(value)), self._sign()
+        value = self._backward(value)
+        if self._validate_args:
+            self.base_dist._validate_sample(value)
+        below, sign = self.base_dist.cdf(value), self._sign()
         return below if isinstance(sign, int) and sign == 1 else sign * (below - 0.5) + 0.5
 
     def icdf(self, value: Tensor) -> Tensor:
