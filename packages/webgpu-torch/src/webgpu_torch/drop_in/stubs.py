@@ -76,12 +76,26 @@ NAMES: dict[str, tuple[str, ...]] = {
     "torch._C": ("Graph", "Value"),
     "torch.cuda": ("CUDAGraph", "StreamContext", "graph"),
     "torch.distributed": ("ProcessGroup",),
-}
+    "torch.fx": (
+        "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "map_arg", "replace_pattern",
+        "symbolic_trace",
+    ),
+    "torch.onnx": ("ONNXProgram", "OnnxExporterError", "dynamo_export", "export"),
+}  # fmt: skip
 
 #: missing modules, with the names imported from them
 MODULES: dict[str, tuple[str, ...]] = {
     "torch.distributed.device_mesh": ("DeviceMesh", "init_device_mesh"),
     "torch.distributed.tensor": ("DTensor", "Partial", "Replicate", "Shard", "distribute_tensor"),
     "torch.distributions.wishart": ("Wishart",),
+    "torch.export": (
+        "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature",
+        "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection",
+        "UnflattenedModule", "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass",
+        "save", "unflatten",
+    ),
+    "torch.hub": (
+        "HASH_REGEX", "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
+    ),
     "torch.profiler": ("ProfilerActivity", "profile", "record_function", "schedule", "tensorboard_trace_handler"),
-}
+}  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 from webgpu_torch_core.pytree import SUPPORTED_NODES as SUPPORTED_NODES
 from webgpu_torch_core.pytree import GetAttrKey as GetAttrKey
 from webgpu_torch_core.pytree import KeyEntry as KeyEntry
@@ -25,6 +27,9 @@ from webgpu_torch_core.pytree import tree_map_ as tree_map_
 from webgpu_torch_core.pytree import tree_map_only as tree_map_only
 from webgpu_torch_core.pytree import tree_structure as tree_structure
 from webgpu_torch_core.pytree import tree_unflatten as tree_unflatten
+
+#: what a container keeps besides its children
+Context: TypeAlias = Any
 
 # Libraries reach for these, too, though they are not public.
 __all__ = ["_dict_flatten", "_dict_flatten_with_keys", "_dict_unflatten", "_register_pytree_node"]

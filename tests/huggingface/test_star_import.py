@@ -1,0 +1,34 @@
+"""``from transformers import *``: every public name of the library can be had, as with PyTorch itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+CODE = """
+import webgpu_torch
+webgpu_torch.install_as_torch()
+import torch
+def annotated(program: torch.export.ExportedProgram, node: torch.fx.Node | None = None) -> torch.export.Dim: ...
+assert torch.export.ExportedProgram.__module__ == "torch.export"
+assert not isinstance(torch.nn.Linear(1, 1), torch.fx.GraphModule) and not torch.onnx.is_in_onnx_export()
+for missing in (torch.export.export, torch.fx.symbolic_trace, torch.onnx.export, torch.hub.load):
+    try:
+        missing(None)
+    except NotImplementedError as error:
+        assert missing.__name__ in str(error), error
+    else:
+        raise AssertionError(f"{missing} was silent")
+from torch.fx import wrap
+assert wrap(annotated) is annotated and wrap("annotated") == "annotated"
+from transformers import *
+assert TorchExportableModuleWithStaticCache and issubclass(LlamaForCausalLM, torch.nn.Module)
+print(len(globals()))
+"""
+
+
+def test_everything_of_transformers_can_be_imported(run_code: Callable[..., str]) -> None:
+    """The star import reaches every module of the library, whose annotations name what this library has not."""
+    pytest.importorskip("transformers")
+    assert int(run_code(CODE)) > 3000
