@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from ops_oracle import ORACLE, OURS, compare
+from ops_oracle import ORACLE, OURS, compare, to_ours
 
 KINDS = ("float32", "float16", "bfloat16", "int64", "int32", "uint8")
 INTEGERS = KINDS[3:]
@@ -139,3 +139,16 @@ def test_wide_integers_arrive_whole(number: int, device: str) -> None:
     assert OURS.full((2,), number, dtype=OURS.int64, device=device).tolist() == [number] * 2
     assert (zeros + number).tolist() == [number] * 2
     assert OURS.maximum(zeros + number, zeros).tolist() == [max(number, 0)] * 2
+
+
+def test_widened_integers_keep_their_sign(device: str) -> None:
+    """The size and the sign of numbers that become 64 bits wide in the same kernel."""
+
+    def sizes(torch: Any, input: Any) -> Any:
+        wide = input.to(torch.int64)
+        return wide.abs(), wide.sign(), wide.abs() / (wide.abs() + 1), torch.gcd(wide, wide - 2)
+
+    numbers = torch.tensor([0, -2, 5, -(2**31), 2**31 - 1], dtype=torch.int32)
+    for kind in (torch.int32, torch.int16, torch.int8):
+        given = numbers.to(kind)
+        compare(sizes(OURS, to_ours(given, device)), sizes(ORACLE, given))

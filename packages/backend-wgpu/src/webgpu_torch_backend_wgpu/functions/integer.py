@@ -64,8 +64,14 @@ fn wt_pow_$T(x: $T, y: $T) -> $T {
   return result;
 }
 """,
-    "fn wt_abs_$T(x: $T) -> $T { return select(x, -x, x < $ZERO); }",
-    "fn wt_sign_$T(x: $T) -> $T { return select(select($ZERO, -$ONE, x < $ZERO), $ONE, x > $ZERO); }",
+    """
+// By the sign's bits: some drivers take a selection for their own 64-bit abs or sign, which fails on a widened i32.
+fn wt_abs_$T(x: $T) -> $T {
+  let sign = x >> $SIGN;
+  return (x ^ sign) - sign;
+}
+""",
+    "fn wt_sign_$T(x: $T) -> $T { return (x >> $SIGN) | select($ZERO, $ONE, x != $ZERO); }",
     """
 fn wt_gcd_$T(x: $T, y: $T) -> $T {
   var a = x;
@@ -91,6 +97,7 @@ for _type, _suffix, _top in (("i32", "i", 31), ("i64", "li", 63)):
         define(
             _source,
             TOP=f"{_top}{_suffix}",
+            SIGN=f"{_top}u",
             LARGEST=f"{2**_top - 1}{_suffix}",
             ZERO="0" + _suffix,
             ONE="1" + _suffix,
