@@ -1,4 +1,4 @@
-"""Distributions made of others and of gamma numbers: densities, moments, divergences, gradients, beside PyTorch's."""
+"""Distributions made of others and of gamma numbers: densities, moments, divergences, beside PyTorch's."""
 
 from __future__ import annotations
 
@@ -154,21 +154,3 @@ def test_losses_of_time_series() -> None:
         if library is ours:
             mine = found
     np.testing.assert_allclose(np.array(mine), np.array(found), 1e-4, 1e-6)
-
-
-def test_gamma_gradients() -> None:
-    """Gamma samples differentiate by the rate, and say that they do not by the concentration."""
-    d = ours.distributions
-    rate = ours.tensor([2.0], requires_grad=True)
-    sample = d.Gamma(ours.tensor([1.5]), rate).rsample()
-    sample.backward()
-    assert rate.grad.item() == pytest.approx(-sample.item() / 2.0, rel=1e-5)
-    concentration = ours.tensor([1.5], requires_grad=True)
-    assert d.Gamma(concentration, 1.0).sample().item() > 0
-    for make in (
-        lambda: d.Gamma(concentration, 1.0),
-        lambda: d.Beta(concentration, 1.0),
-        lambda: d.StudentT(concentration),
-    ):
-        with pytest.raises(NotImplementedError, match="no gradient by the concentration"):
-            make().rsample()

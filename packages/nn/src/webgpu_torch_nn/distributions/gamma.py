@@ -11,13 +11,14 @@ from webgpu_torch_core import Size, Tensor
 
 from . import constraints
 from .parametric import Parametric
+from .sensitivities import DifferentiableDirichlet, DifferentiableGamma
 from .utils import broadcast_all
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
     """Return gamma variates of rate 1 (Marsaglia & Tsang, "A simple method for generating gamma variables", 2000).
 
-    They carry no gradient of the concentration. Each round accepts more than 95 % of what is left; the device is asked after
+    They carry no gradient. Each round accepts more than 95 % of what is left; the device is asked after
     each whether all are there.
     """
     with torch.no_grad():
@@ -41,11 +42,12 @@ def standard_gamma(concentration: Tensor) -> Tensor:
         return torch.where(small, result * boost, result).clamp(min=tiny).to(kind)
 
 
-def _without_gradient(name: str, *parameters: Tensor) -> None:
-    if torch.is_grad_enabled() and any(each.requires_grad for each in parameters):
-        raise NotImplementedError(
-            f"{name}.rsample has no gradient by the concentration; use sample(), or detach the parameter"
-        )
+def differentiable_gamma(concentration: Tensor) -> Tensor:
+    """Return gamma variates of rate 1 with gradients of the concentration."""
+    drawn = standard_gamma(concentration)
+    if not (torch.is_grad_enabled() and concentration.requires_grad):
+        return drawn
+    return DifferentiableGamma.apply(concentration, drawn)
 
 
 class Gamma(Parametric):
@@ -75,13 +77,10 @@ class Gamma(Parametric):
         return self.concentration / self.rate.pow(2)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return values with gradients by the rate.
-
-        Raises:
-            NotImplementedError: the concentration needs a gradient.
-        """
-        _without_gradient(type(self).__name__, self.concentration)
-        return standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
+        """Return values with gradients of the concentration and the rate."""
+        drawn = differentiable_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
+        # The density may be 0 at 0, and its logarithm infinite.
+        return drawn.clamp(min=torch.finfo(drawn.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""
@@ -107,9 +106,17 @@ class Gamma(Parametric):
 class Chi2(Gamma):
     """The sum of the squares of ``df`` standard normal numbers."""
 
+    arg_constraints = {"df": constraints.positive}
+
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         (df,) = broadcast_all(df)
         super().__init__(0.5 * df, torch.full_like(df, 0.5), validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution with another batch shape."""
+        new = super().expand(batch_shape, _instance)
+        new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
+        return new
 
     @property
     def df(self) -> Tensor:
@@ -151,14 +158,14 @@ class Dirichlet(Parametric):
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return values.
-
-        Raises:
-            NotImplementedError: the concentration needs a gradient.
-        """
-        _without_gradient("Dirichlet", self.concentration)
-        parts = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
-        return parts / parts.sum(-1, True)
+        """Return values with gradients of the concentrations."""
+        concentration = self.concentration.expand(self._extended_shape(sample_shape))
+        with torch.no_grad():
+            parts = standard_gamma(concentration)
+            drawn = parts / parts.sum(-1, True)
+        if not (torch.is_grad_enabled() and concentration.requires_grad):
+            return drawn
+        return DifferentiableDirichlet.apply(concentration, drawn)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""
@@ -209,11 +216,7 @@ class Beta(Parametric):
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return values.
-
-        Raises:
-            NotImplementedError: a concentration needs a gradient.
-        """
+        """Return values with gradients of the concentrations."""
         return self._dirichlet().rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -254,15 +257,10 @@ class StudentT(Parametric):
         return torch.where(self.df > 2, finite, torch.where(self.df > 1, math.inf, math.nan).to(finite.dtype))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return values with gradients by location and scale.
-
-        Raises:
-            NotImplementedError: the degrees of freedom need a gradient.
-        """
-        _without_gradient("StudentT", self.df)
+        """Return values with gradients of all parameters."""
         shape: Size = self._extended_shape(sample_shape)
         normal = torch.randn(shape, dtype=self.df.dtype, device=self.df.device)
-        squares = 2 * standard_gamma((0.5 * self.df).expand(shape))
+        squares = 2 * differentiable_gamma((0.5 * self.df).expand(shape))
         return self.loc + self.scale * normal * torch.rsqrt(squares / self.df)
 
     def log_prob(self, value: Tensor) -> Tensor:
