@@ -8,7 +8,6 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from webgpu_torch_core.kernels import Contraction, Record
@@ -61,13 +60,24 @@ class Tile(Record):
 LARGE = Tile(128, 256, 8, 16, 8, span=8, band=8)
 MIDDLE = Tile(128, 128, 8, 8, 8)
 NARROW = Tile(128, 64, 16, 8, 8, pad=4)
+FLAT = Tile(64, 128, 16, 8, 8, pad=4)
 SMALL = Tile(64, 64, 16, 4, 4)
 TINY = Tile(32, 32, 16, 4, 4)
 
 #: multiprocessors of a large GPU; WebGPU does not tell how many an adapter has
 _UNITS = 132
-#: what a large block reaches relative to a narrow one while every multiprocessor is busy
-_LARGE_ADVANTAGE = 43 / 40
+#: what tiles reach there (operations per second) with all multiprocessors busy, and how many steps of k pass before they do
+_RATES = {LARGE: (47e12, 200), NARROW: (41e12, 24), FLAT: (39e12, 24), SMALL: (27e12, 16), TINY: (13e12, 16)}
+#: the share of its rate that a multiprocessor reaches with one block; with more it reaches all of it
+_ALONE = 0.68
+#: how much faster a split sum must be
+_MARGIN = 1.15
+#: bytes per second, and seconds of a dispatch, that adding up the parts of a split sum costs
+_ADDING_RATE, _DISPATCH = 3e12, 5e-6
+#: in how many parts a sum may be split
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+#: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
+_WIDE = 17
 #: multiplications from which a CPU adapter takes blocks that are slow to compile
 _MUCH_FOR_A_CPU = 1 << 24
 #: least depth of a part of a split sum, and most bytes of the parts
@@ -79,29 +89,38 @@ InnerProduct = Callable[[Frame, Tile, Loader, Loader, str], None]
 
 
 def choose_tile(kernel: Contraction, capabilities: Capabilities) -> Tile:
-    """Return the tile that leaves the fewest multiprocessors idle, with the sum split where the result has few blocks."""
+    """Return the tile, with the sum split or not, that should take the least time on a large GPU."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     if kernel.dtype.name != "float32":
         return TINY
     if "llvmpipe" in capabilities.adapter:
         # A CPU: large blocks pass fewer barriers, but small kernels compile faster than they run.
         return MIDDLE if min(m, n) >= MIDDLE.m and m * n * k * batch >= _MUCH_FOR_A_CPU else TINY
-    waves = {tile: -(-m // tile.m) * -(-n // tile.n) * batch / _UNITS for tile in (LARGE, NARROW, SMALL)}
-    if m >= NARROW.m // 2 and n >= NARROW.n // 2 and waves[NARROW] >= 1:
-        # A large block has a multiprocessor to itself, so that the last wave runs alone; narrow ones share and even out.
-        large = _LARGE_ADVANTAGE * waves[LARGE] / math.ceil(waves[LARGE])
-        narrow = waves[NARROW] / (waves[NARROW] + 0.4)
-        return LARGE if large > narrow and n >= LARGE.n // 2 else NARROW
-    if waves[SMALL] >= 1 and m >= SMALL.m // 2 and n >= SMALL.n // 2:
-        return SMALL
-    tile = NARROW if m >= NARROW.m and n >= NARROW.n else SMALL if m > 32 and n > 32 else TINY
-    groups = -(-m // tile.m) * -(-n // tile.n) * batch
-    room = min(_MOST_SCRATCH, capabilities.binding_bytes) // (4 * m * n * batch)
-    wanted = 6 * _UNITS if tile is NARROW else 2 * _UNITS
-    splits = min(round(wanted / groups), k // _LEAST_DEPTH, room)
-    if splits > 1:
-        return tile.replace(splits=splits)
-    return tile if m * n * batch >= 64 * 64 * 64 else TINY
+    room = min(_MOST_SCRATCH, capabilities.binding_bytes) // max(4 * m * n * batch, 1)
+    most = max(1, min(k // _LEAST_DEPTH, room))
+    tile, splits = min(
+        ((tile, splits) for tile in _RATES for splits in (_SPLITS if tile is not LARGE else (1,)) if splits <= most),
+        key=lambda choice: _seconds(*choice, m, n, k, batch),
+    )
+    if tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE):
+        tile = tile.replace(band=8)
+    return tile.replace(splits=splits)
+
+
+def _seconds(tile: Tile, splits: int, m: int, n: int, k: int, batch: int) -> float:
+    """Return an estimate of the time a contraction takes; it holds for one GPU, but ranks tiles on others, too.
+
+    Blocks count whole, however little of them is inside the result, and multiprocessors wait for the one with most blocks.
+    A large block has a multiprocessor to itself; smaller ones share it and hide each other's waiting.
+    """
+    rate, lead = _RATES[tile]
+    blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
+    rounds = -(-blocks // _UNITS)
+    busy = blocks / _UNITS / rounds * (_ALONE if rounds == 1 and tile is not LARGE else 1.0)
+    seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (rate * busy)
+    if splits == 1:
+        return seconds
+    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / _ADDING_RATE + _DISPATCH
 
 
 def outer_product(frame: Frame, tile: Tile, left: Loader, right: Loader, depth: str) -> None:
