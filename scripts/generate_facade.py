@@ -35,17 +35,24 @@ from . import distributed as distributed
 from . import distributions as distributions
 from . import fft as fft
 from . import func as func
+from . import fx as fx
 from . import jit as jit
 from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import mps as mps
+from . import multiprocessing as multiprocessing
 from . import nn as nn
+from . import onnx as onnx
 from . import optim as optim
 from . import overrides as overrides
+from . import profiler as profiler
 from . import random as random
+from . import serialization as serialization
 from . import signal as signal
 from . import special as special
+from . import storage as storage
+from . import testing as testing
 from . import types as types
 from . import utils as utils
 from . import version as version
@@ -70,7 +77,7 @@ newaxis = None
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
     "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "func", "functional", "generator", "graph", "host_data", "memory",
-    "interpreter", "kernels", "layouts", "ops", "overridden_members", "overrides", "plugins", "pytree", "python_device", "random", "random_counts", "random_distributions", "random_streams",
+    "interpreter", "kernels", "layouts", "ops", "overridden_members", "overrides", "plugins", "profiling", "pytree", "python_device", "random", "random_counts", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization", "settings",
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -119,11 +120,35 @@ class CpuDevice(Device):
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
         if plan.prepared is None:
             plan.prepared = [self._prepare(step) for step in plan.steps]
+        self._run(plan.prepared, plan.temporaries, externals, parameters)
+
+    def run_timed(
+        self,
+        plan: Plan,
+        externals: Sequence[Any],
+        parameters: Sequence[float | int],
+        report: Callable[[str, float, str], None],
+    ) -> None:
+        if plan.prepared is None:
+            plan.prepared = [self._prepare(step) for step in plan.steps]
+        entries = [
+            (None if function is None else _timed(function, step, report), *rest)
+            for (function, *rest), step in zip(plan.prepared, plan.steps, strict=True)
+        ]
+        self._run(entries, plan.temporaries, externals, parameters)
+
+    def _run(
+        self,
+        entries: Sequence[Any],
+        sizes: Sequence[int],
+        externals: Sequence[Any],
+        parameters: Sequence[float | int],
+    ) -> None:
         arrays = [buffer.array for buffer in externals]
-        temporaries = [self.pool.take(nbytes) for nbytes in plan.temporaries]
+        temporaries = [self.pool.take(nbytes) for nbytes in sizes]
         arrays += temporaries
         with np.errstate(all="ignore"):
-            for function, operands, outputs, numbers in plan.prepared:
+            for function, operands, outputs, numbers in entries:
                 if function is None:
                     arrays[outputs][:numbers] = arrays[operands][:numbers]
                 else:
@@ -188,3 +213,14 @@ class CpuDevice(Device):
 
     def live_buffers(self) -> int:
         return self.buffers
+
+
+def _timed(function: Callable[..., None], step: Any, report: Callable[[str, float, str], None]) -> Callable[..., None]:
+    """Return a kernel that reports how long it took."""
+
+    def kernel(operands: list[Any], outputs: list[Any], numbers: list[Any]) -> None:
+        start = time.perf_counter()
+        function(operands, outputs, numbers)
+        report(step.kernel.name, time.perf_counter() - start, "host")
+
+    return kernel

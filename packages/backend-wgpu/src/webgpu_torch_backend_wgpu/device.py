@@ -185,6 +185,24 @@ class WgpuDevice(Device):
     # Plans
 
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
+        self._run(plan, externals, parameters)
+
+    def run_timed(
+        self,
+        plan: Plan,
+        externals: Sequence[Any],
+        parameters: Sequence[float | int],
+        report: Callable[[str, float, str], None],
+    ) -> None:
+        self._run(plan, externals, parameters, report)
+
+    def _run(
+        self,
+        plan: Plan,
+        externals: Sequence[Any],
+        parameters: Sequence[float | int],
+        report: Callable[[str, float, str], None] | None = None,
+    ) -> None:
         with self.lock:
             self._check_alive()
             prepared = plan.prepared
@@ -195,7 +213,7 @@ class WgpuDevice(Device):
             take = self.pool.take
             buffers = [*externals, *[take(nbytes) for nbytes in plan.temporaries]]
             scratch = [take(nbytes) for nbytes in prepared.scratch]
-            error = self._replay(prepared, buffers, scratch, parameters)
+            error = self._replay(prepared, buffers, scratch, parameters, report)
             if error is not None:
                 self._note(translate(*error, self._describe_run(prepared, buffers, scratch)))
 
@@ -207,7 +225,12 @@ class WgpuDevice(Device):
         return len(prepared.rounds) >= SETTLED_ROUNDS or prepared.runs >= SETTLED_RUNS
 
     def _replay(
-        self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer], parameters: Sequence[float | int]
+        self,
+        prepared: Prepared,
+        buffers: list[Buffer],
+        scratch: list[Buffer],
+        parameters: Sequence[float | int],
+        report: Callable[[str, float, str], None] | None,
     ) -> tuple[str, str] | None:
         """Run a prepared plan; returns the error wgpu reported."""
         handler = native.error_handler
@@ -220,8 +243,8 @@ class WgpuDevice(Device):
                     self.recorder.write(prepared.parameter_buffer._internal, 0, data)
                     prepared.parameter_bytes = data
             recording = self.replayer.recording(prepared, buffers, scratch)
-            if self.debug >= 2:
-                self.profiler.run(prepared, recording)
+            if report is not None or self.debug >= 2:
+                self.profiler.run(prepared, recording, report)
             else:
                 self.replayer.submit(recording)
         finally:

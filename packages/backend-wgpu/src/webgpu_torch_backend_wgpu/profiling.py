@@ -1,9 +1,10 @@
-"""One timed line per dispatch, for ``WEBGPU_TORCH_DEBUG=2``; nothing here is on the usual path."""
+"""Every dispatch timed, for profilers and ``WEBGPU_TORCH_DEBUG=2``; nothing here is on the usual path."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from webgpu_torch_core.kernels import Kernel
@@ -34,8 +35,10 @@ class Profiler:
         recorder.poll(True)
         return time.perf_counter() - start
 
-    def run(self, prepared: Prepared, recording: Recording) -> None:
-        """Run a recording and print a line for every dispatch."""
+    def run(
+        self, prepared: Prepared, recording: Recording, report: Callable[[str, float, str], None] | None = None
+    ) -> None:
+        """Run a recording and tell of every dispatch: to ``report`` as :meth:`Device.run_timed` says, else by a line."""
         order = iter(in_order(prepared))
         for submit in recording.submits:
             for part in submit:
@@ -43,12 +46,16 @@ class Profiler:
                     self.recorder.begin()
                     self.recorder.copy(*part)
                     self.recorder.submit()
-                    print(f"webgpu: {'copy':40} {'copy':12} {part[2]} bytes", file=sys.stderr)
+                    if report is None:
+                        print(f"webgpu: {'copy':40} {'copy':12} {part[2]} bytes", file=sys.stderr)
                     continue
                 for each in part:
                     step, pipeline = next(order)
                     seconds = self.timed([(pipeline.handle, *each[1:])])
-                    print(_line(step.kernel, pipeline.name, pipeline.workgroups, seconds), file=sys.stderr)
+                    if report is None:
+                        print(_line(step.kernel, pipeline.name, pipeline.workgroups, seconds), file=sys.stderr)
+                    else:
+                        report(pipeline.name, seconds, "device" if self.timer else "host")
 
 
 def _line(kernel: Kernel, name: str, workgroups: tuple[int, int, int], seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .dtypes import ALL_DTYPES, dtype
@@ -96,6 +96,21 @@ class Device(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until all submitted work is done; raise what failed."""
+
+    def run_timed(
+        self,
+        plan: Plan,
+        externals: Sequence[Any],
+        parameters: Sequence[float | int],
+        report: Callable[[str, float, str], None],
+    ) -> None:
+        """Execute a plan as :meth:`run` does and call ``report(name, seconds, clock)`` for every kernel, in order.
+
+        ``clock`` says what measured it: ``"device"`` (timestamps on the device) or ``"host"`` (the host's clock, around
+        starting the kernel and waiting for it). May wait for every kernel. A device that cannot tell reports nothing.
+        """
+        del report
+        self.run(plan, externals, parameters)
 
     def draw(self, kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
         """Return ``count`` random numbers as host bytes, bit for bit as PyTorch's CPU draws them from ``stream``.

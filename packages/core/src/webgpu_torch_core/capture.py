@@ -16,6 +16,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
+from . import profiling
 from .autograd.grad_mode import recording
 from .devices import MetaEngine, engines, flush
 from .graph import Engine, Value
@@ -207,7 +208,7 @@ class Replay:
             tables.append(externals)
             if self.draws or readings:
                 parameters = [self._moved(each, starts, readings) for each in parameters]
-            engine.device.run(scheduled.plan, externals, parameters)
+            profiling.run(engine.device, scheduled.plan, externals, parameters)
         for key, (generator, _, count) in self.draws.items():
             generator._offset = starts[key] + count
         for target, number, position, kind in self.writes:

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from . import profiling
 from .backend import Copy, Device, Plan
 from .dtypes import dtype
 from .scheduling import Recorded, Scheduled, schedule
@@ -193,7 +194,8 @@ class Engine:
         key = (tuple(signature), alive)
         found = self.plans.get(key)
         if found is None:
-            found = (self._schedule(alive, kernels, signature, references, buffers), kernels)
+            scheduled = profiling.timed("schedule", self._schedule, alive, kernels, signature, references, buffers)
+            found = (scheduled, kernels)
             explain(self.device, found[0].plan)
             if len(self.plans) >= PLAN_CACHE_LIMIT:
                 self.plans.pop(next(iter(self.plans)))
@@ -208,7 +210,7 @@ class Engine:
             self.capture.add(self, scheduled, parameters, buffers)
             self.capture.ran(externals, scheduled, references)
         if scheduled.plan.steps:
-            self.device.run(scheduled.plan, externals, parameters)
+            profiling.run(self.device, scheduled.plan, externals, parameters)
         for slot, number in scheduled.outputs:
             value = references[slot]()
             if value is not None:

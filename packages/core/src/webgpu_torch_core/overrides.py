@@ -145,6 +145,13 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def close_mode(mode: TorchFunctionMode) -> None:
+    """Close a mode that may not be the innermost one of this thread."""
+    if mode in _state.modes:
+        _state.modes.remove(mode)
+    count_modes(-1)
+
+
 def mode_stack() -> list[Any]:
     """Return the modes that are open in this thread, the innermost last."""
     return list(_state.modes)

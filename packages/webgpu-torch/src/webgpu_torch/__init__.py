@@ -663,10 +663,12 @@ from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import mps as mps
+from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import onnx as onnx
 from . import optim as optim
 from . import overrides as overrides
+from . import profiler as profiler
 from . import random as random
 from . import serialization as serialization
 from . import signal as signal

@@ -97,5 +97,4 @@ MODULES: dict[str, tuple[str, ...]] = {
     "torch.hub": (
         "HASH_REGEX", "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
     ),
-    "torch.profiler": ("ProfilerActivity", "profile", "record_function", "schedule", "tensorboard_trace_handler"),
 }  # fmt: skip
