@@ -53,11 +53,12 @@ class Families:
         sizes = tuple([literals[index] for index in family.varying])
         if len(sizes) > MOST_SIZES or max(sizes) > _LARGEST:
             return entry
-        source = _with_places(pieces, family.places) + (
-            f"@group(0) @binding({len(entry.bindings)}) var<uniform> sizes: array<vec4<u32>, {-(-len(sizes) // 4)}>;\n"
-        )
+        if not family.source:
+            family.source = _with_places(pieces, family.places) + (
+                f"@group(0) @binding({len(entry.bindings)}) var<uniform> sizes: array<vec4<u32>, {-(-len(sizes) // 4)}>;\n"
+            )
         bindings = (*entry.bindings, Binding("sizes", 0, False))
-        return Pass(entry.name, source, entry.workgroups, bindings, sizes)
+        return Pass(entry.name, family.source, entry.workgroups, bindings, sizes)
 
 
 class _Family:
@@ -68,6 +69,7 @@ class _Family:
         own: the literals of passes that are compiled for themselves.
         places: for each literal the number of the run-time value that stands for it, None where it stays as it is.
         varying: for each run-time value the first literal that it stands for.
+        source: the text with run-time values; empty until it is asked for.
     """
 
     def __init__(self, literals: tuple[int, ...], round: int) -> None:
@@ -75,6 +77,7 @@ class _Family:
         self.own: set[tuple[int, ...]] = set()
         self.places: list[int | None] = [None] * len(literals)
         self.varying: list[int] = []
+        self.source = ""
         self._samples = [literals]
 
     def admit(self, literals: tuple[int, ...]) -> None:
@@ -91,6 +94,7 @@ class _Family:
         """Give literals that were equal to each other in every sample one place."""
         numbers: dict[tuple[int, ...], int] = {}
         self.varying = []
+        self.source = ""
         for index, seen in enumerate(zip(*self._samples, strict=True)):
             if len(set(seen)) == 1:
                 self.places[index] = None
