@@ -63,7 +63,8 @@ def save(obj: Any, f: Any, **options: Any) -> None:
 
 
 def load(f: Any, map_location: Any = None, weights_only: bool = True, **options: Any) -> Any:
-    """Read a file ``torch.save`` wrote: tensors and plain containers only, anything else is refused by name.
+    """Read a file ``torch.save`` wrote: tensors, plain containers, and what ``torch.serialization.add_safe_globals`` lets files
+    name; anything else is refused by name.
 
     ``map_location``: where storages go: a device, a dict from names of devices to devices, or a function of the storage and the
     name of its device that returns the storage (or None).

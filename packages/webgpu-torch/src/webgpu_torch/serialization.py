@@ -1,6 +1,141 @@
-"""Files of tensors and what they may hold, as ``torch.serialization``."""
+"""Files of tensors and what they may name, as ``torch.serialization``."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pickle import UnpicklingError
+from typing import Any, TypeAlias
+
+from webgpu_torch_core import UntypedStorage, device
 from webgpu_torch_core import load as load
 from webgpu_torch_core import save as save
+from webgpu_torch_core.serialization import pickle_format
+from webgpu_torch_core.serialization.permissions import add_safe_globals as add_safe_globals
+from webgpu_torch_core.serialization.permissions import clear_safe_globals as clear_safe_globals
+from webgpu_torch_core.serialization.permissions import get_safe_globals as get_safe_globals
+from webgpu_torch_core.serialization.permissions import safe_globals as safe_globals
+
+from .storage import Storage
+from .types import FileLike as FileLike
+
+FILE_LIKE: TypeAlias = FileLike
+MAP_LOCATION: TypeAlias = Callable[[Storage, str], Storage] | device | str | dict[str, str] | None
+STORAGE: TypeAlias = Storage
+
+DEFAULT_PROTOCOL = 2
+
+
+class SourceChangeWarning(Warning):
+    """The class of a saved module is not what it was; files here hold no source, so nothing warns."""
+
+
+class LoadEndianness(Enum):
+    """An order of bytes."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_endianness: LoadEndianness | None = None
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """Return the order of bytes of files that do not tell theirs; None is the order of PyTorch's own files, little."""
+    return _endianness
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Set the order of bytes of files that do not tell theirs.
+
+    Raises:
+        TypeError: it is no :class:`LoadEndianness`.
+    """
+    import sys
+
+    global _endianness
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    orders = {LoadEndianness.BIG: "big", LoadEndianness.NATIVE: sys.byteorder}
+    pickle_format.default_byteorder = orders.get(endianness or LoadEndianness.LITTLE, "little").encode()
+    _endianness = endianness
+
+
+def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
+    """Return the functions and classes that a file of ``torch.save`` names and that ``torch.load`` would refuse.
+
+    Args:
+        f: a path or an open binary file; nothing of it is run.
+
+    Raises:
+        ValueError: it is no file of ``torch.save``.
+    """
+    try:
+        return pickle_format.unknown_globals(f)
+    except UnpicklingError as error:
+        raise ValueError(f"Expected input to be a checkpoint returned by torch.save: {error}") from None
+
+
+def location_tag(storage: UntypedStorage) -> str:
+    """Return the device of a storage as files name it: ``cpu`` or ``webgpu:0``."""
+    return str(storage.device)
+
+
+def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
+    """Return a storage on the device that a file names: the storage itself where it is there already.
+
+    Raises:
+        RuntimeError: there is no such device.
+    """
+    import webgpu_torch_core as torch
+
+    try:
+        place = torch.empty(0, device=location, dtype=torch.uint8).device
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise RuntimeError(
+            f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
+        ) from error
+    if place == storage.device:
+        return storage
+    return UntypedStorage.of_tensor(storage.as_elements(torch.uint8).to(place))
+
+
+@contextmanager
+def mkdtemp() -> Iterator[str]:
+    """Make a folder that goes when the context ends."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as path:
+        yield path
+
+
+def check_module_version_greater_or_equal(
+    module: Any, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
+) -> bool:
+    """Return whether a module's ``__version__`` is a version or a later one.
+
+    Raises:
+        RuntimeError: it cannot be compared, and ``error_if_malformed``; else that is a warning and the answer True.
+    """
+    import warnings
+
+    parts = module.__version__.split(".")
+    try:
+        return tuple(type(each)(parts[index]) for index, each in enumerate(req_version_tuple)) >= req_version_tuple
+    except (ValueError, IndexError) as error:
+        message = (
+            f"'{module.__name__}' module version string is malformed '{module.__version__}' and cannot be compared "
+            f"with tuple {req_version_tuple}"
+        )
+        if error_if_malformed:
+            raise RuntimeError(message) from error
+        warnings.warn(f"{message}, but continuing assuming that requirement is met", stacklevel=2)
+        return True
+
+
+def _is_path(name_or_buffer: object) -> bool:
+    """Return whether a thing names a file."""
+    return isinstance(name_or_buffer, str | os.PathLike)

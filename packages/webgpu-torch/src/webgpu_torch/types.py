@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from os import PathLike
+from typing import IO, TypeAlias
 
 from webgpu_torch_core import Size, Tensor
 from webgpu_torch_core import device as _device_type
@@ -10,6 +11,7 @@ from webgpu_torch_core import dtype as _dtype_type
 
 Number: TypeAlias = int | float | bool
 Device: TypeAlias = _device_type | str | int | None
+FileLike: TypeAlias = str | PathLike[str] | IO[bytes]
 _size: TypeAlias = Size | list[int] | tuple[int, ...]
 _int, _float, _bool = int, float, bool
 _dtype, _device = _dtype_type, _device_type

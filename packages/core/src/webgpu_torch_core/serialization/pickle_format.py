@@ -2,7 +2,8 @@
 
 The format is a zip archive of uncompressed entries: ``<name>/data.pkl``, a pickle whose tensors refer to storages
 ``<name>/data/<key>``. Python's own unpickler calls whatever a file names and allocates whatever size it claims, so
-the pickle is interpreted here (:mod:`~.pickle_machine`): containers, plain values and tensors exist, nothing else does.
+the pickle is interpreted here (:mod:`~.pickle_machine`): containers, plain values and tensors exist, nothing else does but
+what the program itself lets files name (:mod:`~.permissions`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any
 
 from webgpu_torch_core.dtypes import BY_NAME, dtype, uint8
 from webgpu_torch_core.serialization.host import MAXIMUM_DIMENSIONS, HostStorage, HostTensor, brief, map_file
-from webgpu_torch_core.serialization.pickle_machine import Global, PickleMachine
+from webgpu_torch_core.serialization.permissions import by_path, give_state, is_added
+from webgpu_torch_core.serialization.pickle_machine import Global, PickleMachine, is_known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ STORAGE_DTYPES = {
     "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64", "UntypedStorage": "uint8",
 }  # fmt: skip
 
+#: the order of bytes in files that do not tell it
+default_byteorder = b"little"
+
 _LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 
 
@@ -39,9 +44,22 @@ def read_pickle(path: object, make_tensor: Callable[[HostTensor], object] | None
 
     Every tensor and parameter is passed through ``make_tensor``; without it they stay :class:`~.host.HostTensor`
     views of the mapped file. Tensors that shared a storage share a :class:`~.host.HostStorage`. Raises
-    UnpicklingError when the file is damaged, older than PyTorch 1.6, or names anything but tensors and plain
-    containers, and OSError when it cannot be opened.
+    UnpicklingError when the file is damaged, older than PyTorch 1.6, or names anything but tensors, plain containers and
+    what the program added (:mod:`~.permissions`), and OSError when it cannot be opened.
     """
+    entries, prefix, label = _open_archive(path)
+    byteorder = bytes(entries.get(prefix + "byteorder", default_byteorder)[:20])
+    if byteorder not in (b"little", b"big"):
+        raise UnpicklingError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
+    loader = _Loader(entries, prefix + "data/", byteorder == b"big", make_tensor)
+    try:
+        return PickleMachine(entries[prefix + "data.pkl"], loader).run()
+    except UnpicklingError as error:
+        raise UnpicklingError(f"{label}: {error}") from None
+
+
+def _open_archive(path: object) -> tuple[dict[str, memoryview], str, str]:
+    """Return the entries of an archive of ``torch.save``, what their names begin with, and the file's name for errors."""
     if hasattr(path, "read"):
         data, label = memoryview(path.read()), getattr(path, "name", type(path).__name__)  # type: ignore[attr-defined]
     else:
@@ -55,14 +73,37 @@ def read_pickle(path: object, make_tensor: Callable[[HostTensor], object] | None
     prefix = pickles[0].removesuffix("data.pkl")
     if prefix + "constants.pkl" in entries:
         raise UnpicklingError(f"{label}: this is a TorchScript archive; save the module's state_dict() instead")
-    byteorder = bytes(entries.get(prefix + "byteorder", b"little")[:20])
-    if byteorder not in (b"little", b"big"):
-        raise UnpicklingError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
-    loader = _Loader(entries, prefix + "data/", byteorder == b"big", make_tensor)
+    return entries, prefix, label
+
+
+def unknown_globals(path: object) -> list[str]:
+    """Return the names in a file of ``torch.save`` that reading it would refuse; nothing of the file is run.
+
+    Raises:
+        UnpicklingError: the file is damaged or is none of ``torch.save``.
+    """
+    import pickletools
+
+    entries, prefix, label = _open_archive(path)
+    allowed, found, texts, memo = by_path(), list[str](), list[Any](), list[Any]()
     try:
-        return PickleMachine(entries[pickles[0]], loader).run()
-    except UnpicklingError as error:
-        raise UnpicklingError(f"{label}: {error}") from None
+        operations: Any = pickletools.genops(bytes(entries[prefix + "data.pkl"]))
+        for code, argument, _ in operations:
+            # Since protocol 4 a name is the two texts before it, and either may have come from the memo.
+            if code.name == "MEMOIZE":
+                memo.append(texts[-1] if texts else None)
+            elif code.name in ("BINGET", "LONG_BINGET"):
+                texts.append(memo[argument] if argument < len(memo) else None)
+            elif code.name in ("GLOBAL", "STACK_GLOBAL"):
+                module, name = argument.split(" ", 1) if code.name == "GLOBAL" else map(str, texts[-2:])
+                module = "builtins" if module == "__builtin__" else module
+                if not is_known(module, name) and f"{module}.{name}" not in (*allowed, *found):
+                    found.append(f"{module}.{name}")
+            else:
+                texts.append(argument)
+    except ValueError as error:
+        raise UnpicklingError(f"{label}: malformed pickle: {error}") from None
+    return found
 
 
 def _describe_foreign(data: memoryview) -> str:
@@ -268,10 +309,15 @@ class _Loader:
 
     def rebuild_from_type(self, function: object, kind: object, arguments: object, state: object) -> object:
         """``_rebuild_from_type_v2(function, type, arguments, state)``: a tensor with Python attributes."""
-        if not isinstance(kind, Global) or kind.path not in ("torch.Tensor", "torch.nn.parameter.Parameter"):
-            raise UnpicklingError(f"Weights only load refused the tensor subclass {brief(kind)}")
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise UnpicklingError(f"cannot rebuild a tensor by {brief(function)}")
+        if is_added(kind):
+            made: Any = self.call(function, arguments)
+            made = made if self._make_tensor is None else made.as_subclass(kind)
+            give_state(made, state)
+            return made
+        if not isinstance(kind, Global) or kind.path not in ("torch.Tensor", "torch.nn.parameter.Parameter"):
+            raise UnpicklingError(f"Weights only load refused the tensor subclass {brief(kind)}")
         base = self._origin(self.call(function, arguments))
         base.attributes = _attributes(state)
         return self.finish(base)

@@ -1,4 +1,5 @@
-"""An interpreter for the pickles that hold tensors: a stack machine over bytes that can build containers only.
+"""An interpreter for the pickles that hold tensors: a stack machine over bytes that can build containers only, and what
+the program lets files name (:mod:`~.permissions`).
 
 Its memory is bounded by the length of the pickle: every size is checked against the bytes that are there.
 Source of the opcodes: CPython's ``pickletools``.
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 from webgpu_torch_core.dtypes import ALL_DTYPES
 from webgpu_torch_core.serialization.host import brief
+from webgpu_torch_core.serialization.permissions import BLOCKED_MODULES, by_path, give_state, is_added
 
 _DTYPES = {f"torch.{each.name}": each for each in ALL_DTYPES}
 # What a name may be without being called: a storage's type, and the types of a tensor's subclass.
@@ -44,6 +46,14 @@ class Global:
         return f"<{self.path}>"
 
 
+def is_known(module: str, name: str) -> bool:
+    """Return whether every file may mention a name."""
+    path = f"{module}.{name}"
+    if path in _DTYPES or path in _CALLABLES or path in _TYPES:
+        return True
+    return module in _TYPE_MODULES and name.endswith("Storage")
+
+
 class Builder(Protocol):
     """What the machine asks for values it does not know."""
 
@@ -62,6 +72,8 @@ def check_key(key: object) -> object:
     from webgpu_torch_core.dtypes import dtype
 
     if isinstance(key, (*_SCALARS, dtype)) or (type(key) is tuple and all(isinstance(each, _SCALARS) for each in key)):
+        return key
+    if is_added(type(key)):
         return key
     raise UnpicklingError(f"keys are plain values or tuples of them, got a {type(key).__name__}")
 
@@ -144,12 +156,18 @@ class PickleMachine:
         value = Global(module, name)
         if value.path in _DTYPES:
             self._push(_DTYPES[value.path])
-        elif value.path in _CALLABLES or value.path in _TYPES or (module in _TYPE_MODULES and name.endswith("Storage")):
+        elif is_known(module, name):
             self._push(value)
+        elif module in BLOCKED_MODULES:
+            raise UnpicklingError(f"Weights only load refused '{value.path}': nothing of its module is ever read")
         else:
-            raise UnpicklingError(
-                f"Weights only load refused '{value.path}': only tensors, plain values and plain containers are read"
-            )
+            allowed = by_path()
+            if value.path not in allowed:
+                raise UnpicklingError(
+                    f"Weights only load refused '{value.path}': only tensors, plain values and plain containers are "
+                    "read; torch.serialization.add_safe_globals lets files name a class or function that you trust"
+                )
+            self._push(allowed[value.path])
 
     def _global(self) -> None:
         module = self._line()
@@ -161,12 +179,18 @@ class PickleMachine:
             raise UnpicklingError(f"malformed pickle: a name is two strings, got {brief(module)} and {brief(name)}")
         self._find(module, name)
 
-    def _reduce(self) -> None:
+    def _reduce(self, make: bool = False) -> None:
         arguments, function = self._pop(), self._pop()
-        if not isinstance(function, Global) or type(arguments) is not tuple:
+        added = is_added(function)
+        if not (isinstance(function, Global) or added) or type(arguments) is not tuple:
             raise UnpicklingError(f"malformed pickle: cannot call {brief(function)} with {brief(arguments)}")
         self._spend(arguments)
-        self._push(self._builder.call(function, arguments))
+        if not added:
+            self._push(self._builder.call(function, arguments))  # type: ignore[arg-type]
+        elif make and isinstance(function, type):
+            self._push(function.__new__(function, *arguments))
+        else:
+            self._push(function(*arguments))  # type: ignore[operator]
 
     def _spend(self, values: object, depth: int = 3) -> None:
         if isinstance(values, (list, tuple, str, dict)):
@@ -180,6 +204,10 @@ class PickleMachine:
     def _build(self) -> None:
         state = self._pop()
         target = self._top(object, "give attributes to")
+        if is_added(type(target)):
+            self._spend(state)
+            give_state(target, state)
+            return
         # torch.nn.Module.state_dict() hangs its _metadata on the dictionary.
         if type(target) is not OrderedDict or type(state) is not dict or not all(type(key) is str for key in state):
             raise UnpicklingError(f"Weights only load refused to give attributes to a {type(target).__name__}")
@@ -287,7 +315,7 @@ _OPERATIONS: dict[int, Callable[[PickleMachine], object]] = {
     ord("c"): PickleMachine._global,
     0x93: PickleMachine._stack_global,
     ord("R"): PickleMachine._reduce,
-    0x81: PickleMachine._reduce,  # NEWOBJ: of the names we know, calling the class is the same
+    0x81: lambda m: m._reduce(make=True),  # NEWOBJ: of the names we know, calling the class is the same
     ord("b"): PickleMachine._build,
     ord("Q"): PickleMachine._persistent,
 }

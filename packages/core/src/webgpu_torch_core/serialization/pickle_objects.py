@@ -1,7 +1,7 @@
 """Objects of any class in files: by the functions and arguments that make them again, as Python's pickle has it (PEP 307).
 
-``torch.load(path, weights_only=True)`` refuses such files, in PyTorch and here; training arguments and whole modules are
-written so.
+``torch.load(path, weights_only=True)`` refuses such files, in PyTorch and here, unless the program added the classes with
+``torch.serialization.add_safe_globals``; training arguments and whole modules are written so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def write_object(pickler: Any, value: Any) -> None:
         return
     reduced = _reduced(value)
     if isinstance(reduced, str):
-        pickler.write_global(_home(type(value)), reduced)
+        pickler.write_global(home(type(value)), reduced)
         return
     parts: tuple[Any, ...] = (*reduced, None, None, None, None)
     function, arguments, state, items, pairs, setter = parts[:6]
@@ -93,7 +93,7 @@ def _title(value: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _home(value: Any) -> str:
+def home(value: Any) -> str:
     """Return the module that a file looks for a class or function in."""
     module = getattr(value, "__module__", None) or "builtins"
     if module == "builtins":
@@ -129,7 +129,7 @@ def _write_name(pickler: Any, value: Any) -> None:
     if found is not value and found is not getattr(value, "__wrapped__", value):
         raise TypeError(f"cannot save {value.__qualname__}: it is not found under that name in {value.__module__}")
     if len(path) == 1:
-        pickler.write_global(_home(value), path[0])
+        pickler.write_global(home(value), path[0])
         return
     owner: Any = sys.modules[value.__module__]
     for each in path[:-1]:

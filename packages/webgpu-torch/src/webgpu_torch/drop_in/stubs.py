@@ -81,6 +81,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "symbolic_trace",
     ),
     "torch.onnx": ("ONNXProgram", "OnnxExporterError", "dynamo_export", "export"),
+    "torch.storage": ("TypedStorage",),
 }  # fmt: skip
 
 #: missing modules, with the names imported from them
