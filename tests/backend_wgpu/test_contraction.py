@@ -43,6 +43,8 @@ TILES = {
     "padded": Tile(64, 64, 16, 4, 4, pad=4),
     "tiny": Tile(32, 32, 16, 4, 4),
     "wide": Tile(32, 64, 4, 4, 8),
+    "forty columns": Tile(128, 40, 16, 8, 4, pad=4),
+    "eighty columns": Tile(128, 80, 16, 8, 8, pad=4),
     "split": Tile(32, 32, 16, 4, 4, splits=3),
     "split, two stages": Tile(64, 64, 8, 8, 8, stages=2, splits=5),
 }

@@ -61,13 +61,19 @@ LARGE = Tile(128, 256, 8, 16, 8, span=8, band=8)
 MIDDLE = Tile(128, 128, 8, 8, 8)
 NARROW = Tile(128, 64, 16, 8, 8, pad=4)
 FLAT = Tile(64, 128, 16, 8, 8, pad=4)
+# Heads of attention and channels of image networks are often multiples of 40 and 80 rather than of 64.
+EIGHTY = Tile(128, 80, 16, 8, 8, pad=4)
+FORTY = Tile(128, 40, 16, 8, 4, pad=4)
 SMALL = Tile(64, 64, 16, 4, 4)
 TINY = Tile(32, 32, 16, 4, 4)
 
 #: multiprocessors of a large GPU; WebGPU does not tell how many an adapter has
 _UNITS = 132
 #: what tiles reach there (operations per second) with all multiprocessors busy, and how many steps of k pass before they do
-_RATES = {LARGE: (47e12, 200), NARROW: (41e12, 24), FLAT: (39e12, 24), SMALL: (27e12, 16), TINY: (13e12, 16)}
+_RATES = {
+    LARGE: (47e12, 200), NARROW: (41e12, 24), FLAT: (39e12, 24), EIGHTY: (35e12, 24), FORTY: (29e12, 24), SMALL: (27e12, 16),
+    TINY: (13e12, 16),
+}  # fmt: skip
 #: the share of its rate that a multiprocessor reaches with one block; with more it reaches all of it
 _ALONE = 0.68
 #: how much faster a split sum must be
