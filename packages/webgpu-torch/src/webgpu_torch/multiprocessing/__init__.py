@@ -1,9 +1,9 @@
-"""Python's :mod:`multiprocessing` with PyTorch's additions, as ``torch.multiprocessing``.
+"""Python's ``multiprocessing`` with PyTorch's additions, as ``torch.multiprocessing``.
 
 Tensors go through queues and pipes, and as arguments of processes, by pickling: the other process has a **copy** on the
 same device (with a device of its own, as after ``spawn``). No memory is shared: ``Tensor.share_memory_()`` returns the
 tensor as it is, ``is_shared()`` is False, and the sharing strategies below are remembered without effect. What has to
-come back goes through a queue, as ``SimpleQueue`` or ``Queue``. A forked process cannot use the GPU of its parent; that is an error.
+come back goes through a queue. A forked process cannot use the GPU of its parent; that is an error.
 """
 
 from __future__ import annotations

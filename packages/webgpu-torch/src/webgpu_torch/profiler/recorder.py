@@ -63,7 +63,7 @@ class Range:
         self.details: dict[str, Any] = {}
         self.kernels: list[tuple[str, str, int, float, str]] = []
         self.flops = 0
-        self.memory = (0, 0)
+        self.memory: tuple[int, int] = (0, 0)
         self.start = time.perf_counter_ns()
         self.end: int | None = None
 

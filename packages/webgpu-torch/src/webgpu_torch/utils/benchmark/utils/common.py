@@ -110,7 +110,7 @@ class Measurement:
 
     @property
     def iqr(self) -> float:
-        """The interquartile range: from the time that a quarter stays below to the one that a quarter exceeds."""
+        """The interquartile range, from the time that a quarter stays below to the one that a quarter exceeds."""
         return self._quantile(0.75) - self._quantile(0.25)
 
     @property
@@ -178,7 +178,7 @@ class Measurement:
 
 def select_unit(t: float) -> tuple[str, float]:
     """Return the unit that suits a time, and its seconds."""
-    unit = {-3: "ns", -2: "us", -1: "ms"}.get(math.log10(t) // 3, "s") if t > 0 else "s"
+    unit = {-3: "ns", -2: "us", -1: "ms"}.get(math.floor(math.log10(t) / 3), "s") if t > 0 else "s"
     return unit, _UNITS[unit][1]
 
 

@@ -60,9 +60,9 @@ def _tidied(text: str) -> str:
 class Timer:
     """Measures how long a statement takes on the devices it uses.
 
-    Unlike with :class:`timeit.Timer`, a time contains the work of the devices: each execution hands what it recorded to its device (so
-    that executions do not fuse into one kernel, and results that the next one replaces are computed nevertheless), and
-    the clock waits for all devices before and after each block of executions.
+    Unlike with ``timeit.Timer``, a time contains the work of the devices: each execution hands what it recorded to its
+    device (so that executions do not fuse into one kernel, and results that the next one replaces are computed
+    nevertheless), and the clock waits for all devices before and after each block of executions.
 
     Args:
         stmt: the statement; the values of its expressions are computed, too.
