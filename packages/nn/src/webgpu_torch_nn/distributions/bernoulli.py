@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -12,11 +11,11 @@ from webgpu_torch_core import Size, Tensor
 from webgpu_torch_nn import functional
 
 from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all, logits_to_probs, probs_to_logits
+from .exp_family import ExponentialFamily
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 
-class Bernoulli(Distribution):
+class Bernoulli(ExponentialFamily):
     """1 with a probability, else 0.
 
     Args:
@@ -31,6 +30,7 @@ class Bernoulli(Distribution):
     arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
     support: Any = constraints.boolean
     has_enumerate_support = True
+    _mean_carrier_measure: Any = 0
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         if (probs is None) == (logits is None):
@@ -42,12 +42,12 @@ class Bernoulli(Distribution):
             self.probs = given
         super().__init__(given.size(), validate_args=validate_args)
 
-    @cached_property
+    @lazy_property
     def logits(self) -> Tensor:
         """The logarithms of the odds."""
         return probs_to_logits(self.probs, is_binary=True)
 
-    @cached_property
+    @lazy_property
     def probs(self) -> Tensor:
         """The probabilities of 1."""
         return logits_to_probs(self.logits, is_binary=True)
@@ -102,3 +102,10 @@ class Bernoulli(Distribution):
         values = torch.arange(2, dtype=self._given.dtype, device=self._given.device)
         values = values.view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        return functional.softplus(natural_params[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -11,7 +10,7 @@ from webgpu_torch_core import Size, Tensor
 
 from . import constraints
 from .distribution import Distribution
-from .utils import logits_to_probs, probs_to_logits
+from .utils import lazy_property, logits_to_probs, probs_to_logits
 
 
 class Categorical(Distribution):
@@ -45,12 +44,12 @@ class Categorical(Distribution):
         self._num_events = given.size(-1)
         super().__init__(given.shape[:-1], validate_args=validate_args)
 
-    @cached_property
+    @lazy_property
     def logits(self) -> Tensor:
         """The logarithms of the probabilities."""
         return probs_to_logits(self.probs)
 
-    @cached_property
+    @lazy_property
     def probs(self) -> Tensor:
         """The probabilities."""
         return logits_to_probs(self.logits)

@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 
 from . import constraints
+from .exp_family import ExponentialFamily
 from .parametric import Parametric
 from .utils import broadcast_all
 
@@ -122,12 +123,13 @@ class Cauchy(LocationScale):
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class Exponential(Parametric):
+class Exponential(Parametric, ExponentialFamily):
     """The distribution ``rate exp(-rate x)`` of positive numbers."""
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
+    _mean_carrier_measure: Any = 0
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
@@ -169,3 +171,10 @@ class Exponential(Parametric):
     def entropy(self) -> Tensor:
         """Return the entropy."""
         return 1.0 - torch.log(self.rate)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        return -torch.log(-natural_params[0])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -13,12 +13,14 @@ from webgpu_torch_nn import functional
 
 from . import constraints
 from .categorical import Categorical
+from .distribution import Distribution
+from .exp_family import ExponentialFamily
 from .gamma import standard_gamma
 from .parametric import Parametric
-from .utils import broadcast_all, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 
-class _ByProbability(Parametric):
+class ByProbability(Parametric):
     """What is given by probabilities or by their logarithms; the other is computed when it is asked for."""
 
     _binary = True
@@ -30,23 +32,27 @@ class _ByProbability(Parametric):
         self.__dict__["logits" if probs is None else "probs"] = found[0]
         return found
 
-    @cached_property
+    @lazy_property
     def probs(self) -> Tensor:
         """The probabilities."""
         return logits_to_probs(self.logits, self._binary)
 
-    @cached_property
+    @lazy_property
     def logits(self) -> Tensor:
         """The log odds, or the log probabilities of classes."""
         return probs_to_logits(self.probs, self._binary)
 
     @property
+    def _given(self) -> Tensor:
+        return self.probs if "probs" in self.__dict__ else self.logits
+
+    @property
     def param_shape(self) -> Size:
         """The shape of what it was given by."""
-        return (self.probs if "probs" in self.__dict__ else self.logits).shape
+        return self._given.shape
 
 
-class Geometric(_ByProbability):
+class Geometric(ByProbability):
     """How many trials fail before the first success."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -96,6 +102,7 @@ class OneHotCategorical(Parametric):
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
+    has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits, validate_args)
@@ -134,7 +141,7 @@ class OneHotCategorical(Parametric):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return vectors."""
+        """Return vectors, without gradients."""
         return functional.one_hot(self._categorical.sample(sample_shape), self._event_shape[0]).to(self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -146,8 +153,33 @@ class OneHotCategorical(Parametric):
         """Return the entropy."""
         return self._categorical.entropy()
 
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the probabilities."""
+        return self._categorical.param_shape
 
-class Poisson(Parametric):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return all vectors along a new first dimension."""
+        count = self._event_shape[0]
+        values = torch.eye(count, dtype=self.probs.dtype, device=self.probs.device)
+        values = values.view((count,) + (1,) * len(self._batch_shape) + (count,))
+        return values.expand((count, *self._batch_shape, count)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """:class:`OneHotCategorical` whose samples pass gradients straight on to the probabilities.
+
+    Y. Bengio, N. Léonard, A. Courville, "Estimating or propagating gradients through stochastic neurons", 2013.
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return vectors."""
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
+
+
+class Poisson(Parametric, ExponentialFamily):
     """The distribution ``rate^k exp(-rate) / k!`` of counts."""
 
     arg_constraints = {"rate": constraints.nonnegative}
@@ -183,8 +215,15 @@ class Poisson(Parametric):
         rate, value = broadcast_all(self.rate, value)
         return torch.xlogy(value, rate) - rate - torch.lgamma(value + 1)
 
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.rate.log(),)
 
-class NegativeBinomial(_ByProbability):
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        return natural_params[0].exp()
+
+
+class NegativeBinomial(ByProbability):
     """How many trials succeed before ``total_count`` of them fail."""
 
     arg_constraints = {
@@ -231,7 +270,7 @@ class NegativeBinomial(_ByProbability):
         return count * log_sigmoid(-self.logits) + value * log_sigmoid(self.logits) + normal
 
 
-class Binomial(_ByProbability):
+class Binomial(ByProbability):
     """How many of ``total_count`` trials succeed."""
 
     arg_constraints = {
@@ -239,6 +278,7 @@ class Binomial(_ByProbability):
         "probs": constraints.unit_interval,
         "logits": constraints.real,
     }
+    has_enumerate_support = True
 
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -280,11 +320,126 @@ class Binomial(_ByProbability):
         chosen = torch.lgamma(count + 1) - torch.lgamma(value + 1) - torch.lgamma(count - value + 1)
         return chosen + value * self.logits - count * functional.softplus(self.logits)
 
+    def _count(self, asked: str) -> int:
+        count = int(self.total_count.max())
+        if int(self.total_count.min()) != count:
+            raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
+        return count
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return all counts along a new first dimension.
+
+        Raises:
+            NotImplementedError: the numbers of trials differ.
+        """
+        count = self._count("enumerate_support")
+        values = torch.arange(1 + count, dtype=self._given.dtype, device=self._given.device)
+        values = values.view((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1, *self._batch_shape)) if expand else values
+
+    def entropy(self) -> Tensor:
+        """Return the entropy.
+
+        Raises:
+            NotImplementedError: the numbers of trials differ.
+        """
+        self._count("entropy")
+        logs = self.log_prob(self.enumerate_support(False))
+        return -(logs.exp() * logs).sum(0)
+
+
+class Multinomial(Distribution):
+    """How often each of several classes is drawn in ``total_count`` draws; the classes are the last dimension.
+
+    Args:
+        total_count: how many draws.
+        probs: probabilities; they are divided by their sum.
+        logits: or their logarithms, up to a constant.
+        validate_args: see :class:`Distribution`.
+
+    Raises:
+        NotImplementedError: the number of draws is no number.
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+
+    def __init__(
+        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._categorical = Categorical(probs=probs, logits=logits)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution with another batch shape."""
+        new = self._get_checked_instance(Multinomial, _instance)
+        new.__dict__.update(self.__dict__)
+        new._categorical = self._categorical.expand(batch_shape)
+        new._batch_shape = Size(batch_shape)
+        return new
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        """Counts that are not more than the draws."""
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The log probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the probabilities."""
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Tensor:
+        """``n p``."""
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Tensor:
+        """``n p (1 - p)``."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return counts."""
+        with torch.no_grad():
+            drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
+            counts = torch.zeros(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
+            return counts.scatter_add(-1, drawn, torch.ones_like(drawn, dtype=counts.dtype))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability."""
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        impossible = (value == 0) & (logits == -math.inf)
+        powers = (torch.where(impossible, 0.0, logits) * value).sum(-1)
+        return torch.lgamma(value.sum(-1) + 1) - torch.lgamma(value + 1).sum(-1) + powers
+
+    def entropy(self) -> Tensor:
+        """Return the entropy: that of all draws less what their order and the counts of one class tell."""
+        counts = Binomial(self.total_count, self.probs, validate_args=False)
+        values = counts.enumerate_support(expand=False)[1:]
+        repeated = (counts.log_prob(values).exp() * torch.lgamma(values + 1)).sum([0, -1])
+        return self.total_count * self._categorical.entropy() - math.lgamma(self.total_count + 1) + repeated
+
 
 __all__ = [
     "Binomial",
     "Geometric",
+    "Multinomial",
     "NegativeBinomial",
     "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
     "Poisson",
 ]

@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 
 from . import constraints
+from .exp_family import ExponentialFamily
 from .parametric import Parametric
 from .sensitivities import DifferentiableDirichlet, DifferentiableGamma
 from .utils import broadcast_all
@@ -50,12 +51,13 @@ def differentiable_gamma(concentration: Tensor) -> Tensor:
     return DifferentiableGamma.apply(concentration, drawn)
 
 
-class Gamma(Parametric):
+class Gamma(Parametric, ExponentialFamily):
     """The distribution ``rate^a x^(a - 1) exp(-rate x) / Gamma(a)`` with ``a`` the concentration."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
+    _mean_carrier_measure: Any = 0
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
@@ -102,6 +104,14 @@ class Gamma(Parametric):
         a = self.concentration
         return a - self.rate.log() + torch.lgamma(a) + (1 - a) * torch.digamma(a)
 
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        first, second = natural_params
+        return torch.lgamma(first + 1) - (first + 1) * torch.log(-second)
+
 
 class Chi2(Gamma):
     """The sum of the squares of ``df`` standard normal numbers."""
@@ -124,7 +134,7 @@ class Chi2(Gamma):
         return self.concentration * 2
 
 
-class Dirichlet(Parametric):
+class Dirichlet(Parametric, ExponentialFamily):
     """The distribution ``prod x_i^(a_i - 1) / B(a)`` of probabilities that sum to 1."""
 
     arg_constraints = {"concentration": constraints.positive}
@@ -184,8 +194,16 @@ class Dirichlet(Parametric):
             - ((a - 1) * torch.digamma(a)).sum(-1)
         )
 
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration,)
 
-class Beta(Parametric):
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        (a,) = natural_params
+        return torch.lgamma(a).sum(-1) - torch.lgamma(a.sum(-1))
+
+
+class Beta(Parametric, ExponentialFamily):
     """The distribution ``x^(a - 1) (1 - x)^(b - 1) / B(a, b)`` on [0, 1], a being ``concentration1`` and b ``concentration0``."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
@@ -227,6 +245,14 @@ class Beta(Parametric):
     def entropy(self) -> Tensor:
         """Return the entropy."""
         return self._dirichlet().entropy()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        first, second = natural_params
+        return torch.lgamma(first) + torch.lgamma(second) - torch.lgamma(first + second)
 
 
 class StudentT(Parametric):

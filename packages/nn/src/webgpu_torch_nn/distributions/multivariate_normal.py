@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -12,7 +11,7 @@ from webgpu_torch_core import Size, Tensor, linalg
 
 from . import constraints
 from .distribution import Distribution
-from .utils import standard_normal
+from .utils import lazy_property, standard_normal
 
 #: the parameters of which one is given, with the sets that they belong to
 FORMS = {
@@ -20,6 +19,19 @@ FORMS = {
     "precision_matrix": constraints.positive_definite,
     "scale_tril": constraints.lower_cholesky,
 }
+
+
+def factored(name: str, matrix: Tensor) -> Tensor:
+    """Return the lower Cholesky factor of the covariance of which a matrix is one of the forms."""
+    if name == "scale_tril":
+        return matrix
+    if name == "covariance_matrix":
+        return linalg.cholesky(matrix)
+    # Reversed, the factor of the precision is upper; its inverse, transposed, is the factor of the covariance.
+    reversed_factor = linalg.cholesky(torch.flip(matrix, (-2, -1)))
+    upper = torch.flip(reversed_factor, (-2, -1)).mT
+    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    return linalg.solve_triangular(upper, identity, upper=False)
 
 
 class MultivariateNormal(Distribution):
@@ -61,31 +73,19 @@ class MultivariateNormal(Distribution):
         self.loc = loc.expand((*batch_shape, -1))
         self.__dict__[name] = matrix.expand((*batch_shape, -1, -1))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        self._factor = self._factored(name, matrix)
+        self._factor = factored(name, matrix)
 
-    def _factored(self, name: str, matrix: Tensor) -> Tensor:
-        """Return the lower Cholesky factor of the covariance."""
-        if name == "scale_tril":
-            return matrix
-        if name == "covariance_matrix":
-            return linalg.cholesky(matrix)
-        # Reversed, the factor of the precision is upper; its inverse, transposed, is the factor of the covariance.
-        reversed_factor = linalg.cholesky(torch.flip(matrix, (-2, -1)))
-        upper = torch.flip(reversed_factor, (-2, -1)).mT
-        identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-        return linalg.solve_triangular(upper, identity, upper=False)
-
-    @cached_property
+    @lazy_property
     def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance."""
         return self._factor.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
 
-    @cached_property
+    @lazy_property
     def covariance_matrix(self) -> Tensor:
         """The covariance."""
         return (self._factor @ self._factor.mT).expand((*self._batch_shape, *self._event_shape, *self._event_shape))
 
-    @cached_property
+    @lazy_property
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
         return torch.cholesky_inverse(self._factor).expand((*self._batch_shape, *self._event_shape, *self._event_shape))

@@ -10,11 +10,11 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 
 from . import constraints
-from .distribution import Distribution
+from .exp_family import ExponentialFamily
 from .utils import broadcast_all, standard_normal
 
 
-class Normal(Distribution):
+class Normal(ExponentialFamily):
     """Numbers of mean ``loc`` and standard deviation ``scale``.
 
     Args:
@@ -26,6 +26,7 @@ class Normal(Distribution):
     arg_constraints: Any = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.real
     has_rsample = True
+    _mean_carrier_measure: Any = 0
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
@@ -86,3 +87,12 @@ class Normal(Distribution):
     def entropy(self) -> Tensor:
         """Return the entropy."""
         return 0.5 + 0.5 * math.log(2 * math.pi) + torch.log(self.scale)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        variance = self.scale.pow(2)
+        return self.loc / variance, -0.5 * variance.reciprocal()
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        first, second = natural_params
+        return -0.25 * first.pow(2) / second + 0.5 * torch.log(-math.pi / second)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn import functional
+
+
+class lazy_property(cached_property[Any]):
+    """A property that is computed when it is first asked for, with gradients even where they are not recorded."""
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        with torch.enable_grad():
+            return super().__get__(instance, owner)
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:

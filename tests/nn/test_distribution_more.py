@@ -1,0 +1,240 @@
+"""More families: values, gradients, samples, expansion, supports and what is refused, beside PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import webgpu_torch as ours
+
+# Factorisations have no kernels of their own on WebGPU.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*has no kernel on webgpu"),
+    pytest.mark.filterwarnings("ignore:Singular sample detected"),
+]
+Build = Callable[..., Any]
+MATRIX = [[2.25, 0.6, -0.45], [0.6, 0.8, 0.04], [-0.45, 0.04, 1.34]]
+CORRELATIONS = [[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.48, 0.6, 0.64]]
+
+#: name -> distribution of parameter tensors, the parameters, values to ask about
+CASES: dict[str, tuple[Build, tuple[Any, ...], Any]] = {
+    "half normal": (lambda d, a: d.HalfNormal(a), ([0.5, 2.0],), [0.2, 3.0]),
+    "half cauchy": (lambda d, a: d.HalfCauchy(a), ([0.5, 2.0],), [0.2, 3.0]),
+    "pareto": (lambda d, a, b: d.Pareto(a, b), ([0.5, 1.0, 2.0], [0.7, 1.5, 3.0]), [0.7, 3.0, 2.5]),
+    "weibull": (lambda d, a, b: d.Weibull(a, b), ([0.5, 2.0], [2.0, 1.3]), [0.7, 3.0]),
+    "kumaraswamy": (lambda d, a, b: d.Kumaraswamy(a, b), ([0.5, 2.0], [2.0, 0.4]), [0.7, 0.2]),
+    "inverse gamma": (lambda d, a, b: d.InverseGamma(a, b), ([0.5, 1.5, 3.0], [2.0, 0.4, 1.0]), [0.7, 0.2, 4.0]),
+    "logistic normal": (lambda d, a, b: d.LogisticNormal(a, b), ([[0.5, -1.0]], [[2.0, 0.4]]), [[0.5, 0.125, 0.375]]),
+    "generalized pareto": (
+        lambda d, a, b, c: d.GeneralizedPareto(a, b, c),
+        ([0.5, 0.0, 1.0, 0.0], [1.0, 2.0, 0.5, 1.0], [0.3, -0.5, 0.0, 1.2]),
+        [0.7, 3.0, 1.5, 0.1],
+    ),
+    "fisher snedecor": (lambda d, a, b: d.FisherSnedecor(a, b), ([1.5, 5.0, 8.0], [2.0, 3.0, 9.0]), [0.7, 0.2, 4.0]),
+    "continuous bernoulli": (lambda d, a: d.ContinuousBernoulli(a), ([0.1, 0.4995, 0.5, 0.9],), [0.0, 0.3, 1.0, 0.7]),
+    "continuous bernoulli, logits": (lambda d, a: d.ContinuousBernoulli(logits=a), ([-2.0, 0.0, 3.0],), [0.2, 0.3, 0.9]),
+    "von mises": (lambda d, a, b: d.VonMises(a, b), ([0.5, -1.0, 3.0], [0.1, 2.0, 30.0]), [0.2, 3.0, 2.9]),
+    "multinomial": (
+        lambda d, a: d.Multinomial(5, a), ([[0.2, 0.3, 0.5], [1.0, 1.0, 0.0]],), [[1.0, 1.0, 3.0], [2.0, 3.0, 0.0]]
+    ),
+    "straight through": (
+        lambda d, a: d.OneHotCategoricalStraightThrough(logits=a), ([[0.1, 2.0, -1.0]],), [[0.0, 1.0, 0.0]]
+    ),
+    "lkj": (lambda d, a: d.LKJCholesky(3, a), ([0.5, 2.0],), CORRELATIONS),
+    "low rank": (
+        lambda d, a, b, c: d.LowRankMultivariateNormal(a, b, c),
+        ([[0.5, 1.0, -1.0], [0.0, 0.0, 2.0]], [[1.0, 0.5], [-0.3, 0.2], [0.4, 2.0]], [0.5, 1.0, 2.0]),
+        [[0.1, 0.2, 0.3], [1.0, 0.0, -1.0]],
+    ),
+    "wishart": (lambda d, a, b: d.Wishart(a, b), ([4.5, 7.0], MATRIX), MATRIX),
+    "wishart, factor": (lambda d, a, b: d.Wishart(a, scale_tril=b), (5.5, CORRELATIONS), MATRIX),
+    "wishart, precision": (lambda d, a, b: d.Wishart(a, precision_matrix=b), (5.5, MATRIX), MATRIX),
+}  # fmt: skip
+#: whose numbers come from gamma variates, or are drawn otherwise than PyTorch's
+OWN_NUMBERS = {"inverse gamma", "fisher snedecor", "lkj", "wishart", "wishart, factor", "wishart, precision"}
+MOMENTS = (
+    "mean",
+    "mode",
+    "variance",
+    "stddev",
+    "covariance_matrix",
+    "precision_matrix",
+    "scale_tril",
+    "probs",
+    "logits",
+)
+
+
+def _array(value: Any) -> np.ndarray:
+    return value.detach().cpu().numpy()
+
+
+def _same(found: Any, wanted: Any, where: str, tolerance: float = 3e-5) -> None:
+    assert tuple(found.shape) == tuple(wanted.shape), where
+    assert str(found.dtype) == str(wanted.dtype), where
+    np.testing.assert_allclose(_array(found), _array(wanted), tolerance, tolerance, err_msg=where)
+
+
+def _made(library: Any, name: str, device: str = "cpu") -> tuple[Any, list[Any], Any]:
+    build, parameters, value = CASES[name]
+    tensors = [library.tensor(each, device=device, requires_grad=True) for each in parameters]
+    return build(library.distributions, *tensors), tensors, library.tensor(value, device=device)
+
+
+def _asked(one: Any, name: str, *arguments: Any) -> Any:
+    """Return a property or a method's result; None where there is none."""
+    try:
+        found = getattr(one, name)
+        return found(*arguments) if callable(found) else found
+    except (NotImplementedError, AttributeError):
+        return None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str) -> None:
+    """Everything that PyTorch knows of a distribution."""
+    _check_values(name, "cpu")
+
+
+@pytest.mark.parametrize("name", ["half normal", "continuous bernoulli", "von mises", "low rank", "multinomial"])
+def test_values_on_devices(name: str, device: str) -> None:
+    """The same of some distributions, on every device."""
+    _check_values(name, device)
+
+
+def _check_values(name: str, device: str) -> None:
+    (found, _, value), (wanted, _, theirs) = _made(ours, name, device), _made(torch, name)
+    assert found.batch_shape == wanted.batch_shape and found.event_shape == wanted.event_shape
+    assert found.has_rsample == wanted.has_rsample and found.has_enumerate_support == wanted.has_enumerate_support
+    assert found.arg_constraints.keys() == wanted.arg_constraints.keys()
+    assert found.support.event_dim == wanted.support.event_dim
+    assert found.support.check(value).tolist() == wanted.support.check(theirs).tolist()
+    _same(found.log_prob(value), wanted.log_prob(theirs), "log_prob", 1e-4)
+    for each in (*MOMENTS, "entropy", "cdf", "icdf", "log_cdf", "log_survival_function", "enumerate_support"):
+        share, other = ours.full_like(value, 0.3), torch.full_like(theirs, 0.3)
+        given = {"cdf": 1, "log_cdf": 1, "log_survival_function": 1, "icdf": 2}.get(each, 0)
+        expected = _asked(wanted, each, *((), (theirs,), (other,))[given])
+        if expected is not None:
+            _same(_asked(found, each, *((), (value,), (share,))[given]), expected, each, 1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str) -> None:
+    """Those of the density and of the entropy."""
+    (found, given, value), (wanted, theirs, other) = _made(ours, name), _made(torch, name)
+    for one, two in ((found, value), (wanted, other)):
+        entropy = _asked(one, "entropy")
+        (one.log_prob(two).sum() + (0.0 if entropy is None else entropy.sum())).backward()
+    for one, two in zip(given, theirs, strict=True):
+        if two.grad is not None and not name.startswith("von"):
+            _same(one.grad, two.grad, "gradient", 2e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_samples(name: str) -> None:
+    """PyTorch's numbers of the same seed where they are uniform or normal ones; else numbers of the same mean."""
+    (found, given, _), (wanted, theirs, _) = _made(ours, name), _made(torch, name)
+    for shape in ((), (2, 3)):
+        ours.manual_seed(3), torch.manual_seed(3)
+        sample, other = found.sample(shape), wanted.sample(shape)
+        assert not sample.requires_grad and found.support.check(sample).all()
+        assert sample.shape == tuple(other.shape)
+        if name not in OWN_NUMBERS:
+            _same(sample, other, f"sample{shape}", 1e-4)
+    if wanted.has_rsample and name not in OWN_NUMBERS:
+        ours.manual_seed(3), torch.manual_seed(3)
+        found.rsample((3,)).pow(2).sum().backward(), wanted.rsample((3,)).pow(2).sum().backward()
+        for one, two in zip(given, theirs, strict=True):
+            _same(one.grad, two.grad, "gradient of samples", 2e-3)
+    elif wanted.has_rsample:
+        found.rsample((3,)).sum().backward()
+        assert all(each.grad is not None and each.grad.isfinite().all() for each in given)
+
+
+@pytest.mark.parametrize("name", ["fisher snedecor", "inverse gamma", "wishart", "von mises", "lkj", "pareto"])
+def test_means(name: str) -> None:
+    """The mean of many samples, of matrices the products' with their transposes, is the distribution's."""
+    _check_means(name, "cpu")
+
+
+@pytest.mark.parametrize("name", ["von mises", "lkj"])
+def test_means_on_devices(name: str, device: str) -> None:
+    """The same of those that draw until all are accepted, on every device."""
+    _check_means(name, device)
+
+
+def _check_means(name: str, device: str) -> None:
+    ours.manual_seed(0)
+    found, _, _ = _made(ours, name, device)
+    sample = found.sample((1500,))
+    assert sample.device.type == device
+    if name == "von mises":
+        angle = sample - found.loc.detach()
+        np.testing.assert_allclose(_array(angle.cos().mean(0)), 1 - _array(found.variance), atol=0.06)
+        np.testing.assert_allclose(_array(angle.sin().mean(0)), 0.0, atol=0.06)
+    elif name == "lkj":
+        # Off the diagonal a correlation's variance is 1 / (2 concentration + dim - 1).
+        square = (sample @ sample.mT).pow(2).mean(0)[:, [0, 0, 1], [1, 2, 2]]
+        np.testing.assert_allclose(_array(square), np.repeat([[1 / 3], [1 / 6]], 3, 1), atol=0.05)
+    else:
+        mean, deviation = _array(found.mean), _array(found.stddev)
+        kept = np.isfinite(mean) & np.isfinite(deviation)
+        bound = 5 * deviation / np.sqrt(1500)
+        assert (np.abs(_array(sample).mean(0) - mean) <= bound)[kept].all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_expanded(name: str) -> None:
+    """A distribution of another batch shape."""
+    (found, _, value), (wanted, _, other) = _made(ours, name), _made(torch, name)
+    found, wanted = found.expand((4, *found.batch_shape)), wanted.expand((4, *wanted.batch_shape))
+    assert found.batch_shape == wanted.batch_shape and found.event_shape == wanted.event_shape
+    _same(found.log_prob(value), wanted.log_prob(other), "log_prob", 1e-4)
+    assert found.sample((2,)).shape == tuple(wanted.sample((2,)).shape)
+    mean = _asked(wanted, "mean")
+    if mean is not None:
+        _same(found.mean, mean, "mean", 1e-4)
+
+
+REFUSED: dict[str, Callable[[Any, Any], Any]] = {
+    "half normal": lambda t, d: d.HalfNormal(-1.0),
+    "pareto": lambda t, d: d.Pareto(1.0, -1.0),
+    "below": lambda t, d: d.Pareto(1.0, 1.0).log_prob(t.tensor(0.5)),
+    "concentration": lambda t, d: d.InverseGamma(0.0, 1.0),
+    "probs": lambda t, d: d.ContinuousBernoulli(1.5, validate_args=True),
+    "both": lambda t, d: d.ContinuousBernoulli(0.5, 0.5),
+    "counts": lambda t, d: d.Multinomial(t.tensor([1, 2]), t.ones(2)),
+    "too many": lambda t, d: d.Multinomial(2, t.ones(2)).log_prob(t.tensor([3.0, 1.0])),
+    "one row": lambda t, d: d.LKJCholesky(1),
+    "rank": lambda t, d: d.LowRankMultivariateNormal(t.zeros(2), t.ones(3, 1), t.ones(2)),
+    "diagonal": lambda t, d: d.LowRankMultivariateNormal(t.zeros(2), t.ones(2, 1), t.ones(3)),
+    "batches": lambda t, d: d.LowRankMultivariateNormal(t.zeros(2, 2), t.ones(3, 2, 1), t.ones(2)),
+    "scalar": lambda t, d: d.LowRankMultivariateNormal(t.tensor(0.0), t.ones(1, 1), t.ones(1)),
+    "degrees": lambda t, d: d.Wishart(1.0, t.eye(3)),
+    "forms": lambda t, d: d.Wishart(4.0),
+    "vector": lambda t, d: d.Wishart(4.0, t.ones(3)),
+    "inhomogeneous": lambda t, d: d.Binomial(t.tensor([2.0, 3.0]), 0.5).enumerate_support(),
+    "beyond": lambda t, d: d.GeneralizedPareto(0.0, 1.0, -1.0).log_prob(t.tensor(2.0)),
+    "abstract": lambda t, d: d.ExponentialFamily(validate_args=False).entropy(),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    """What PyTorch refuses, with the same error."""
+    errors = []
+    for library in (torch, ours):
+        with pytest.raises(Exception) as caught:
+            REFUSED[name](library, library.distributions)
+        errors.append(caught.value)
+    assert type(errors[1]) is type(errors[0])
+    assert str(errors[1])[:40].replace("webgpu_torch", "torch") == str(errors[0])[:40]
+
+
+def test_low_degrees() -> None:
+    """Few degrees of freedom are warned of, as in PyTorch."""
+    with pytest.warns(UserWarning, match="Low df values detected"):
+        ours.distributions.Wishart(2.5, ours.eye(3))
