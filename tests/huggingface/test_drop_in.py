@@ -134,6 +134,22 @@ def test_run_errors(run_python: RunPython, tmp_path: Path) -> None:
     assert "drop_in" not in ended.stderr and "runpy" not in ended.stderr and "cli" not in ended.stderr
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_started_processes_import_this_library(run_python: RunPython, tmp_path: Path, method: str) -> None:
+    """A program's own processes have this library under the name of ``torch``, too, and get tensors."""
+    (tmp_path / "starts.py").write_text(
+        "import torch\nimport torch.multiprocessing as mp\n"
+        "def work(i, queue, x):\n"
+        "    queue.put((i, torch.__name__, (torch.ones(2) + x).tolist()))\n"
+        "if __name__ == '__main__':\n"
+        f"    queue = mp.get_context('{method}').SimpleQueue()\n"
+        f"    mp.start_processes(work, (queue, torch.ones(2)), start_method='{method}')\n"
+        "    print(queue.get())\n"
+    )
+    ended = run_python("-m", "webgpu_torch", "run", "starts.py")
+    assert ended.stdout == "(0, 'webgpu_torch', [2.0, 2.0])\n", ended.stderr
+
+
 def test_libraries_import(run_code: Callable[..., str]) -> None:
     """The libraries import in one process, and believe that PyTorch is there."""
     for name in ("transformers", "diffusers", "peft", "accelerate", "safetensors"):

@@ -68,6 +68,22 @@ class PlanTests(Conformance):
             self.target.run(plan, [source, target], [first, second])
             self.expect(target, [(2.0 * x + second) * 2.0 + first for x in range(5)])
 
+    def test_timed_runs(self) -> None:
+        # A device that cannot tell how long its kernels take reports none of them, but runs them all the same.
+        plan = Plan((Step(double(3), (0,), (2,), ()), Copy(2, 3, 12), Step(shift(3), (3,), (1,), (0,))), 2, (12, 12))
+        source, target = buffer_with(self.target, [1.0, 2.0, 3.0], float32), self.target.allocate(12)
+        reported: list[tuple[str, float, str]] = []
+        for number in range(3):
+            reported.clear()
+            self.target.run_timed(plan, [source, target], [number], lambda *each: reported.append(each))
+            self.expect(target, [2.0 + number, 4.0 + number, 6.0 + number])
+            if reported and len(reported) < 2:
+                raise AssertionError(f"two kernels ran, but only {reported} was reported")
+            if any(seconds < 0 or clock not in ("device", "host") for _, seconds, clock in reported):
+                raise AssertionError(f"times are not negative and from the clock 'device' or 'host', not {reported}")
+            self.target.run(plan, [source, target], [0.5])
+            self.expect(target, [2.5, 4.5, 6.5])
+
     def expect(self, buffer: object, wanted: list[float]) -> None:
         """Compare a float32 buffer."""
         found = numbers_in(self.target, buffer, len(wanted), float32)

@@ -121,8 +121,10 @@ def install() -> None:
         importlib.import_module(f"torch.{name}")
     from .libraries import attach_changes
     from .names import take_names
+    from .processes import install_in_spawned
     from .stubs import attach_names
 
     attach_names()
     take_names()
     attach_changes()
+    install_in_spawned()
