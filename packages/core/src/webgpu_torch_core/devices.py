@@ -177,8 +177,8 @@ def flush() -> None:
         engine.flush()
 
 
-def hand_over() -> None:
-    """Hand what is recorded to devices that work on their own, if it is worth a plan: called between a network's blocks.
+def hand_over(least: int = WORTH_A_PLAN) -> None:
+    """Hand what is recorded (``least`` operations) to devices that work on their own: called between a network's blocks.
 
     The device computes while Python records the next block, and blocks of one structure share a plan. Does nothing where
     gradients are recorded (a later gradient may fuse with what it needs) or a capture is under way.
@@ -186,7 +186,7 @@ def hand_over() -> None:
     if recording.enabled:
         return
     for engine in _engines.values():
-        if engine.device.asynchronous and engine.capture is None and len(engine.kernels) >= WORTH_A_PLAN:
+        if engine.device.asynchronous and engine.capture is None and len(engine.kernels) >= least:
             engine.flush()
 
 

@@ -15,6 +15,10 @@ from webgpu_torch_nn.modules.module import Module, _indent
 from webgpu_torch_nn.parameter import Parameter
 
 
+#: modules with modules of their own that make a network of blocks
+SEVERAL_BLOCKS = 3
+
+
 def _position(index: Any, length: int) -> int:
     """Return ``index`` counted from the front, or raise IndexError as PyTorch's containers do."""
     index = operator.index(index)
@@ -149,6 +153,9 @@ class ModuleList(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
+        if len(self._modules) >= SEVERAL_BLOCKS and next(iter(self._modules.values()))._modules:
+            # Without what comes before it, the first block's plan is that of the others.
+            hand_over(1)
         for module in self._modules.values():
             yield module
             if module._modules:
