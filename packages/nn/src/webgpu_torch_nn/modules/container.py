@@ -14,7 +14,6 @@ from webgpu_torch_nn.modules._conversion import typename
 from webgpu_torch_nn.modules.module import Module, _indent
 from webgpu_torch_nn.parameter import Parameter
 
-
 #: modules with modules of their own that make a network of blocks
 SEVERAL_BLOCKS = 3
 
