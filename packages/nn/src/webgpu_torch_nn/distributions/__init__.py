@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import constraint_registry, constraints, kl, transforms, utils
+from . import constraint_registry, constraints, kl, kl_normals, kl_pairs, transforms, utils
 from .bernoulli import Bernoulli
 from .categorical import Categorical
 from .constraint_registry import biject_to, transform_to

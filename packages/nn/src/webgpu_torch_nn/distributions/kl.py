@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +12,18 @@ from webgpu_torch_core import Tensor
 
 from .bernoulli import Bernoulli
 from .categorical import Categorical
-from .continuous import Exponential, Laplace
-from .discrete import Geometric, OneHotCategorical, Poisson
+from .continuous import Cauchy, Exponential, Laplace
+from .continuous_bernoulli import ContinuousBernoulli
+from .discrete import Binomial, Geometric, OneHotCategorical, Poisson
 from .distribution import Distribution
+from .exp_family import ExponentialFamily, bregman
+from .folded import HalfNormal
 from .gamma import Beta, Dirichlet, Gamma
+from .gumbel import EULER, Gumbel
 from .independent import Independent
-from .multivariate_normal import MultivariateNormal
 from .normal import Normal
-from .transformed import LogNormal
+from .powers import Pareto
+from .transformed import TransformedDistribution
 from .transforms import sum_rightmost
 from .uniform import Uniform
 
@@ -42,14 +48,32 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     return decorate
 
 
+def _nearest(p: type, q: type) -> Callable[[Any, Any], Tensor] | None:
+    """Return the formula of the nearest classes, the first's class deciding, with a warning if the second's would differ."""
+    ones, others = p.__mro__, q.__mro__
+    by_first = ((one, other) for one in ones for other in others)
+    by_second = ((one, other) for other in others for one in ones)
+    first = next((pair for pair in by_first if pair in _FORMULAS), None)
+    second = next((pair for pair in by_second if pair in _FORMULAS), None)
+    if first is None or second is None:
+        return None
+    if _FORMULAS[first] is not _FORMULAS[second]:
+        warnings.warn(
+            f"Ambiguous kl_divergence({p.__name__}, {q.__name__}). "
+            f"Please register_kl({first[0].__name__}, {second[1].__name__})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return _FORMULAS[first]
+
+
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """Return ``E_p[log p(x) - log q(x)]``, by the formula of the nearest pair of classes.
 
     Raises:
         NotImplementedError: none is registered.
     """
-    pairs = ((one, other) for one in type(p).__mro__ for other in type(q).__mro__)
-    formula = next((_FORMULAS[pair] for pair in pairs if pair in _FORMULAS), None)
+    formula = _nearest(type(p), type(q))
     if formula is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
@@ -61,24 +85,6 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 def _normal(p: Normal, q: Normal) -> Tensor:
     ratio = (p.scale / q.scale).pow(2)
     return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
-
-
-@register_kl(LogNormal, LogNormal)
-def _log_normal(p: LogNormal, q: LogNormal) -> Tensor:
-    return kl_divergence(p.base_dist, q.base_dist)
-
-
-@register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
-    size = p.event_shape[0]
-    batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)
-    factor = q.scale_tril.expand((*batch, size, size))
-    mixed = torch.linalg.solve_triangular(factor, p.scale_tril.expand((*batch, size, size)), upper=False)
-    away = (q.loc - p.loc).expand((*batch, size)).unsqueeze(-1)
-    distance = torch.linalg.solve_triangular(factor, away, upper=False)
-    spread = mixed.pow(2).sum((-1, -2)) + distance.pow(2).sum((-1, -2)) - size
-    logs = [each.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) for each in (q, p)]
-    return logs[0] - logs[1] + 0.5 * spread
 
 
 @register_kl(Bernoulli, Bernoulli)
@@ -156,6 +162,68 @@ def _poisson(p: Poisson, q: Poisson) -> Tensor:
 @register_kl(Geometric, Geometric)
 def _geometric(p: Geometric, q: Geometric) -> Tensor:
     return -p.entropy() - torch.log1p(-q.probs) / p.probs - q.logits
+
+
+@register_kl(Binomial, Binomial)
+def _binomial(p: Binomial, q: Binomial) -> Tensor:
+    if (p.total_count < q.total_count).any():
+        raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
+    one = p.probs * (p.logits - q.logits) + torch.log1p(-p.probs) - torch.log1p(-q.probs)
+    return torch.where(p.total_count > q.total_count, math.inf, p.total_count * one)
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+def _continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Tensor:
+    norms = [each._cont_bern_log_norm() + torch.log1p(-each.probs) for each in (p, q)]
+    return p.mean * (p.logits - q.logits) + norms[0] - norms[1]
+
+
+@register_kl(Gumbel, Gumbel)
+def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
+    ratio, away = p.scale / q.scale, (p.loc - q.loc) / q.scale
+    return away - ratio.log() + EULER * ratio + torch.exp(torch.lgamma(1 + ratio) - away) - (1 + EULER)
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
+    return _normal(p.base_dist, q.base_dist)
+
+
+@register_kl(Pareto, Pareto)
+def _pareto(p: Pareto, q: Pareto) -> Tensor:
+    ratio = q.alpha / p.alpha
+    found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return torch.where(p.scale < q.scale, math.inf, found)
+
+
+@register_kl(Cauchy, Cauchy)
+def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
+    # F. Chyzak, F. Nielsen, "A closed-form formula for the Kullback-Leibler divergence between Cauchy distributions", 2019.
+    return ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _exponential_families(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
+    if type(p) is not type(q):
+        raise NotImplementedError(
+            "The cross KL-divergence between different exponential families cannot be computed using Bregman divergences"
+        )
+    with torch.enable_grad():
+        parameters, normalizer, gradients = bregman(p)
+    others = q._natural_params
+    result: Any = q._log_normalizer(*others) - normalizer
+    events = len(q.event_shape)
+    for mine, other, gradient in zip(parameters, others, gradients, strict=True):
+        term = (other - mine) * gradient
+        result = result - sum_rightmost(term, events if term.dim() >= events + len(q.batch_shape) else 0)
+    return result
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError
+    return kl_divergence(p.base_dist, q.base_dist)
 
 
 @register_kl(Independent, Independent)
