@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import threading
 import warnings
@@ -286,17 +287,24 @@ def test_memory() -> None:
     assert "MB" in prof.key_averages().table()
 
 
-def test_training_steps_and_gradients() -> None:
-    model = webgpu_torch.nn.Linear(3, 2)
-    optimizer = webgpu_torch.optim.SGD(model.parameters(), 0.1)
-    with profile(activities=HOST) as prof:
-        for _ in range(2):
-            model(webgpu_torch.ones(4, 3)).sum().backward()
-            optimizer.step()
-    found = {each.key: each.count for each in prof.key_averages()}
-    assert found["Optimizer.step#SGD.step"] == found["Tensor.backward"] == found["aten::linear"] == 2
-    optimizer.step()
-    assert {each.key: each.count for each in prof.key_averages()} == found
+def test_parts_of_training() -> None:
+    """Steps of optimisers and waits for data have PyTorch's names; what comes after a profile is not in it."""
+    found: dict[str, dict[str, int]] = {}
+    for library in (torch, webgpu_torch):
+        model = library.nn.Linear(3, 2)
+        optimizer = library.optim.SGD(model.parameters(), 0.1)
+        loader = library.utils.data.DataLoader(library.ones(4, 3), batch_size=2)
+        with library.profiler.profile(activities=host_only(library)) as prof:
+            for batch in loader:
+                optimizer.zero_grad()
+                model(batch).sum().backward()
+                optimizer.step()
+        optimizer.step()
+        found[library.__name__] = {each.key: each.count for each in prof.key_averages()}
+    ours = found["webgpu_torch"]
+    marks = {key: count for key, count in found["torch"].items() if "#" in key}
+    assert len(marks) == 3 and {key: count for key, count in ours.items() if "#" in key} == marks
+    assert ours["Tensor.backward"] == ours["aten::linear"] == 2
 
 
 def test_nothing_is_left_behind() -> None:
@@ -325,6 +333,25 @@ def test_other_modes_and_order_of_closing() -> None:
     assert x.tolist() == [2.0, 2.0]
     assert {"aten::ones", "aten::mul"} <= {each.name for each in prof.events()}
     assert mode_stack() == []
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forked_processes_are_not_recorded() -> None:
+    from webgpu_torch_nn.optim import optimizer
+
+    with profile(activities=HOST) as prof:
+        webgpu_torch.ones(2)
+        child = os.fork()
+        if not child:
+            webgpu_torch.zeros(2).add(1).tolist()
+            hooks = len(optimizer._global_pre_hooks) + len(optimizer._global_post_hooks)
+            os._exit(len(prof.profiler._recorders[0].ranges) + hooks + (profiling.current() is not None))
+        _, status = os.waitpid(child, 0)
+        webgpu_torch.eye(2)
+    assert os.waitstatus_to_exitcode(status) == 0
+    names = {each.name for each in prof.events()}
+    assert {"aten::ones", "aten::eye"} <= names and "aten::zeros" not in names
 
 
 def test_decorator_threads_and_captured_functions() -> None:

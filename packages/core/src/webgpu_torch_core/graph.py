@@ -194,7 +194,9 @@ class Engine:
         key = (tuple(signature), alive)
         found = self.plans.get(key)
         if found is None:
-            scheduled = profiling.timed("schedule", self._schedule, alive, kernels, signature, references, buffers)
+            scheduled = profiling.timed(
+                "webgpu_torch::schedule", self._schedule, alive, kernels, signature, references, buffers
+            )
             found = (scheduled, kernels)
             explain(self.device, found[0].plan)
             if len(self.plans) >= PLAN_CACHE_LIMIT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,13 +13,16 @@ class Observer:
     """Runs what the engine does on its behalf, so that it can take the time; this one takes none."""
 
     def timed(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result of a part of the engine's own work."""
+        """Return the result of a part of the library's own work, which profiles show by this name."""
         del name
         return action(*arguments)
 
     def run(self, device: Device, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
         """Run a plan on a device."""
         device.run(plan, externals, parameters)
+
+    def forget(self) -> None:
+        """Stop in a forked process: what it does is not the parent's work."""
 
 
 _listening: list[Observer] = []
@@ -47,7 +51,7 @@ def current() -> Observer | None:
 
 
 def timed(name: str, action: Callable[..., Any], *arguments: Any) -> Any:
-    """Do a part of the engine's work under a name."""
+    """Do a part of the library's work under a name."""
     observer = _current
     return action(*arguments) if observer is None else observer.timed(name, action, *arguments)
 
@@ -59,3 +63,15 @@ def run(device: Device, plan: Plan, externals: Sequence[Any], parameters: Sequen
         device.run(plan, externals, parameters)
     else:
         observer.run(device, plan, externals, parameters)
+
+
+def _forget() -> None:
+    global _current
+    for observer in _listening:
+        observer.forget()
+    _listening.clear()
+    _current = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

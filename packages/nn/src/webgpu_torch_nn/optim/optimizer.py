@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core import Tensor
+from webgpu_torch_core import Tensor, profiling
 from webgpu_torch_core.capture import require
 
 from webgpu_torch_nn.modules._conversion import clear_grad, typename
@@ -279,6 +279,9 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or zero them in place."""
+        profiling.timed(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad", self._zero_grad, set_to_none)
+
+    def _zero_grad(self, set_to_none: bool) -> None:
         for group in self.param_groups:
             for parameter in group["params"]:
                 clear_grad(parameter, set_to_none)

@@ -112,7 +112,7 @@ class Recorder(TorchFunctionMode, profiling.Observer):
         for hook in self._hooks:
             hook.remove()
         if any(engine.kernels for engine in engines()):
-            self.timed("flush", _settle)
+            self.timed("webgpu_torch::flush", _settle)
         if self.devices:
             _settle(wait=True)
         profiling.ignore(self)
@@ -120,6 +120,13 @@ class Recorder(TorchFunctionMode, profiling.Observer):
         for opened in list(self._open.values()):
             while opened:
                 self.end(opened[0])
+
+    def forget(self) -> None:
+        """See :class:`profiling.Observer`: the mode stays open in this process, and lets everything through."""
+        self.active = False
+        self.ranges.clear()
+        for hook in self._hooks:
+            hook.remove()
 
     # Ranges
 
@@ -173,8 +180,10 @@ class Recorder(TorchFunctionMode, profiling.Observer):
         return result
 
     def timed(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
-        """Time a part of the engine's work."""
-        found = self.begin(f"webgpu_torch::{name}", "engine")
+        """Time a part of the library's work: the engine's, or one that PyTorch marks as users mark theirs."""
+        if self.paused:
+            return action(*arguments)
+        found = self.begin(name, "engine" if name.startswith("webgpu_torch::") else "user")
         try:
             return action(*arguments)
         finally:

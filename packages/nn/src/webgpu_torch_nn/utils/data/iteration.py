@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
+from webgpu_torch_core import profiling
+
 from webgpu_torch_nn.utils.data import transport
 from webgpu_torch_nn.utils.data._host import draw_seed
 from webgpu_torch_nn.utils.data.dataset import IterableDataset
@@ -27,6 +29,9 @@ PATIENCE = 5.0
 
 class _BaseDataLoaderIter:
     """Draws the workers' seed and gives the indices; what the two kinds of passes share."""
+
+    #: what profiles call the wait for a batch, as PyTorch's do
+    _profile_name: str
 
     def __init__(self, loader: DataLoader) -> None:
         self._dataset = loader.dataset
@@ -48,7 +53,7 @@ class _BaseDataLoaderIter:
         return len(self._index_sampler)
 
     def __next__(self) -> Any:
-        batch = self._next_batch()
+        batch = profiling.timed(self._profile_name, self._next_batch)
         self._yielded += 1
         announced = self._announced
         if isinstance(self._dataset, IterableDataset) and announced is not None and self._yielded > announced:
@@ -66,6 +71,8 @@ class _BaseDataLoaderIter:
 
 class SingleProcessIterator(_BaseDataLoaderIter):
     """Fetches each batch when it is asked for."""
+
+    _profile_name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
     def __init__(self, loader: DataLoader) -> None:
         super().__init__(loader)
@@ -112,6 +119,8 @@ class _Worker:
 
 class MultiProcessIterator(_BaseDataLoaderIter):
     """Hands indices to workers in turn, some batches ahead, and gives their batches in the order of the indices."""
+
+    _profile_name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
     def __init__(self, loader: DataLoader) -> None:
         super().__init__(loader)
