@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +45,18 @@ CASES: dict[str, tuple[Build, tuple[Any, ...], Any]] = {
     ),
     "straight through": (
         lambda d, a: d.OneHotCategoricalStraightThrough(logits=a), ([[0.1, 2.0, -1.0]],), [[0.0, 1.0, 0.0]]
+    ),
+    "relaxed logarithms": (
+        lambda d, a, b: d.relaxed_categorical.ExpRelaxedCategorical(b, logits=a), ([[0.3, -1.0, 2.0]], 0.7), [[-1.0, -2.0, -0.7]]
+    ),
+    "relaxed classes": (lambda d, a, b: d.RelaxedOneHotCategorical(b, a), ([[0.3, 0.2, 0.5]], 0.7), [[0.5, 0.125, 0.375]]),
+    "mixture": (
+        lambda d, a, b: d.MixtureSameFamily(d.Categorical(a), d.Independent(d.Normal(b, 1.5), 1)),
+        ([[0.3, 0.7], [0.5, 0.5]], [[[0.0, 1.0], [2.0, 3.0]], [[0.5, 0.2], [0.7, -1.0]]]),
+        [[0.5, 0.1], [0.7, 2.0]],
+    ),
+    "mixture of bounded ones": (
+        lambda d, a, b: d.MixtureSameFamily(d.Categorical(a), d.HalfNormal(b)), ([[0.3, 0.7]] * 2, [[0.5, 2.0]] * 2), [0.5, 0.1]
     ),
     "lkj": (lambda d, a: d.LKJCholesky(3, a), ([0.5, 2.0],), CORRELATIONS),
     "low rank": (
@@ -213,6 +228,13 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "diagonal": lambda t, d: d.LowRankMultivariateNormal(t.zeros(2), t.ones(2, 1), t.ones(3)),
     "batches": lambda t, d: d.LowRankMultivariateNormal(t.zeros(2, 2), t.ones(3, 2, 1), t.ones(2)),
     "scalar": lambda t, d: d.LowRankMultivariateNormal(t.tensor(0.0), t.ones(1, 1), t.ones(1)),
+    "weights": lambda t, d: d.MixtureSameFamily(d.Normal(0.0, 1.0), d.Normal(t.zeros(2), 1.0)),
+    "components": lambda t, d: d.MixtureSameFamily(d.Categorical(t.ones(2)), 3),
+    "fewer components": lambda t, d: d.MixtureSameFamily(d.Categorical(t.ones(2)), d.Normal(t.zeros(3), 1.0)),
+    "other mixtures": lambda t, d: d.MixtureSameFamily(d.Categorical(t.ones(2, 2)), d.Normal(t.zeros(3, 2), 1.0)),
+    "outside a mixture": lambda t, d: d.MixtureSameFamily(d.Categorical(t.ones(2)), d.HalfNormal(t.ones(2))).log_prob(
+        t.tensor(-1.0)
+    ),
     "degrees": lambda t, d: d.Wishart(1.0, t.eye(3)),
     "forms": lambda t, d: d.Wishart(4.0),
     "vector": lambda t, d: d.Wishart(4.0, t.ones(3)),
@@ -232,6 +254,55 @@ def test_refused(name: str) -> None:
         errors.append(caught.value)
     assert type(errors[1]) is type(errors[0])
     assert str(errors[1])[:40].replace("webgpu_torch", "torch") == str(errors[0])[:40]
+
+
+MODULES = [each.name for each in pkgutil.iter_modules(torch.distributions.__path__)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules(name: str) -> None:
+    """The modules of PyTorch may be imported, and have what its have."""
+    found = importlib.import_module(f"webgpu_torch.distributions.{name}")
+    wanted = importlib.import_module(f"torch.distributions.{name}")
+    assert [each for each in getattr(wanted, "__all__", ()) if not hasattr(found, each)] == []
+
+
+CLASSES = [each for each in torch.distributions.__all__ if isinstance(getattr(torch.distributions, each), type)]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes(name: str) -> None:
+    """Parameters, constraints, supports and what can be asked for are PyTorch's."""
+    found, wanted = getattr(ours.distributions, name), getattr(torch.distributions, name)
+    assert list(inspect.signature(found).parameters) == list(inspect.signature(wanted).parameters)
+    missing = {each for each in dir(wanted) if each[0] != "_" and not hasattr(found, each)}
+    assert missing <= {"concentration0", "concentration1"}
+    if not issubclass(wanted, torch.distributions.Distribution) or name in ("Distribution", "ExponentialFamily"):
+        return
+    assert repr(found.support) == repr(wanted.support)
+    for each in ("has_rsample", "has_enumerate_support"):
+        if isinstance(getattr(wanted, each), bool):
+            assert getattr(found, each) is getattr(wanted, each)
+    if isinstance(wanted.arg_constraints, dict) and isinstance(found.arg_constraints, dict):
+        assert {key: repr(value) for key, value in found.arg_constraints.items()} == {
+            key: repr(value) for key, value in wanted.arg_constraints.items()
+        }
+
+
+def test_triangles() -> None:
+    """Numbers of lower triangles and back."""
+    numbers = torch.arange(18.0).view(2, 3, 3)
+    for diagonal in range(-2, 3):
+        found = ours.distributions.utils.tril_matrix_to_vec(ours.from_numpy(numbers.numpy()), diagonal)
+        wanted = torch.distributions.utils.tril_matrix_to_vec(numbers, diagonal)
+        _same(found, wanted, f"{diagonal}")
+        if diagonal < 1:
+            found = ours.distributions.utils.vec_to_tril_matrix(found, diagonal)
+            _same(found, torch.distributions.utils.vec_to_tril_matrix(wanted, diagonal), f"{diagonal}")
+    with pytest.raises(ValueError, match="cannot be expressed"):
+        ours.distributions.utils.vec_to_tril_matrix(ours.ones(5), 0)
+    with pytest.raises(ValueError, match="provided is outside"):
+        ours.distributions.utils.tril_matrix_to_vec(ours.ones(2, 2), 2)
 
 
 def test_low_degrees() -> None:

@@ -14,7 +14,7 @@ _offer(_distributions, __name__)
 
 def _offer_pytorchs_paths() -> None:
     """Let ``torch.distributions.normal`` and its like be the module that has the class; here families share modules."""
-    names = {"utils": "broadcast_all", "studentT": "StudentT"}
+    names = {"studentT": "StudentT", "relaxed_categorical": "RelaxedOneHotCategorical"}
     for name in _distributions.__all__:
         each = getattr(_distributions, name)
         path = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")

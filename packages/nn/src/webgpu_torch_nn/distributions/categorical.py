@@ -63,8 +63,8 @@ class Categorical(Distribution):
         """The shape of the probabilities."""
         return self._given.size()
 
-    @property
-    def support(self) -> constraints.Constraint:
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
         """The class numbers."""
         return constraints.integer_interval(0, self._num_events - 1)
 

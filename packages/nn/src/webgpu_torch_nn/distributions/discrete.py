@@ -227,7 +227,7 @@ class NegativeBinomial(ByProbability):
     """How many trials succeed before ``total_count`` of them fail."""
 
     arg_constraints = {
-        "total_count": constraints.nonnegative,
+        "total_count": constraints.greater_than_eq(0),
         "probs": constraints.half_open_interval(0.0, 1.0),
         "logits": constraints.real,
     }
@@ -287,8 +287,8 @@ class Binomial(ByProbability):
         self.total_count = self.total_count.type_as(given)
         super().__init__(given.shape, validate_args=validate_args)
 
-    @property
-    def support(self) -> Any:  # type: ignore[override]
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
         """0 to the number of trials."""
         return constraints.integer_interval(0, self.total_count)
 

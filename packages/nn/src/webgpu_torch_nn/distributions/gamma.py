@@ -137,7 +137,7 @@ class Chi2(Gamma):
 class Dirichlet(Parametric, ExponentialFamily):
     """The distribution ``prod x_i^(a_i - 1) / B(a)`` of probabilities that sum to 1."""
 
-    arg_constraints = {"concentration": constraints.positive}
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
 

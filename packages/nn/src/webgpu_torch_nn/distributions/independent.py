@@ -49,8 +49,8 @@ class Independent(Distribution):
         """Whether the values can be listed."""
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
-    @property
-    def support(self) -> constraints.Constraint | None:
+    @constraints.dependent_property
+    def support(self) -> Any:
         """Blocks of the other distribution's values."""
         result = self.base_dist.support
         if result is not None and self.reinterpreted_batch_ndims:

@@ -14,6 +14,7 @@ from webgpu_torch_nn import functional
 from . import constraints
 from .elementwise_transforms import clipped_sigmoid
 from .transform_base import Plain, Transform, sum_rightmost
+from .utils import tril_matrix_to_vec, vec_to_tril_matrix
 
 _MATRIX = constraints.independent(constraints.real, 2)
 
@@ -156,16 +157,6 @@ class PositiveDefiniteTransform(Plain):
         return LowerCholeskyTransform().inv(torch.linalg.cholesky(y))
 
 
-def _lower(size: int, offset: int, like: Tensor) -> Tensor:
-    """Return the positions, in a flattened square, of its lower triangle, row by row."""
-    rows, columns = torch.tril_indices(size, size, offset=offset, device=like.device).unbind(0)
-    return rows * size + columns
-
-
-def _taken(square: Tensor, offset: int) -> Tensor:
-    return square.flatten(-2).index_select(-1, _lower(square.shape[-1], offset, square))
-
-
 class CorrCholeskyTransform(Transform):
     """Cholesky factors of correlations of ``d (d - 1) / 2`` numbers.
 
@@ -180,21 +171,18 @@ class CorrCholeskyTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         limit = 1 - torch.finfo(x.dtype).eps
-        taken, size = x.tanh().clamp(-limit, limit), self.forward_shape(x.shape)[-1]
-        places = _lower(size, -1, x).expand(x.shape)
-        flat = torch.zeros((*x.shape[:-1], size * size), dtype=x.dtype, device=x.device)
-        square = flat.scatter(-1, places, taken).unflatten(-1, (size, size))
+        square = vec_to_tril_matrix(x.tanh().clamp(-limit, limit), -1)
         left = (1 - square * square).sqrt().cumprod(-1)
-        square = square + torch.eye(size, dtype=x.dtype, device=x.device)
+        square = square + torch.eye(square.shape[-1], dtype=x.dtype, device=x.device)
         return square * functional.pad(left[..., :-1], [1, 0], value=1.0)
 
     def _inverse(self, y: Tensor) -> Tensor:
         left = functional.pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1.0)
-        return torch.atanh(_taken(y, -1) / _taken(left, -1).sqrt())
+        return torch.atanh(tril_matrix_to_vec(y, -1) / tril_matrix_to_vec(left, -1).sqrt())
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the hyperbolic tangents' and the lengths'."""
-        left = _taken(1 - (y * y).cumsum(-1), -2)
+        left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), -2)
         of_tangents = -2 * (x + functional.softplus(-2 * x) - math.log(2.0)).sum(-1)
         return 0.5 * left.log().sum(-1) + of_tangents
 

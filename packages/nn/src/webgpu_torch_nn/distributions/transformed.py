@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from webgpu_torch_core import Size, Tensor
 
 from . import constraints
 from .categorical import Categorical
+from .distribution import Distribution
 from .independent import Independent
 from .normal import Normal
 from .parametric import Parametric
@@ -52,8 +54,8 @@ class TransformedDistribution(Parametric):
         """As the base's."""
         return self.base_dist.has_rsample
 
-    @property
-    def support(self) -> Any:  # type: ignore[override]
+    @constraints.dependent_property(is_discrete=False)
+    def support(self) -> Any:
         """What the last transform gives."""
         if not self.transforms:
             return self.base_dist.support
@@ -118,6 +120,8 @@ class LogNormal(TransformedDistribution):
     """The exponential of a normal number."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.positive
+    has_rsample: Any = True
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args)
@@ -204,6 +208,8 @@ class RelaxedBernoulli(TransformedDistribution):
     """Numbers in (0, 1) that gather at the ends as the temperature falls."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Any = constraints.unit_interval
+    has_rsample: Any = True
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
@@ -224,11 +230,11 @@ class RelaxedBernoulli(TransformedDistribution):
         return self.base_dist.probs
 
 
-class RelaxedOneHotCategorical(Parametric):
-    """Probabilities that gather at the corners of the simplex as the temperature falls (Gumbel softmax)."""
+class ExpRelaxedCategorical(Parametric):
+    """The logarithms of :class:`RelaxedOneHotCategorical` (Maddison et al., "The concrete distribution", 2017)."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.simplex
+    support: Any = constraints.real_vector
     has_rsample = True
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
@@ -238,10 +244,15 @@ class RelaxedOneHotCategorical(Parametric):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """Return the distribution with another batch shape."""
-        new = self._copied()
+        new = self._copied(_instance)
         new._categorical = self._categorical.expand(batch_shape)
         new._batch_shape = Size(batch_shape)
         return new
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the probabilities."""
+        return self._categorical.param_shape
 
     @property
     def probs(self) -> Tensor:
@@ -257,18 +268,43 @@ class RelaxedOneHotCategorical(Parametric):
         """Return values."""
         shape = self._extended_shape(sample_shape)
         chance = clamp_probs(torch.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
-        return torch.softmax((self.logits - (-chance.log()).log()) / self.temperature, -1)
+        return torch.log_softmax((self.logits - (-chance.log()).log()) / self.temperature, -1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""
         self._validate_sample(value)
         count = self._event_shape[0]
-        logits, logs = torch.broadcast_tensors(self.logits, value.log())
+        logits, value = torch.broadcast_tensors(self.logits, value)
         temperature = torch.as_tensor(self.temperature, dtype=logits.dtype, device=logits.device)
-        score = logits - logs * temperature
-        score = (score - score.logsumexp(-1, True)).sum(-1)
-        scale = torch.lgamma(torch.tensor(float(count), dtype=logits.dtype, device=logits.device))
-        return score + scale + (count - 1) * temperature.log() - logs.sum(-1)
+        score = torch.log_softmax(logits - value * temperature, -1).sum(-1)
+        return score + math.lgamma(count) + (count - 1) * temperature.log()
+
+
+class RelaxedOneHotCategorical(TransformedDistribution):
+    """Probabilities that gather at the corners of the simplex as the temperature falls (Gumbel softmax)."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support: Any = constraints.simplex
+    has_rsample: Any = True
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
+        super().__init__(base, ExpTransform(), validate_args)
+
+    @property
+    def temperature(self) -> Any:
+        """The temperature."""
+        return self.base_dist.temperature
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self.base_dist.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The log probabilities."""
+        return self.base_dist.logits
 
 
 class MixtureSameFamily(Parametric):
@@ -277,12 +313,40 @@ class MixtureSameFamily(Parametric):
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Any, validate_args: bool | None = None
     ) -> None:
+        if not isinstance(mixture_distribution, Categorical):
+            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
+        if not isinstance(component_distribution, Distribution):
+            raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
         self._mixture_distribution = mixture_distribution
-        self._component_distribution = component_distribution
-        batch = component_distribution.batch_shape
-        if mixture_distribution._num_events != batch[-1]:
-            raise ValueError("`mixture_distribution component` does not equal `component_distribution.batch_shape[-1]`")
-        super().__init__(batch[:-1], component_distribution.event_shape, validate_args)
+        self._component_distribution: Any = component_distribution
+        weights, kept = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
+        for one, other in zip(reversed(weights), reversed(kept), strict=False):
+            if one != other and 1 not in (one, other):
+                raise ValueError(
+                    f"`mixture_distribution.batch_shape` ({weights}) is not compatible with "
+                    f"`component_distribution.batch_shape`({kept})"
+                )
+        count, found = mixture_distribution._num_events, component_distribution.batch_shape[-1]
+        if count != found:
+            raise ValueError(
+                f"`mixture_distribution component` ({count}) does not equal `component_distribution.batch_shape[-1]` ({found})"
+            )
+        super().__init__(kept, component_distribution.event_shape, validate_args)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the mixture with another batch shape."""
+        new = self._copied(_instance)
+        new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
+        new._component_distribution = self._component_distribution.expand(
+            (*batch_shape, self._mixture_distribution._num_events)
+        )
+        new._batch_shape = Size(batch_shape)
+        return new
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        """As the components', of which one gives the value."""
+        return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     @property
     def mixture_distribution(self) -> Categorical:
@@ -315,7 +379,7 @@ class MixtureSameFamily(Parametric):
         """Return values of the components that the weights draw."""
         with torch.no_grad():
             place = len(sample_shape) + len(self._batch_shape)
-            chosen = self._mixture_distribution.sample(sample_shape)
+            chosen = self._mixture_distribution.expand(self._batch_shape).sample(sample_shape)
             values = self._component_distribution.sample(sample_shape)
             index = chosen.reshape(chosen.shape + (1,) * (1 + len(self._event_shape)))
             index = index.expand((*chosen.shape, 1, *self._event_shape))
@@ -327,12 +391,17 @@ class MixtureSameFamily(Parametric):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the weighted density."""
+        self._validate_sample(value)
         value = value.unsqueeze(-1 - len(self._event_shape))
         logs = torch.log_softmax(self._mixture_distribution.logits, -1)
         return torch.logsumexp(self._component_distribution.log_prob(value) + logs, -1)
 
+    def __repr__(self) -> str:
+        return f"MixtureSameFamily(\n  {self._mixture_distribution},\n  {self._component_distribution})"
+
 
 __all__ = [
+    "ExpRelaxedCategorical",
     "LogNormal",
     "LogitRelaxedBernoulli",
     "MixtureSameFamily",

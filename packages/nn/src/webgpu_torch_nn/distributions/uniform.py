@@ -36,8 +36,8 @@ class Uniform(Distribution):
         """Each bound's set depends on the other bound."""
         return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
-    @property
-    def support(self) -> constraints.Constraint:
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
         """The interval."""
         return constraints.interval(self.low, self.high)
 

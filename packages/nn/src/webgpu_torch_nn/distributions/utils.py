@@ -57,3 +57,40 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 def standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
     """Return numbers from the normal distribution of mean 0 and deviation 1."""
     return torch.normal(torch.zeros(shape, dtype=dtype, device=device), torch.ones(shape, dtype=dtype, device=device))
+
+
+def lower_places(size: int, offset: int, device: Any) -> Tensor:
+    """Return the positions, in a flattened square, of its lower triangle, row by row."""
+    rows, columns = torch.tril_indices(size, size, offset=offset, device=device).unbind(0)
+    return rows * size + columns
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """Return the numbers of squares' lower triangles, row by row, up to a diagonal.
+
+    Raises:
+        ValueError: there is no such diagonal.
+    """
+    size = mat.shape[-1]
+    if diag < -size or diag >= size:
+        raise ValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")
+    return mat.flatten(-2).index_select(-1, lower_places(size, diag, mat.device))
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Return squares whose lower triangles, up to a diagonal, have given numbers, row by row.
+
+    Raises:
+        ValueError: no square has so many.
+    """
+    count = vec.shape[-1]
+    # A diagonal above the main one cuts a triangle off the square, one below it leaves less than half.
+    exact = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    size = round(exact)
+    if size - exact > torch.finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {count} which cannot be expressed as the lower triangular part of a square D x D matrix."
+        )
+    places = lower_places(size, diag, vec.device).expand(vec.shape)
+    flat = torch.zeros((*vec.shape[:-1], size * size), dtype=vec.dtype, device=vec.device)
+    return flat.scatter(-1, places, vec).unflatten(-1, (size, size))

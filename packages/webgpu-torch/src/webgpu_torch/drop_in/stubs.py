@@ -88,7 +88,6 @@ NAMES: dict[str, tuple[str, ...]] = {
 MODULES: dict[str, tuple[str, ...]] = {
     "torch.distributed.device_mesh": ("DeviceMesh", "init_device_mesh"),
     "torch.distributed.tensor": ("DTensor", "Partial", "Replicate", "Shard", "distribute_tensor"),
-    "torch.distributions.wishart": ("Wishart",),
     "torch.export": (
         "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature",
         "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection",
