@@ -21,6 +21,7 @@ from typing import Any
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 #: seconds that a process has to end when it is asked to, before it is made to
 PATIENCE = 30.0
+#: PyTorch's switch for starting processes at the same time; here they always start one after the other
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 
 
