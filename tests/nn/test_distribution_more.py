@@ -289,6 +289,25 @@ def test_classes(name: str) -> None:
         }
 
 
+def test_classes_of_ones_own() -> None:
+    """A class that does not say what its parameters and values may be is warned of, and works."""
+    for library in (ours, torch):
+
+        class Mine(library.distributions.Distribution):
+            def log_prob(self, value: Any) -> Any:
+                if self._validate_args:
+                    self._validate_sample(value)
+                return value
+
+        with pytest.warns(UserWarning, match="Mine.* does not define `arg_constraints`. Please set"):
+            made = Mine()
+        with pytest.warns(UserWarning, match="Mine.* does not define `support` to enable sample validation"):
+            made.log_prob(library.ones(2))
+        with pytest.raises(NotImplementedError):
+            _ = made.support
+        assert Mine(validate_args=False).log_prob(library.ones(2)).shape == (2,)
+
+
 def test_triangles() -> None:
     """Numbers of lower triangles and back."""
     numbers = torch.arange(18.0).view(2, 3, 3)

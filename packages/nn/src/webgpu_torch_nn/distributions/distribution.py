@@ -13,6 +13,11 @@ from webgpu_torch_core import Size, Tensor
 from . import constraints
 
 
+def _undefined(self: Any) -> Any:
+    """Refuse: a class of one's own should define it."""
+    raise NotImplementedError
+
+
 class Distribution:
     """A batch of distributions over values of shape ``event_shape``.
 
@@ -24,8 +29,9 @@ class Distribution:
 
     has_rsample = False
     has_enumerate_support = False
-    arg_constraints: Any = {}
-    support: Any = constraints.dependent
+    #: what the parameters may be, by their names, and what the values may be
+    arg_constraints: Any = property(_undefined)
+    support: Any = property(_undefined)
     _validate_args = __debug__
 
     def __init__(
@@ -44,7 +50,12 @@ class Distribution:
         Distribution._validate_args = bool(value)
 
     def _check_parameters(self) -> None:
-        for name, constraint in self.arg_constraints.items():
+        try:
+            found = self.arg_constraints
+        except NotImplementedError:
+            found = {}
+            self._warn("does not define `arg_constraints`. Please set `arg_constraints = {}` or")
+        for name, constraint in found.items():
             if constraints.is_dependent(constraint):
                 continue
             # What is computed of other parameters when it is asked for need not be checked.
@@ -56,6 +67,10 @@ class Distribution:
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
                 )
+
+    def _warn(self, lack: str) -> None:
+        turned_off = "initialize the distribution with `validate_args=False` to turn off validation."
+        warnings.warn(f"{self.__class__} {lack} {turned_off}", stacklevel=4)
 
     @property
     def batch_shape(self) -> Size:
@@ -167,7 +182,10 @@ class Distribution:
                 f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}."
             )
         self._check_broadcast(value)
-        support = self.support
+        try:
+            support = self.support
+        except NotImplementedError:
+            return self._warn("does not define `support` to enable sample validation. Please")
         if not constraints.is_dependent(support) and not support.check(value).all():
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support "

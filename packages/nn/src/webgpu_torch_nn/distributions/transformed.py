@@ -22,6 +22,8 @@ from .utils import broadcast_all, clamp_probs
 class TransformedDistribution(Parametric):
     """The distribution of a function of a base distribution's values."""
 
+    arg_constraints: Any = {}
+
     def __init__(self, base_distribution: Any, transforms: Any, validate_args: bool | None = None) -> None:
         self.transforms: list[Transform] = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(self.transforms, list | tuple):
@@ -179,6 +181,11 @@ class LogitRelaxedBernoulli(Parametric):
         return new
 
     @property
+    def param_shape(self) -> Size:
+        """The shape of the probabilities."""
+        return self._bernoulli.param_shape
+
+    @property
     def probs(self) -> Tensor:
         """The probabilities."""
         return self._bernoulli.probs
@@ -309,6 +316,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
 class MixtureSameFamily(Parametric):
     """A mixture: the last batch dimension of the components is what the weights choose from."""
+
+    arg_constraints: Any = {}
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Any, validate_args: bool | None = None
