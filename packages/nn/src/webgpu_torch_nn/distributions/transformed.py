@@ -114,9 +114,6 @@ class TransformedDistribution(Parametric):
             value = sign * (value - 0.5) + 0.5
         return self._forward(self.base_dist.icdf(value))
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.base_dist}, {self.transforms})"
-
 
 class LogNormal(TransformedDistribution):
     """The exponential of a normal number."""
