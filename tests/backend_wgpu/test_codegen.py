@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from codegen_harness import CORE, TORCH, harness
+from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.codegen.printer import Module
 from webgpu_torch_backend_wgpu.codegen.steps import FLOAT_STEPS, TABLES
 from webgpu_torch_core import scalar
@@ -446,3 +447,24 @@ def test_large_kernels_without_alignment(kind: str, emulate: bool) -> None:
         kernel = Pointwise((operand(own, rows * length), operand(own, length)), (Output(own, rows * length, initial),), (), "odd",
                            (rows, length), (whole(0, own, (rows, length), value),))  # fmt: skip
         assert torch.equal(harness().run(kernel, [x, y], (), emulate)[0].view(rows, length), wanted)
+
+
+@EMULATE
+@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "int32"])
+def test_comparisons_of_a_value_with_itself_ask_for_nan(kind: str, emulate: bool) -> None:
+    element = CORE[TORCH[kind]]
+    given = torch.tensor([1, 0, -2, 5]).to(TORCH[kind])
+    if element.is_floating_point:
+        given[1] = math.nan
+    value = load(0, 0, (1,), element) * 2
+    steps = [apply(each, value, value) for each in ("equal", "not_equal", "less_equal")]
+    kernel = Pointwise(
+        (Operand(element, 4),), tuple(Output(bool_, 4, None) for _ in steps), (), "self", (4,),
+        tuple(Store(number, 0, (1,), each) for number, each in enumerate(steps)),
+    )  # fmt: skip
+    if element.is_floating_point:
+        # Drivers take `x != x` for decided; the test by bits they keep.
+        assert "wt_isnan" in generate(kernel, harness().native).passes[0].source
+    expected = [given == given, given != given, given <= given]
+    for found, want in zip(harness().run(kernel, [given], (), emulate), expected, strict=True):
+        assert found.tolist() == want.tolist()

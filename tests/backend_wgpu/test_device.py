@@ -287,13 +287,14 @@ def test_replays_leave_memory_flat(opened: Any) -> None:
             opened.run(made, [x], [])
         opened.synchronize()
 
-    replay(300)
+    # Drivers fill pools of their own first.
+    replay(1000)
     before = resident() if os.path.exists("/proc/self/statm") else 0
     replay(1000)
     after = resident() if before else 0
     assert after - before < 4 << 20
     assert opened.live_buffers() == 1
-    assert download(opened, x, 1) == [8 * 1300.0]
+    assert download(opened, x, 1) == [8 * 2000.0]
 
 
 def test_after_a_loss_everything_says_so(opened: Any) -> None:

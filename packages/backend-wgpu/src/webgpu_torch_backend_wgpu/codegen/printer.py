@@ -265,13 +265,23 @@ class Printer:
             text = self.leaf(node, None)
         else:
             kind = node.arguments[1 if step == "select" else 0].dtype
+            scalar = module.type(kind).scalar
             text = _special(node, arguments, module.single) if kind.name == "float32" else None
-            text = text or spell(step, module.type(kind).scalar, arguments)
+            text = text or _compared_with_itself(node, arguments, scalar) or spell(step, scalar, arguments)
         if text.isidentifier():
             return text
         name = module.fresh()
         self.lines.append(f"let {name} = {text};")
         return name
+
+
+def _compared_with_itself(node: Expression, arguments: list[str], scalar: str) -> str | None:
+    """Return the text of ``x != x`` and its like, which ask for NaN: drivers take them for decided, but not the test by bits."""
+    if node.step not in ("equal", "not_equal", "less_equal") or node.arguments[0] is not node.arguments[1]:
+        return None
+    if not node.arguments[0].dtype.is_floating_point:
+        return None
+    return f"{'' if node.step == 'not_equal' else '!'}{spell('is_nan', scalar, arguments[:1])}"
 
 
 def _special(node: Expression, arguments: list[str], single: bool) -> str | None:
