@@ -140,6 +140,7 @@ from .probability import (
     ndtri,
     xlog1py,
 )
+from .sensitivities import gamma_sensitivity_
 from .special import (
     _trigamma,
     ceil,
@@ -220,6 +221,7 @@ __all__ = [
     "frac",
     "frexp_exponent_",
     "frexp_mantissa_",
+    "gamma_sensitivity_",
     "gcd_",
     "ge",
     "gelu_erf",
