@@ -126,12 +126,14 @@ def test_commands(commands: Commands, models: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_image(commands: Commands, tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", ["cpu", "webgpu"])
+def test_image(commands: Commands, tmp_path: Path, device: str) -> None:
     """A picture of the size asked for, the same for the same seed; other names of files are refused first."""
     pytest.importorskip("diffusers")
     image = pytest.importorskip("PIL.Image")
     model = _write(tmp_path, "diffusion") / "diffusion"
-    asked = ("image", "--model", model, "--prompt", "a red house", "--steps", 2, "--height", 32, "--width", 64)
+    size = ("--height", 32, "--width", 64)
+    asked = ("image", "--model", model, "--prompt", "a red house", "--steps", 2, *size, "--device", device)
     found = commands(
         (*asked, "--negative-prompt", "blue", "--output", "one.png"),
         (*asked, "--negative-prompt", "blue", "--output", "two.png"),
