@@ -12,10 +12,11 @@ from webgpu_torch_nn import functional
 
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .parametric import ByProbability
+from .utils import broadcast_all
 
 
-class Bernoulli(ExponentialFamily):
+class Bernoulli(ByProbability, ExponentialFamily):
     """1 with a probability, else 0.
 
     Args:
@@ -33,33 +34,8 @@ class Bernoulli(ExponentialFamily):
     _mean_carrier_measure: Any = 0
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        (given,) = broadcast_all(logits if probs is None else probs)
-        if probs is None:
-            self.logits = given
-        else:
-            self.probs = given
+        (given,) = self._take(probs, logits)
         super().__init__(given.size(), validate_args=validate_args)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        """The logarithms of the odds."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        """The probabilities of 1."""
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def _given(self) -> Tensor:
-        return self.__dict__["probs" if "probs" in self.__dict__ else "logits"]
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the probabilities."""
-        return self._given.size()
 
     @property
     def mean(self) -> Tensor:
@@ -76,10 +52,6 @@ class Bernoulli(ExponentialFamily):
     def variance(self) -> Tensor:
         """The variance."""
         return self.probs * (1 - self.probs)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Bernoulli:
-        """Return a distribution whose probabilities are expanded to a batch shape."""
-        return self._expanded(_instance, batch_shape, {"probs": (), "logits": ()})
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random outcomes."""

@@ -9,11 +9,10 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 
 from . import constraints
-from .distribution import Distribution
-from .utils import lazy_property, logits_to_probs, probs_to_logits
+from .parametric import ByProbability
 
 
-class Categorical(Distribution):
+class Categorical(ByProbability):
     """Class numbers from 0, each with a probability; the classes are the parameters' last dimension.
 
     Args:
@@ -27,13 +26,12 @@ class Categorical(Distribution):
 
     arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
+    _binary = False
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given: Any = logits if probs is None else probs
+        given = self._one_of(probs, logits)
         if given.dim() < 1:
             name = "logits" if probs is None else "probs"
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
@@ -43,25 +41,6 @@ class Categorical(Distribution):
             self.probs = given / given.sum(-1, keepdim=True)
         self._num_events = given.size(-1)
         super().__init__(given.shape[:-1], validate_args=validate_args)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        return probs_to_logits(self.probs)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return logits_to_probs(self.logits)
-
-    @property
-    def _given(self) -> Tensor:
-        return self.__dict__["probs" if "probs" in self.__dict__ else "logits"]
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the probabilities."""
-        return self._given.size()
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
@@ -82,13 +61,6 @@ class Categorical(Distribution):
     def variance(self) -> Tensor:
         """NaN: classes have no variance."""
         return self.mean
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Categorical:
-        """Return a distribution whose probabilities are expanded to a batch shape."""
-        events = (self._num_events,)
-        made = self._expanded(_instance, batch_shape, {"probs": events, "logits": events})
-        made._num_events = self._num_events
-        return made
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random class numbers."""

@@ -11,11 +11,11 @@ from webgpu_torch_core import Size, Tensor
 
 from . import constraints
 from .exp_family import ExponentialFamily
-from .parametric import Parametric
+from .parametric import Located, Parametric
 from .utils import broadcast_all
 
 
-class LocationScale(Parametric):
+class LocationScale(Located):
     """A distribution ``loc + scale * standard``."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -36,16 +36,6 @@ class LocationScale(Parametric):
     def _scaled(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         return (value - self.loc) / self.scale
-
-    @property
-    def mean(self) -> Tensor:
-        """The location."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The location."""
-        return self.loc
 
 
 def uniform(like: Tensor, shape: Size) -> Tensor:

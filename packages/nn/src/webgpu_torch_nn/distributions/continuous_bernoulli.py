@@ -13,8 +13,8 @@ from webgpu_torch_nn import functional
 
 from . import constraints
 from .continuous import uniform
-from .discrete import ByProbability
 from .exp_family import ExponentialFamily
+from .parametric import ByProbability
 from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
 

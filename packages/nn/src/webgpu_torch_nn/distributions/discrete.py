@@ -7,49 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn import functional
 
 from . import constraints
 from .categorical import Categorical
-from .distribution import Distribution
 from .exp_family import ExponentialFamily
 from .gamma import standard_gamma
-from .parametric import Parametric
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
-
-
-class ByProbability(Parametric):
-    """What is given by probabilities or by their logarithms; the other is computed when it is asked for."""
-
-    _binary = True
-
-    def _take(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        found = broadcast_all(logits if probs is None else probs, *others)
-        self.__dict__["logits" if probs is None else "probs"] = found[0]
-        return found
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return logits_to_probs(self.logits, self._binary)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        """The log odds, or the log probabilities of classes."""
-        return probs_to_logits(self.probs, self._binary)
-
-    @property
-    def _given(self) -> Tensor:
-        return self.probs if "probs" in self.__dict__ else self.logits
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of what it was given by."""
-        return self._given.shape
+from .parametric import ByProbability, ByProbabilityOf, Parametric
+from .utils import broadcast_all
 
 
 class Geometric(ByProbability):
@@ -97,7 +64,7 @@ class Geometric(ByProbability):
         return (functional.softplus(self.logits) - self.probs * self.logits) / self.probs
 
 
-class OneHotCategorical(Parametric):
+class OneHotCategorical(ByProbabilityOf):
     """One of n classes, as a vector with a single 1."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -105,25 +72,8 @@ class OneHotCategorical(Parametric):
     has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._categorical = Categorical(probs, logits, validate_args)
-        super().__init__(self._categorical.batch_shape, (self._categorical._num_events,), validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """Return the distribution with another batch shape."""
-        new = self._copied()
-        new._categorical = self._categorical.expand(batch_shape)
-        new._batch_shape = Size(batch_shape)
-        return new
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The log probabilities."""
-        return self._categorical.logits
+        self._chances = Categorical(probs, logits, validate_args)
+        super().__init__(self._chances.batch_shape, (self._chances._num_events,), validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -133,7 +83,7 @@ class OneHotCategorical(Parametric):
     @property
     def mode(self) -> Tensor:
         """The likeliest class."""
-        return functional.one_hot(self._categorical.mode, self._event_shape[0]).to(self.probs.dtype)
+        return functional.one_hot(self._chances.mode, self._event_shape[0]).to(self.probs.dtype)
 
     @property
     def variance(self) -> Tensor:
@@ -142,21 +92,16 @@ class OneHotCategorical(Parametric):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return vectors, without gradients."""
-        return functional.one_hot(self._categorical.sample(sample_shape), self._event_shape[0]).to(self.probs.dtype)
+        return functional.one_hot(self._chances.sample(sample_shape), self._event_shape[0]).to(self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the probability."""
         self._validate_sample(value)
-        return self._categorical.log_prob(value.argmax(-1))
+        return self._chances.log_prob(value.argmax(-1))
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
-        return self._categorical.entropy()
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the probabilities."""
-        return self._categorical.param_shape
+        return self._chances.entropy()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return all vectors along a new first dimension."""
@@ -348,7 +293,7 @@ class Binomial(ByProbability):
         return -(logs.exp() * logs).sum(0)
 
 
-class Multinomial(Distribution):
+class Multinomial(ByProbabilityOf):
     """How often each of several classes is drawn in ``total_count`` draws; the classes are the last dimension.
 
     Args:
@@ -369,37 +314,18 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs=probs, logits=logits)
-        shape = self._categorical.param_shape
+        self._chances = Categorical(probs=probs, logits=logits)
+        shape = self._chances.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """Return the distribution with another batch shape."""
-        new = self._get_checked_instance(Multinomial, _instance)
-        new.__dict__.update(self.__dict__)
-        new._categorical = self._categorical.expand(batch_shape)
-        new._batch_shape = Size(batch_shape)
-        return new
+        return super().expand(batch_shape, self._get_checked_instance(Multinomial, _instance))
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
         """Counts that are not more than the draws."""
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The log probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the probabilities."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Tensor:
@@ -414,7 +340,7 @@ class Multinomial(Distribution):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return counts."""
         with torch.no_grad():
-            drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
+            drawn = self._chances.sample((self.total_count, *sample_shape)).movedim(0, -1)
             counts = torch.zeros(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
             return counts.scatter_add(-1, drawn, torch.ones_like(drawn, dtype=counts.dtype))
 
@@ -431,7 +357,7 @@ class Multinomial(Distribution):
         counts = Binomial(self.total_count, self.probs, validate_args=False)
         values = counts.enumerate_support(expand=False)[1:]
         repeated = (counts.log_prob(values).exp() * torch.lgamma(values + 1)).sum([0, -1])
-        return self.total_count * self._categorical.entropy() - math.lgamma(self.total_count + 1) + repeated
+        return self.total_count * self._chances.entropy() - math.lgamma(self.total_count + 1) + repeated
 
 
 __all__ = [

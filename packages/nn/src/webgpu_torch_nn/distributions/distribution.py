@@ -200,16 +200,6 @@ class Distribution:
                     f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {expected}."
                 )
 
-    def _expanded(self, instance: Any, batch_shape: Sequence[int], parameters: dict[str, Sequence[int]]) -> Any:
-        """Return an instance whose parameters, given with the shapes of their own dimensions, have another batch shape."""
-        made = type(self).__new__(type(self)) if instance is None else instance
-        for name, events in parameters.items():
-            if name in self.__dict__:
-                made.__dict__[name] = self.__dict__[name].expand((*batch_shape, *events))
-        made._batch_shape, made._event_shape = Size(batch_shape), self._event_shape
-        made._validate_args = self._validate_args
-        return made
-
     def __repr__(self) -> str:
         names = [each for each in self.arg_constraints if each in self.__dict__]
         values = ((each, self.__dict__[each]) for each in names)

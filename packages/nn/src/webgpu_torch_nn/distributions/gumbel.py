@@ -10,13 +10,13 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 
 from . import constraints
-from .distribution import Distribution
+from .parametric import Parametric
 from .utils import broadcast_all
 
 EULER = 0.57721566490153286060
 
 
-class Gumbel(Distribution):
+class Gumbel(Parametric):
     """Numbers of density ``exp(-(z + exp(-z))) / scale``, where ``z = (x - loc) / scale``.
 
     Args:
@@ -52,10 +52,6 @@ class Gumbel(Distribution):
     def variance(self) -> Tensor:
         """The variance."""
         return self.stddev.pow(2)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Gumbel:
-        """Return a distribution whose parameters are expanded to a batch shape."""
-        return self._expanded(_instance, batch_shape, {"loc": (), "scale": ()})
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random values that are differentiable functions of the parameters."""

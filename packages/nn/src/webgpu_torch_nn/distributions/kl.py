@@ -105,7 +105,7 @@ def _categorical(p: Categorical, q: Categorical) -> Tensor:
 
 @register_kl(OneHotCategorical, OneHotCategorical)
 def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
-    return _categorical(p._categorical, q._categorical)
+    return _categorical(p._chances, q._chances)
 
 
 @register_kl(Gamma, Gamma)

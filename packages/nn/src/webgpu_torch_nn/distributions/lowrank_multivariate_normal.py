@@ -10,7 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor, linalg
 
 from . import constraints
-from .distribution import Distribution
+from .parametric import Located
 from .utils import standard_normal
 
 
@@ -25,7 +25,7 @@ def solve_lower(factor: Tensor, right: Tensor) -> Tensor:
     return linalg.solve_triangular(factor, right, upper=False)
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Located):
     """Vectors of mean ``loc`` and covariance ``W W^T + diag(D)``.
 
     Determinant and inverse are those of the small matrix ``I + W^T D^-1 W`` (the matrix determinant lemma and Woodbury's
@@ -71,14 +71,6 @@ class LowRankMultivariateNormal(Distribution):
         self._capacitance = linalg.cholesky(_with_identity(self._whitened() @ cov_factor))
         super().__init__(batch, event, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """Return a distribution whose parameters are expanded to a batch shape."""
-        vector = tuple(self._event_shape)
-        events = {"loc": vector, "cov_diag": vector, "cov_factor": (*vector, self.cov_factor.shape[-1])}
-        made = self._expanded(_instance, batch_shape, events)
-        made._factor, made._diagonal, made._capacitance = self._factor, self._diagonal, self._capacitance
-        return made
-
     def _whitened(self) -> Tensor:
         """Return ``W^T D^-1``."""
         return self._factor.mT / self._diagonal.unsqueeze(-2)
@@ -97,16 +89,6 @@ class LowRankMultivariateNormal(Distribution):
 
     def _whole(self, matrix: Tensor) -> Tensor:
         return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean, ``loc``."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The most likely value, ``loc``."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

@@ -10,7 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor, linalg
 
 from . import constraints
-from .distribution import Distribution
+from .parametric import Located
 from .utils import lazy_property, standard_normal
 
 #: the parameters of which one is given, with the sets that they belong to
@@ -34,7 +34,7 @@ def factored(name: str, matrix: Tensor) -> Tensor:
     return linalg.solve_triangular(upper, identity, upper=False)
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(Located):
     """Vectors of mean ``loc`` whose numbers depend on each other.
 
     Args:
@@ -91,26 +91,9 @@ class MultivariateNormal(Distribution):
         return torch.cholesky_inverse(self._factor).expand((*self._batch_shape, *self._event_shape, *self._event_shape))
 
     @property
-    def mean(self) -> Tensor:
-        """The mean, ``loc``."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The most likely value, ``loc``."""
-        return self.loc
-
-    @property
     def variance(self) -> Tensor:
         """The variances of the single numbers."""
         return self._factor.pow(2).sum(-1).expand((*self._batch_shape, *self._event_shape))
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> MultivariateNormal:
-        """Return a distribution whose parameters are expanded to a batch shape."""
-        vector = tuple(self._event_shape)
-        made = self._expanded(_instance, batch_shape, {"loc": vector, **dict.fromkeys(FORMS, vector * 2)})
-        made._factor = self._factor
-        return made
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random vectors that are differentiable functions of the parameters."""

@@ -11,10 +11,11 @@ from webgpu_torch_core import Size, Tensor
 
 from . import constraints
 from .exp_family import ExponentialFamily
+from .parametric import Located
 from .utils import broadcast_all, standard_normal
 
 
-class Normal(ExponentialFamily):
+class Normal(Located, ExponentialFamily):
     """Numbers of mean ``loc`` and standard deviation ``scale``.
 
     Args:
@@ -33,16 +34,6 @@ class Normal(ExponentialFamily):
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
-    def mean(self) -> Tensor:
-        """The mean, ``loc``."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The most likely value, ``loc``."""
-        return self.loc
-
-    @property
     def stddev(self) -> Tensor:
         """The standard deviation, ``scale``."""
         return self.scale
@@ -51,10 +42,6 @@ class Normal(ExponentialFamily):
     def variance(self) -> Tensor:
         """The variance."""
         return self.scale.pow(2)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Normal:
-        """Return a distribution whose parameters are expanded to a batch shape."""
-        return self._expanded(_instance, batch_shape, {"loc": (), "scale": ()})
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random values without gradients."""

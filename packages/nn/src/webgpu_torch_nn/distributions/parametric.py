@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core import Size
+from webgpu_torch_core import Size, Tensor
 
 from .distribution import Distribution
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 
 class Parametric(Distribution):
@@ -15,16 +16,97 @@ class Parametric(Distribution):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """Return the distribution with its parameters expanded to another batch shape."""
-        new = self._copied(_instance)
-        shape, before = Size(batch_shape), len(self._batch_shape)
+        new = self._copied(batch_shape, _instance)
+        before = len(self._batch_shape)
         for name in self.arg_constraints:
             if name in self.__dict__:
                 value = self.__dict__[name]
-                new.__dict__[name] = value.expand(shape + value.shape[before:])
-        new._batch_shape = shape
+                new.__dict__[name] = value.expand(new._batch_shape + value.shape[before:])
         return new
 
-    def _copied(self, instance: Any = None) -> Any:
+    def _copied(self, batch_shape: Sequence[int], instance: Any) -> Any:
+        """Return a copy with another batch shape, or an instance with what it lacks filled in."""
         new = type(self).__new__(type(self)) if instance is None else instance
-        new.__dict__.update(self.__dict__)
+        for name, value in self.__dict__.items():
+            new.__dict__.setdefault(name, value)
+        new._batch_shape = Size(batch_shape)
         return new
+
+
+class Located(Parametric):
+    """A distribution around its parameter ``loc``."""
+
+    loc: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean, ``loc``."""
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest value, ``loc``."""
+        return self.loc
+
+
+class ByProbability(Parametric):
+    """What is given by probabilities or by their logarithms; the other is computed when it is asked for."""
+
+    _binary = True
+
+    def _take(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
+        found = broadcast_all(self._one_of(probs, logits), *others)
+        self.__dict__["logits" if probs is None else "probs"] = found[0]
+        return found
+
+    @staticmethod
+    def _one_of(probs: Any, logits: Any) -> Any:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        return logits if probs is None else probs
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return logits_to_probs(self.logits, self._binary)
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """The log odds, or the log probabilities of classes."""
+        return probs_to_logits(self.probs, self._binary)
+
+    @property
+    def _given(self) -> Tensor:
+        return self.probs if "probs" in self.__dict__ else self.logits
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of what it was given by."""
+        return self._given.shape
+
+
+class ByProbabilityOf(Parametric):
+    """A distribution whose probabilities are those of another one, ``_chances``."""
+
+    _chances: ByProbability
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """Return the distribution with another batch shape."""
+        new = self._copied(batch_shape, _instance)
+        new._chances = self._chances.expand(batch_shape)
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._chances.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The log odds, or the log probabilities of classes."""
+        return self._chances.logits
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of what the probabilities were given by."""
+        return self._chances.param_shape

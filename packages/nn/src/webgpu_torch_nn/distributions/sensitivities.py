@@ -91,14 +91,18 @@ def _wide(value: Tensor) -> Tensor:
     return value if value.dtype in (torch.float32, torch.float64) else value.float()
 
 
-class DifferentiableGamma(torch.autograd.Function):
-    """Drawn gamma values as functions of their concentrations."""
+class _Drawn(torch.autograd.Function):
+    """Values that were drawn as functions of their concentrations."""
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor, drawn: Tensor) -> Tensor:
         """Return the values."""
         ctx.save_for_backward(concentration, drawn)
         return drawn.clone()
+
+
+class DifferentiableGamma(_Drawn):
+    """Drawn gamma values as functions of their concentrations."""
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
@@ -108,14 +112,8 @@ class DifferentiableGamma(torch.autograd.Function):
         return grad_outputs[0] * change.to(drawn.dtype), None
 
 
-class DifferentiableDirichlet(torch.autograd.Function):
+class DifferentiableDirichlet(_Drawn):
     """Drawn probabilities as functions of their concentrations; one's change is taken from the others by their shares."""
-
-    @staticmethod
-    def forward(ctx: Any, concentration: Tensor, drawn: Tensor) -> Tensor:
-        """Return the probabilities."""
-        ctx.save_for_backward(concentration, drawn)
-        return drawn.clone()
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:

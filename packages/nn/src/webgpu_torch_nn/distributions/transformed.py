@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core import Tensor
 
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
 from .independent import Independent
 from .normal import Normal
-from .parametric import Parametric
+from .parametric import ByProbabilityOf, Parametric
 from .transforms import ComposeTransform, ExpTransform, SigmoidTransform, Transform, sum_rightmost
 from .utils import broadcast_all, clamp_probs
 
@@ -156,7 +156,7 @@ class LogNormal(TransformedDistribution):
         return self.base_dist.entropy() + self.loc
 
 
-class LogitRelaxedBernoulli(Parametric):
+class LogitRelaxedBernoulli(ByProbabilityOf):
     """The log odds of :class:`RelaxedBernoulli` (Maddison et al., "The concrete distribution", 2017)."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -167,30 +167,8 @@ class LogitRelaxedBernoulli(Parametric):
         from .bernoulli import Bernoulli
 
         self.temperature = temperature
-        self._bernoulli = Bernoulli(probs, logits, validate_args)
-        super().__init__(self._bernoulli.batch_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """Return the distribution with another batch shape."""
-        new = self._copied()
-        new._bernoulli = self._bernoulli.expand(batch_shape)
-        new._batch_shape = Size(batch_shape)
-        return new
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the probabilities."""
-        return self._bernoulli.param_shape
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._bernoulli.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The log odds."""
-        return self._bernoulli.logits
+        self._chances = Bernoulli(probs, logits, validate_args)
+        super().__init__(self._chances.batch_shape, validate_args=validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return values."""
@@ -234,7 +212,7 @@ class RelaxedBernoulli(TransformedDistribution):
         return self.base_dist.probs
 
 
-class ExpRelaxedCategorical(Parametric):
+class ExpRelaxedCategorical(ByProbabilityOf):
     """The logarithms of :class:`RelaxedOneHotCategorical` (Maddison et al., "The concrete distribution", 2017)."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -243,30 +221,8 @@ class ExpRelaxedCategorical(Parametric):
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
         self.temperature = temperature
-        self._categorical = Categorical(probs, logits, validate_args)
-        super().__init__(self._categorical.batch_shape, (self._categorical._num_events,), validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """Return the distribution with another batch shape."""
-        new = self._copied(_instance)
-        new._categorical = self._categorical.expand(batch_shape)
-        new._batch_shape = Size(batch_shape)
-        return new
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the probabilities."""
-        return self._categorical.param_shape
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The log probabilities."""
-        return self._categorical.logits
+        self._chances = Categorical(probs, logits, validate_args)
+        super().__init__(self._chances.batch_shape, (self._chances._num_events,), validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return values."""
@@ -341,12 +297,11 @@ class MixtureSameFamily(Parametric):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """Return the mixture with another batch shape."""
-        new = self._copied(_instance)
+        new = self._copied(batch_shape, _instance)
         new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
         new._component_distribution = self._component_distribution.expand(
             (*batch_shape, self._mixture_distribution._num_events)
         )
-        new._batch_shape = Size(batch_shape)
         return new
 
     @constraints.dependent_property

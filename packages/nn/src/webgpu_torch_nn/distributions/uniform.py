@@ -9,11 +9,11 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 
 from . import constraints
-from .distribution import Distribution
+from .parametric import Parametric
 from .utils import broadcast_all
 
 
-class Uniform(Distribution):
+class Uniform(Parametric):
     """Numbers of the half-open interval from ``low`` to ``high``, all equally likely.
 
     Args:
@@ -60,10 +60,6 @@ class Uniform(Distribution):
     def stddev(self) -> Tensor:
         """The standard deviation."""
         return (self.high - self.low) / 12**0.5
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Uniform:
-        """Return a distribution whose bounds are expanded to a batch shape."""
-        return self._expanded(_instance, batch_shape, {"low": (), "high": ()})
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random values that are differentiable functions of the bounds."""

@@ -10,11 +10,11 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from . import constraints
-from .parametric import Parametric
+from .parametric import Located
 from .utils import broadcast_all
 
 
-class VonMises(Parametric):
+class VonMises(Located):
     """Angles in radians of density ``exp(concentration cos(x - loc)) / (2 pi I0(concentration))``."""
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
@@ -56,16 +56,6 @@ class VonMises(Parametric):
                 result = torch.where(taken, (third - 0.5).sign() * cosine.clamp(-1, 1).acos(), result)
                 done = done | taken
             return ((result + math.pi + loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean direction, ``loc``."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The likeliest angle, ``loc``."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

@@ -14,13 +14,14 @@ from . import constraints
 from .exp_family import ExponentialFamily
 from .gamma import Chi2
 from .multivariate_normal import FORMS, factored
+from .parametric import Parametric
 from .utils import lazy_property
 
 #: how often singular samples are drawn anew
 _TRIES = 10
 
 
-class Wishart(ExponentialFamily):
+class Wishart(Parametric, ExponentialFamily):
     """Positive definite matrices: sums of ``df`` outer products of normal vectors with a covariance.
 
     Args:
@@ -74,12 +75,6 @@ class Wishart(ExponentialFamily):
     def arg_constraints(self) -> Any:  # type: ignore[override]
         """The matrices' sets, and the bound of the degrees of freedom."""
         return {**FORMS, "df": constraints.greater_than(self._event_shape[-1] - 1)}
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """Return a distribution whose parameters are expanded to a batch shape."""
-        made = self._expanded(_instance, batch_shape, {"df": (), **dict.fromkeys(FORMS, tuple(self._event_shape))})
-        made._factor = self._factor
-        return made
 
     def _whole(self, matrix: Tensor) -> Tensor:
         return matrix.expand((*self._batch_shape, *self._event_shape))
