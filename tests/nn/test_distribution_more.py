@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch as ours
+from distribution_oracle import array, made, refused_alike, same
 
 # Factorisations have no kernels of their own on WebGPU.
 pytestmark = [
@@ -83,20 +84,12 @@ MOMENTS = (
 )
 
 
-def _array(value: Any) -> np.ndarray:
-    return value.detach().cpu().numpy()
-
-
 def _same(found: Any, wanted: Any, where: str, tolerance: float = 3e-5) -> None:
-    assert tuple(found.shape) == tuple(wanted.shape), where
-    assert str(found.dtype) == str(wanted.dtype), where
-    np.testing.assert_allclose(_array(found), _array(wanted), tolerance, tolerance, err_msg=where)
+    same(found, wanted, where, tolerance)
 
 
 def _made(library: Any, name: str, device: str = "cpu") -> tuple[Any, list[Any], Any]:
-    build, parameters, value = CASES[name]
-    tensors = [library.tensor(each, device=device, requires_grad=True) for each in parameters]
-    return build(library.distributions, *tensors), tensors, library.tensor(value, device=device)
+    return made(CASES[name], library, device)
 
 
 def _asked(one: Any, name: str, *arguments: Any) -> Any:
@@ -190,17 +183,17 @@ def _check_means(name: str, device: str) -> None:
     assert sample.device.type == device
     if name == "von mises":
         angle = sample - found.loc.detach()
-        np.testing.assert_allclose(_array(angle.cos().mean(0)), 1 - _array(found.variance), atol=0.06)
-        np.testing.assert_allclose(_array(angle.sin().mean(0)), 0.0, atol=0.06)
+        np.testing.assert_allclose(array(angle.cos().mean(0)), 1 - array(found.variance), atol=0.06)
+        np.testing.assert_allclose(array(angle.sin().mean(0)), 0.0, atol=0.06)
     elif name == "lkj":
         # Off the diagonal a correlation's variance is 1 / (2 concentration + dim - 1).
         square = (sample @ sample.mT).pow(2).mean(0)[:, [0, 0, 1], [1, 2, 2]]
-        np.testing.assert_allclose(_array(square), np.repeat([[1 / 3], [1 / 6]], 3, 1), atol=0.05)
+        np.testing.assert_allclose(array(square), np.repeat([[1 / 3], [1 / 6]], 3, 1), atol=0.05)
     else:
-        mean, deviation = _array(found.mean), _array(found.stddev)
+        mean, deviation = array(found.mean), array(found.stddev)
         kept = np.isfinite(mean) & np.isfinite(deviation)
         bound = 5 * deviation / np.sqrt(1500)
-        assert (np.abs(_array(sample).mean(0) - mean) <= bound)[kept].all()
+        assert (np.abs(array(sample).mean(0) - mean) <= bound)[kept].all()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -249,13 +242,7 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
     """What PyTorch refuses, with the same error."""
-    errors = []
-    for library in (torch, ours):
-        with pytest.raises(Exception) as caught:
-            REFUSED[name](library, library.distributions)
-        errors.append(caught.value)
-    assert type(errors[1]) is type(errors[0])
-    assert str(errors[1])[:40].replace("webgpu_torch", "torch") == str(errors[0])[:40]
+    refused_alike(REFUSED[name], 40)
 
 
 MODULES = [each.name for each in pkgutil.iter_modules(torch.distributions.__path__)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch as ours
+from distribution_oracle import made, refused_alike, same
 
 Build = Callable[..., Any]
 
@@ -54,20 +55,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*has no kernel on webgpu")
 MOMENTS = ("mean", "mode", "variance", "stddev")
 
 
-def _array(value: Any) -> np.ndarray:
-    return value.detach().cpu().numpy()
-
-
 def _same(found: Any, wanted: Any, where: str, tolerance: float = 2e-5) -> None:
-    assert tuple(found.shape) == tuple(wanted.shape), where
-    assert str(found.dtype) == str(wanted.dtype), where
-    np.testing.assert_allclose(_array(found), _array(wanted), tolerance, tolerance, err_msg=where)
+    same(found, wanted, where, tolerance)
 
 
 def _made(library: Any, name: str, device: str = "cpu") -> tuple[Any, list[Any], Any]:
-    build, parameters, value = CASES[name]
-    tensors = [library.tensor(each, device=device, requires_grad=True) for each in parameters]
-    return build(library.distributions, *tensors), tensors, library.tensor(value, device=device)
+    return made(CASES[name], library, device)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -169,13 +162,7 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
-    errors = []
-    for library in (torch, ours):
-        with pytest.raises(Exception) as caught:
-            REFUSED[name](library, library.distributions)
-        errors.append(caught.value)
-    assert type(errors[1]) is type(errors[0])
-    assert str(errors[1])[:60].replace("webgpu_torch", "torch") == str(errors[0])[:60]
+    refused_alike(REFUSED[name], 60)
 
 
 def test_unchecked() -> None:

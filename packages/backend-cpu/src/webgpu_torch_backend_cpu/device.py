@@ -118,9 +118,7 @@ class CpuDevice(Device):
         return buffer.array[: count * kind.itemsize].view(TYPES[kind.name])
 
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
-        if plan.prepared is None:
-            plan.prepared = [self._prepare(step) for step in plan.steps]
-        self._run(plan.prepared, plan.temporaries, externals, parameters)
+        self._run(self._prepared(plan), plan.temporaries, externals, parameters)
 
     def run_timed(
         self,
@@ -129,11 +127,9 @@ class CpuDevice(Device):
         parameters: Sequence[float | int],
         report: Callable[[str, float, str], None],
     ) -> None:
-        if plan.prepared is None:
-            plan.prepared = [self._prepare(step) for step in plan.steps]
         entries = [
             (None if function is None else _timed(function, step, report), *rest)
-            for (function, *rest), step in zip(plan.prepared, plan.steps, strict=True)
+            for (function, *rest), step in zip(self._prepared(plan), plan.steps, strict=True)
         ]
         self._run(entries, plan.temporaries, externals, parameters)
 
@@ -157,6 +153,11 @@ class CpuDevice(Device):
                     )
         for array in temporaries:
             self.pool.give(array)
+
+    def _prepared(self, plan: Plan) -> Any:
+        if plan.prepared is None:
+            plan.prepared = [self._prepare(step) for step in plan.steps]
+        return plan.prepared
 
     def _prepare(self, step: Any) -> tuple[Any, Any, Any, Any]:
         if isinstance(step, Copy):

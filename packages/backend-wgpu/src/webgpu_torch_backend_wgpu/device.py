@@ -220,8 +220,7 @@ class WgpuDevice(Device):
     def _is_settled(self, prepared: Prepared) -> bool:
         """Return whether a plan came back after the host waited for results, again and again: its sizes are there to stay."""
         prepared.runs += 1
-        if not prepared.rounds or prepared.rounds[-1] != self.compiler.round:
-            prepared.rounds.append(self.compiler.round)
+        prepared.rounds.add(self.compiler.round)
         return len(prepared.rounds) >= SETTLED_ROUNDS or prepared.runs >= SETTLED_RUNS
 
     def _replay(

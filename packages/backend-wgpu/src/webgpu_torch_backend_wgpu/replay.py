@@ -81,10 +81,10 @@ class Prepared:
         self.parameter_bytes = b""
         self.recordings: OrderedDict[tuple[int, ...], Recording] = OrderedDict()
         self.generation = 0
-        # Whether a pipeline is shared with kernels of other sizes; how often the plan ran and in which rounds (the last few).
+        # Whether a pipeline is shared with kernels of other sizes; how often the plan ran again, and in which rounds.
         self.shared = False
         self.runs = 0
-        self.rounds: list[int] = []
+        self.rounds: set[int] = set()
         # Negative: never the serial of a buffer from the pool.
         self.identity = -next(_identities)
 

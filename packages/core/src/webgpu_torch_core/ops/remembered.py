@@ -7,7 +7,7 @@ appends the same kernels over the new values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -48,21 +48,9 @@ def remembered(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(*args: Any, **kwargs: Any) -> Tensor:
         key: list[Any] = []
         values: list[Any] = []
-        if casting_state.enabled:
+        given = (*args, *kwargs, *kwargs.values()) if kwargs else args
+        if casting_state.enabled or not _describe(given, key, values):
             return function(*args, **kwargs)
-        given: tuple[Any, ...] = (*args, *kwargs, *kwargs.values()) if kwargs else args
-        for each in given:
-            kind = each.__class__
-            if kind in PLAIN:
-                if recording.enabled and (each._requires_grad or each._grad_fn is not None):
-                    return function(*args, **kwargs)
-                value = each._storage.value
-                key += (each._layout, each.dtype, value.numel, value.engine)
-                values.append(value)
-            elif kind in _SIMPLE:
-                key += (kind, each)
-            elif not isinstance(each, list | tuple) or not _describe(each, key, values):
-                return function(*args, **kwargs)
         identity = tuple(key)
         found = recipes.get(identity)
         if found is None or not _distinct(values):
@@ -75,18 +63,24 @@ def remembered(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
-def _describe(sequence: Any, key: list[Any], values: list[Any]) -> bool:
-    """Add what a sequence of integers, or of tensors without gradients, is to the key and the values, if it is one."""
-    if all(each.__class__ is int for each in sequence):
-        key.append(tuple(sequence))
-        return True
-    for each in sequence:
-        if each.__class__ not in PLAIN or (recording.enabled and (each._requires_grad or each._grad_fn is not None)):
+def _describe(given: Iterable[Any], key: list[Any], values: list[Any]) -> bool:
+    """Add what arguments are to a call's key and their values to its values; False where one must not be remembered."""
+    for each in given:
+        kind = each.__class__
+        if kind in PLAIN:
+            if recording.enabled and (each._requires_grad or each._grad_fn is not None):
+                return False
+            value = each._storage.value
+            key += (each._layout, each.dtype, value.numel, value.engine)
+            values.append(value)
+        elif kind in _SIMPLE:
+            key += (kind, each)
+        elif isinstance(each, list | tuple):
+            key += (kind, len(each))
+            if not _describe(each, key, values):
+                return False
+        else:
             return False
-        value = each._storage.value
-        key += (each._layout, each.dtype, value.numel, value.engine)
-        values.append(value)
-    key.append(len(sequence))
     return True
 
 

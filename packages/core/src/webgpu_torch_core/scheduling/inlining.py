@@ -120,9 +120,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_binding
         definition = definitions.get(slot)
         if definition is None or not _worthwhile(definition, heavy, node, sizes):
             return None
-        added = slots | {each.payload[0] for each in topological(definition.value) if each.step == "load"}
-        added |= {each.payload for each in topological(definition.value) if each.step == "load_at"}
-        added.discard(slot)
+        added = (slots | _loaded(definition.value)) - {slot}
         if len(added) + 2 > maximum_bindings:
             return None
         try:
@@ -167,11 +165,12 @@ def _repeats(strides: Shape, sizes: Shape) -> int:
 @schedule_cache
 def bound_slots(kernel: Kernel) -> frozenset[int]:
     """Return the graph slots a kernel loads."""
-    found: set[int] = set()
-    for root in kernel.expressions():
-        for node in topological(root):
-            if node.step == "load":
-                found.add(node.payload[0])
-            elif node.step == "load_at":
-                found.add(node.payload)
-    return frozenset(found)
+    return frozenset().union(*map(_loaded, kernel.expressions()))
+
+
+@schedule_cache
+def _loaded(root: Expression) -> frozenset[int]:
+    """Return the graph slots an expression loads."""
+    nodes = topological(root)
+    strided = [node.payload[0] for node in nodes if node.step == "load"]
+    return frozenset(strided + [node.payload for node in nodes if node.step == "load_at"])
