@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch as ours
+from distribution_oracle import array
 
 Make = Callable[[Any, Any], Any]
 FACTOR = [[1.5, 0.0], [0.4, 0.8]]
@@ -60,10 +61,6 @@ FAMILIES: dict[str, tuple[Make, Make]] = {
 PAIRS = sorted((one.__name__, other.__name__) for one, other in torch.distributions.kl._KL_REGISTRY)
 
 
-def _array(value: Any) -> np.ndarray:
-    return value.detach().cpu().numpy()
-
-
 @pytest.mark.parametrize(("one", "other"), [pair for pair in PAIRS if pair[0] in FAMILIES and pair[1] in FAMILIES])
 def test_divergences(one: str, other: str) -> None:
     """The divergence of every pair that PyTorch has, with gradients of the first's parameters."""
@@ -72,7 +69,7 @@ def test_divergences(one: str, other: str) -> None:
         d = library.distributions
         results.append(d.kl_divergence(FAMILIES[one][0](library, d), FAMILIES[other][1](library, d)))
     assert results[0].shape == tuple(results[1].shape)
-    np.testing.assert_allclose(_array(results[0]), _array(results[1]), 1e-4, 2e-5)
+    np.testing.assert_allclose(array(results[0]), array(results[1]), 1e-4, 2e-5)
 
 
 EDGES: dict[str, Make] = {
@@ -93,7 +90,7 @@ EDGES: dict[str, Make] = {
 def test_edges(name: str) -> None:
     """Supports that touch, means that are infinite, subclasses, and a pair by the normaliser."""
     found, wanted = (each.distributions.kl_divergence(*EDGES[name](each, each.distributions)) for each in (ours, torch))
-    np.testing.assert_allclose(_array(found), _array(wanted), 1e-4, 2e-5)
+    np.testing.assert_allclose(array(found), array(wanted), 1e-4, 2e-5)
 
 
 def test_gradients(device: str) -> None:
@@ -105,7 +102,7 @@ def test_gradients(device: str) -> None:
         ]
         d = library.distributions
         d.kl_divergence(d.Gamma(given[0], given[1]), d.Gumbel(0.5, given[2])).sum().backward()
-        grads.append([_array(each.grad) for each in given])
+        grads.append([array(each.grad) for each in given])
     np.testing.assert_allclose(grads[0], grads[1], 1e-4)
 
 
@@ -125,9 +122,9 @@ def test_exponential_families(name: str) -> None:
     family = ours.distributions.ExponentialFamily
     p, q = (each(ours, ours.distributions) for each in FAMILIES[name])
     assert isinstance(p, family)
-    np.testing.assert_allclose(_array(family.entropy(p)), _array(p.entropy()), 1e-4, 1e-5)
+    np.testing.assert_allclose(array(family.entropy(p)), array(p.entropy()), 1e-4, 1e-5)
     bregman = ours.distributions.kl._FORMULAS[family, family](p, q)
-    np.testing.assert_allclose(_array(bregman), _array(ours.distributions.kl_divergence(p, q)), 1e-4, 1e-5)
+    np.testing.assert_allclose(array(bregman), array(ours.distributions.kl_divergence(p, q)), 1e-4, 1e-5)
 
 
 def test_registering() -> None:

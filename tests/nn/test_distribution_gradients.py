@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import mpmath
 import numpy as np
 import pytest
 import torch
 import webgpu_torch as ours
+from distribution_oracle import array
 from webgpu_torch_nn.distributions.sensitivities import beta_sensitivity
 
 GRID = np.geomspace(0.05, 200, 12).astype(np.float32)
-
-
-def _array(value: Any) -> np.ndarray:
-    return value.detach().cpu().numpy()
 
 
 def test_gamma(device: str) -> None:
@@ -25,8 +20,8 @@ def test_gamma(device: str) -> None:
     concentration = ours.tensor(given.tolist(), device=device, requires_grad=True)
     sample = ours.distributions.Gamma(concentration, ours.tensor(2.0, device=device)).rsample()
     sample.sum().backward()
-    wanted = torch._standard_gamma_grad(torch.tensor(given), torch.tensor(_array(sample) * 2.0)) / 2.0
-    np.testing.assert_allclose(_array(concentration.grad), wanted.numpy(), 1e-3)
+    wanted = torch._standard_gamma_grad(torch.tensor(given), torch.tensor(array(sample) * 2.0)) / 2.0
+    np.testing.assert_allclose(array(concentration.grad), wanted.numpy(), 1e-3)
 
 
 def test_dirichlet(device: str) -> None:
@@ -37,11 +32,11 @@ def test_dirichlet(device: str) -> None:
     sample = ours.distributions.Dirichlet(concentration).rsample()
     weight = np.float32([0.5, -1.0, 2.0])
     (sample * ours.tensor(weight.tolist(), device=device)).sum().backward()
-    drawn, a = torch.from_numpy(_array(sample)), torch.from_numpy(given)
+    drawn, a = torch.from_numpy(array(sample)), torch.from_numpy(given)
     grad = torch.from_numpy(weight)
     wanted = torch._dirichlet_grad(drawn, a, a.sum(-1, True).expand_as(a)) * (grad - (drawn * grad).sum(-1, True))
     kept = (drawn > 1e-30) & (drawn < 1 - 1e-6)
-    np.testing.assert_allclose(_array(concentration.grad)[kept.numpy()], wanted.numpy()[kept.numpy()], 1e-3, 1e-7)
+    np.testing.assert_allclose(array(concentration.grad)[kept.numpy()], wanted.numpy()[kept.numpy()], 1e-3, 1e-7)
 
 
 #: values and concentrations, some where PyTorch's own approximation is off by up to 5e-3
@@ -61,7 +56,7 @@ def test_beta_is_exact(device: str) -> None:
             density = x ** (a - 1) * (1 - x) ** (b - 1) / mpmath.beta(a, b)
             wanted.append(float(-change / density / (1 - x)))
     found = beta_sensitivity(*(ours.tensor(list(each), device=device) for each in zip(*POINTS, strict=True)))
-    np.testing.assert_allclose(_array(found), wanted, 2e-4)
+    np.testing.assert_allclose(array(found), wanted, 2e-4)
 
 
 @pytest.mark.parametrize("name", ["Beta", "Chi2", "StudentT", "FisherSnedecor"])

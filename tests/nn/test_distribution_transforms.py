@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch as ours
-from distribution_oracle import refused_alike
+from distribution_oracle import array, refused_alike
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no kernel on webgpu")
 Make = Callable[[Any, Any], Any]
@@ -42,10 +42,6 @@ CASES: dict[str, tuple[Make, Any]] = {
 }  # fmt: skip
 
 
-def _array(value: Any) -> np.ndarray:
-    return value.detach().cpu().numpy()
-
-
 def _made(library: Any, name: str, device: str = "cpu") -> tuple[Any, Any]:
     make, given = CASES[name]
     with library.device(device):
@@ -53,7 +49,7 @@ def _made(library: Any, name: str, device: str = "cpu") -> tuple[Any, Any]:
 
 
 def _like(found: Any, wanted: Any) -> None:
-    np.testing.assert_allclose(_array(found), _array(wanted), 2e-5, 2e-5)
+    np.testing.assert_allclose(array(found), array(wanted), 2e-5, 2e-5)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -119,7 +115,7 @@ def test_registry(registry: str, name: str) -> None:
     found = getattr(ours.distributions, registry)(constraint)(ours.tensor(given))
     _like(found, wanted(torch.tensor(given)))
     assert constraint.check(found).all()
-    assert constraint.check(-found - 1.5).tolist() == other.check(torch.from_numpy(_array(-found - 1.5))).tolist()
+    assert constraint.check(-found - 1.5).tolist() == other.check(torch.from_numpy(array(-found - 1.5))).tolist()
 
 
 def test_registering() -> None:

@@ -186,15 +186,10 @@ class LogitRelaxedBernoulli(ByProbabilityOf):
         return temperature.log() + away - 2 * away.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
-    """Numbers in (0, 1) that gather at the ends as the temperature falls."""
+class _Relaxed(TransformedDistribution):
+    """What has a temperature, and what it shares with the distribution that it is made of."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support: Any = constraints.unit_interval
     has_rsample: Any = True
-
-    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
     @property
     def temperature(self) -> Any:
@@ -203,13 +198,23 @@ class RelaxedBernoulli(TransformedDistribution):
 
     @property
     def logits(self) -> Tensor:
-        """The log odds."""
+        """The log odds, or the log probabilities of classes."""
         return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
         """The probabilities."""
         return self.base_dist.probs
+
+
+class RelaxedBernoulli(_Relaxed):
+    """Numbers in (0, 1) that gather at the ends as the temperature falls."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Any = constraints.unit_interval
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
+        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
 
 class ExpRelaxedCategorical(ByProbabilityOf):
@@ -240,31 +245,15 @@ class ExpRelaxedCategorical(ByProbabilityOf):
         return score + math.lgamma(count) + (count - 1) * temperature.log()
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(_Relaxed):
     """Probabilities that gather at the corners of the simplex as the temperature falls (Gumbel softmax)."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Any = constraints.simplex
-    has_rsample: Any = True
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
         super().__init__(base, ExpTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self.base_dist.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The log probabilities."""
-        return self.base_dist.logits
 
 
 class MixtureSameFamily(Parametric):
