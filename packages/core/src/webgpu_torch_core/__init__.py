@@ -35,7 +35,6 @@ from .autograd import is_inference_mode_enabled as is_inference_mode_enabled
 from .autograd import no_grad as no_grad
 from .autograd import set_anomaly_enabled as set_anomaly_enabled
 from .autograd import set_grad_enabled as set_grad_enabled
-from .capture import compile as compile
 from .devices import device as device
 from .devices import get_default_device as get_default_device
 from .devices import set_default_device as set_default_device
@@ -83,6 +82,7 @@ from .ops.host import HostFallbackWarning as HostFallbackWarning
 from .ops.host import host_fallbacks as host_fallbacks
 from .printing import set_printoptions as set_printoptions
 from .random import default_generator as default_generator
+from .record.capture import compile as compile
 from .settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from .settings import get_float32_matmul_precision as get_float32_matmul_precision
@@ -152,7 +152,7 @@ def set_default_dtype(d: dtype) -> None:
 
 def get_default_dtype() -> dtype:
     """Return the type that Python floats and new tensors take."""
-    from .ops.elementwise_call import default_float
+    from .record.context import default_float
 
     return default_float[0]
 

@@ -17,6 +17,7 @@ from .layouts import Layout, contiguous_layout
 from .memory import MetaValue as MetaValue
 from .memory import Size as Size
 from .memory import Storage as Storage
+from .record.changes import changed_tensor
 from .record.engine import Engine
 from .tensor_kinds import TensorKinds
 
@@ -250,7 +251,9 @@ class Tensor(TensorKinds, TensorMethods):
             )
         if value and self._grad_fn is not None:
             return
-        self._requires_grad = bool(value)
+        if self._requires_grad != value:
+            self._requires_grad = bool(value)
+            changed_tensor(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set :attr:`requires_grad` in place and return the tensor."""
@@ -404,6 +407,7 @@ class Tensor(TensorKinds, TensorMethods):
         self._layout = value._layout
         self.dtype = value.dtype
         self.device = value.device
+        changed_tensor(self)
 
     def retain_grad(self) -> None:
         """Keep ``.grad`` of a tensor that is not a leaf."""

@@ -8,11 +8,11 @@ from .. import expression as ir
 from ..dtypes import compute_dtype, dtype, float32, int64
 from ..kernels import Contraction, Operand, Output, Store
 from ..layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
+from ..record.recipes import remembered
 from ..tensor import Tensor
 from .common import attach, is_half, kernel_cache, needs_gradient, record, require_tensor
 from .complex.dispatch import with_complex_rule
 from .registry import operation
-from .remembered import remembered
 
 if TYPE_CHECKING:
     from ..type_aliases import Number

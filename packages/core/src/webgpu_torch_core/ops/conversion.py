@@ -437,7 +437,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
     name = self.grad_fn.name() if self.grad_fn is not None else None
     shown = None if self.device.type == "cpu" else str(self.device)
-    from .elementwise_call import default_float
+    from ..record.context import default_float
 
     kind = self.__class__.__name__
     own = kind not in ("Tensor", "Parameter")

@@ -9,13 +9,13 @@ from .. import expression as ir
 from ..dtypes import dtype, int32
 from ..kernels import Contraction, Operand, Output, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
+from ..record.recipes import remembered
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
 from .complex.dispatch import with_complex_rule
 from .contraction import _accumulator, _wide_type
 from .joining import clamped, element_index
 from .registry import operation
-from .remembered import remembered
 
 # Convolution as an implicit matrix product (Chellapilla et al., 2006): rows are output channels, columns are output
 # positions, the summed dimension is the input patch; the patch matrix is never stored.

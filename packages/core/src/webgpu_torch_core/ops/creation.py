@@ -24,10 +24,10 @@ from ..dtypes import (
 from ..host_data import check_number, flatten, pack, require_numpy
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
+from ..record.context import default_float
 from ..tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
 from .common import kernel_cache, record_on, require_tensor, sizes_from
 from .complex.joining import complex_alias
-from .elementwise_call import default_float
 from .outputs import into
 from .registry import operation
 

@@ -13,6 +13,7 @@ from ..devices import MetaEngine
 from ..dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
+from ..record.context import default_float
 from ..steps import differentiate
 from ..tensor import MetaValue, Size, Tensor, check_supported
 from .common import same_device
@@ -20,8 +21,6 @@ from .complex.dispatch import involves_complex, rule
 from .refusals import REFUSALS
 from .registry import Operation, register
 from .titles import ELEMENTWISE
-
-default_float: list[dtype] = [float32]
 
 CACHE_LIMIT = 4096
 _instances: list[Elementwise] = []

@@ -284,7 +284,7 @@ _both("ihfft", lambda x, s, d, n: _many_half("ihfftn", x, s, d, n, INVERSE), "Th
 def _frequencies(
     positions: Tensor, n: int, d: float, kind: dtype | None, out: Tensor | None, requires_grad: bool
 ) -> Tensor:
-    from .elementwise_call import default_float
+    from ..record.context import default_float
 
     result = positions.to(kind or default_float[0]) * (1.0 / (n * d))
     if out is not None:

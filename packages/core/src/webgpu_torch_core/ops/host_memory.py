@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..devices import canonical_device, engine_for, host_device
 from ..dtypes import BY_NAME, complex64, dtype, float32
 from ..layouts import layout
+from ..record.context import default_float
 from ..record.tape import Value
 from ..tensor import Storage, Tensor
 from .creation import array_tensor, as_dtype, as_tensor, from_bytes
-from .elementwise_call import default_float
 from .registry import operation
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..layouts import contiguous_strides
+from ..record.changes import changed_tensor
 from ..tensor import Tensor
 from .contraction import addmm, addmv, baddbmm
 from .inplace import make_in_place
@@ -51,6 +52,7 @@ def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None
     tracked = self.requires_grad
     result = as_strided(self, size, stride, storage_offset)
     self._layout = result._layout
+    changed_tensor(self)
     if tracked and result._grad_fn is not None:
         self._grad_fn, self._output_number = result._grad_fn, result._output_number
         self._requires_grad = False

@@ -8,13 +8,13 @@ from .. import expression as ir
 from ..dtypes import compute_dtype, dtype, int32, promote_types
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
+from ..record.recipes import remembered
 from ..tensor import Tensor
 from .common import attach, attach_empty, is_whole, kernel_cache, record, sizes_from
 from .complex.dispatch import with_complex_rule
 from .inplace import check_apart, type_title
 from .outputs import into
 from .registry import operation
-from .remembered import remembered
 from .views import copy_as
 
 if TYPE_CHECKING:

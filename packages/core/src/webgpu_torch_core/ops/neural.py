@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.saved import SavedOperand
 from ..dtypes import bool_, dtype, float32, float64, int64
 from ..layouts import wrap_dimension
+from ..record.recipes import remembered
 from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import masked_fill, where
@@ -20,7 +21,6 @@ from .outputs import into
 from .random import HOST_DEVICES
 from .reduction import amax, mean, sum
 from .registry import operation
-from .remembered import remembered
 from .row_kernels import softmax_values, standardize
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from ..dtypes import complex64, compute_dtype, dtype, float32, int32, int64, uin
 from ..generator import Generator, default_generator
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout, number_of_elements
+from ..record.context import default_float
 from ..scalar import philox
 from ..tensor import Tensor, empty_tensor
 from .common import attach, kernel_cache, record_on, sizes_from
 from .complex.joining import complex_alias
 from .creation import as_dtype, asked, empty_like, from_bytes, place_of
-from .elementwise_call import default_float
 from .inplace import type_title
 from .outputs import into
 from .registry import operation

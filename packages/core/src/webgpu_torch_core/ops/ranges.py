@@ -10,10 +10,10 @@ from ..devices import engine_for
 from ..dtypes import compute_dtype, dtype, float64
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
+from ..record.context import default_float
 from ..tensor import Tensor
 from .common import kernel_cache, record_on
 from .creation import asked, tensor
-from .elementwise_call import default_float
 from .outputs import into
 from .registry import operation
 

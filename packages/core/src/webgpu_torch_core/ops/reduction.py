@@ -9,12 +9,12 @@ from .. import expression as ir
 from ..dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from ..kernels import Operand, Output, Reduction, RowProgram, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
+from ..record.context import default_float
+from ..record.recipes import remembered
 from ..tensor import Tensor
 from .common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape, require_tensor
-from .elementwise_call import default_float
 from .outputs import into as _into
 from .registry import operation
-from .remembered import remembered
 
 if TYPE_CHECKING:
     from ..type_aliases import Dimensions, Number

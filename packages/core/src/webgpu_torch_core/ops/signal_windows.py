@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..dtypes import dtype, float32, float64
 from ..host_data import pack
+from ..record.context import default_float
 from ..tensor import Tensor
 from .creation import as_dtype, from_bytes, place_of
-from .elementwise_call import default_float
 from .registry import operation
 
 if TYPE_CHECKING:

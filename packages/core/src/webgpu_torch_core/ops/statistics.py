@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dtypes import float32, float64, int64, promote_types
 from ..layouts import wrap_dimension
+from ..record.context import default_float
 from ..return_types import make
 from ..tensor import Tensor
 from .arithmetic import clamp, where
@@ -15,7 +16,6 @@ from .common import as_dimensions, is_half, wide
 from .complex.joining import join
 from .complex.views import conj, part
 from .creation import arange, tensor
-from .elementwise_call import default_float
 from .inplace import type_title
 from .joining import cat
 from .moments import vector_norm

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..dtypes import dtype
 from ..layouts import layout, storage_extent
+from ..record.context import default_float
 from ..tensor import Tensor
 from .composite import pad
 from .creation import as_dtype, asked, empty, filled, place_of
-from .elementwise_call import default_float
 from .outputs import into
 from .ranges import linspace
 from .registry import operation

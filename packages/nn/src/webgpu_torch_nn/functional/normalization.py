@@ -10,8 +10,8 @@ from webgpu_torch_core.functional import layer_norm as layer_norm
 from webgpu_torch_core.functional import normalize as normalize
 from webgpu_torch_core.functional import rms_norm as rms_norm
 from webgpu_torch_core.ops.neural import standardized
-from webgpu_torch_core.ops.remembered import remembered
 from webgpu_torch_core.ops.windows import Window, window_sum
+from webgpu_torch_core.record.recipes import remembered
 
 from ._arguments import wide
 

@@ -9,12 +9,13 @@ from typing import Any
 
 from ...dtypes import complex64, float32
 from ...layouts import broadcast_shapes
+from ...record.context import default_float
 from ...scalar import absolute, atan2, hypot, less, where
 from ...scalar import equal as equal_
 from ...tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient
-from ..elementwise_call import Elementwise, default_float
+from ..elementwise_call import Elementwise
 from .joining import ZERO, join, part_alias
 from .views import as_complex, complex_view, conj, number_parts, part, view_as_real
 
