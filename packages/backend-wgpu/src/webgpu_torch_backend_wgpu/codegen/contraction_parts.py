@@ -36,10 +36,10 @@ class Parts:
         element = body.let("element", (LINEAR_GROUP * workgroup + THREAD) * lanes)
         body.leave(element >= self.size)
         places = [element + fixed(lane) if lane else element for lane in range(lanes)]
-        sums = [body.var(f"sum{lane}", *self._records.read(module, place)) for lane, place in enumerate(places)]
+        sums = [body.var(f"sum{lane}", self._records.read(module, place)[0]) for lane, place in enumerate(places)]
         with body.loop("part", fixed(1), lambda part: part < self.splits, fixed(1)) as part:
             for total, place in zip(sums, places, strict=True):
-                body.set(total, frame.add(total, *self._records.read(module, part * self.size + place)))
+                body.set(total, frame.add(total, self._records.read(module, part * self.size + place)[0]))
         column = body.let("column", element % frame.n)
         row = body.let("row", (element // frame.n) % frame.m)
         batch = body.let("batch", element // (frame.m * frame.n))

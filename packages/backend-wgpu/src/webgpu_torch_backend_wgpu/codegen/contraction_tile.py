@@ -189,7 +189,9 @@ class Block:
         body, frame, tile = self.body, self.frame, self.tile
         step_m, step_n = tile.m // tile.rows, tile.n // tile.columns
         for number, sums in enumerate(self.sums):
-            values = [each.lane(lane) for each in sums for lane in range(LANES)] if self.packed else list(sums)
+            values: list[Node] = [*sums]
+            if self.packed:
+                values = [each.lane(lane) for each in sums for lane in range(LANES)]
             with body.when(None):
                 first = self.thread_m + fixed(number // LANES * step_m)
                 row = body.let("row", base_m + first * fixed(LANES) + fixed(number % LANES))

@@ -191,7 +191,7 @@ class _Generator:
             with body.when(self.base + at < self.big.rows):
                 totals: list[Node] = []
                 for lane in range(lanes):
-                    moved = [row, at]
+                    moved: list[Node] = [row, at]
                     moved[wide] = moved[wide] + fixed(lane) if lane else moved[wide]
                     totals.append(body.let(f"total{lane}", self._total(*moved)))
                 big, small = body.let("big", self.base + at), body.let("small", u32(first) + row)

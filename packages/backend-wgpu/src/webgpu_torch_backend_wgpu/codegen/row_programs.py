@@ -114,7 +114,7 @@ class RowWriter:
 
         def kept(node: Expression, lane: int) -> Node | None:
             name = self.cache.get(node)
-            return name and Name(f"{name}_{number}_{lane}", self.module.type(node.dtype).scalar)
+            return Name(f"{name}_{number}_{lane}", self.module.type(node.dtype).scalar) if name else None
 
         return evaluate(self.buffers, roots, self.outer + inner, self.team.lanes, self.reduced, kept)
 

@@ -93,7 +93,7 @@ def _encoded(value: Node) -> list[Node]:
     return [bitcast("u32", convert_to("f32", value) if scalar == "f16" else value)]
 
 
-def _decoded(scalar: str, words: list[Node]) -> Node:
+def _decoded(scalar: str, words: Sequence[Node]) -> Node:
     if scalar == "i64":
         return join_words(*words)
     if scalar == "vec2<u32>":
