@@ -8,10 +8,11 @@ from typing import Any
 from webgpu_torch_core.expression import Expression, topological
 from webgpu_torch_core.kernels import Store
 
-from . import ir
-from .ir import Buffer, Load, LoadGroup, Name, Node, StoreGroup, convert_to, group_element
+from . import ir, statements
+from .ir import Buffer, Load, LoadGroup, Name, Node, convert_to, group_element
 from .lowering import Lowering
 from .module import Module, linear_index
+from .statements import StoreGroup
 
 LANES = 4
 
@@ -98,7 +99,7 @@ class Buffers:
             if count > 1:
                 body.add(StoreGroup(buffer, index, values[first : first + count]))
             else:
-                body.add(ir.Store(buffer, index, values[first]))
+                body.add(statements.Store(buffer, index, values[first]))
 
 
 #: gives the value of a load that was made before, by its lane, or None

@@ -12,8 +12,9 @@ from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
 from .contraction_parts import Parts
-from .ir import Assign, Call, Name, Node, fixed, minimum, u32, vector, zero
+from .ir import Call, Name, Node, fixed, minimum, u32, vector, zero
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
+from .statements import Assign
 
 #: most rows of the small side
 SKINNY = 8

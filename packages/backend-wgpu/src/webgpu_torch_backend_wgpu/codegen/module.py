@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..program import Binding, Capabilities, Pass, Piece, Size, part_bytes
-from .ir import Array, Body, Buffer, Function, Name, Node, bitcast, convert_to, fixed, u32, vector
+from .ir import Array, Buffer, Name, Node, bitcast, convert_to, fixed, u32, vector
+from .statements import Body, Function
 from .steps import widen_word
 from .types import ElementType, element_type
 from .wgsl import print_module, spelled
@@ -119,9 +120,9 @@ class Module:
     def finish(self, workgroup: int, workgroups: int, suffix: str = "") -> Pass:
         """Return the pass of ``workgroups`` workgroups with that many threads each."""
         pieces = print_module(self._declared, self.shared, self.body.statements, workgroup, self.capabilities)
+        source = "".join([each if type(each) is str else spelled(each) for each in pieces])
         spread = spread_workgroups(workgroups, self.capabilities.workgroups_per_dimension)
-        source, joined = joined_pieces(pieces)
-        return Pass(self.kernel.name + suffix, source, spread, tuple(self.bindings), (), joined)
+        return Pass(self.kernel.name + suffix, source, spread, tuple(self.bindings), (), pieces)
 
 
 def _words(kind: Any) -> int:
@@ -131,20 +132,6 @@ def _words(kind: Any) -> int:
 def join_words(low: Node, high: Node) -> Node:
     """Return two words as i64."""
     return (convert_to("i64", bitcast("i32", high)) << 32) | widen_word(low)
-
-
-def joined_pieces(pieces: Sequence[Piece]) -> tuple[str, tuple[Piece, ...]]:
-    """Return the text with sizes as literals, and the pieces with neighbouring texts joined."""
-    joined: list[Piece] = []
-    texts: list[str] = []
-    for each in pieces:
-        if isinstance(each, Size):
-            joined += ["".join(texts), each]
-            texts = []
-        else:
-            texts.append(each)
-    joined.append("".join(texts))
-    return "".join([each if isinstance(each, str) else spelled(each) for each in joined]), tuple(joined)
 
 
 def linear_index(offset: int, strides: tuple[int, ...], coordinates: Sequence[Node]) -> Node:

@@ -13,12 +13,13 @@ from webgpu_torch_core.kernels import Scatter
 from webgpu_torch_core.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
-from . import ir
+from . import statements
 from .access import Buffers, evaluate
-from .ir import Atomic, Break, Buffer, Call, Exchange, Load, Node, fixed
+from .ir import Buffer, Call, Load, Node, fixed
 from .lowering import as_index
 from .module import LINEAR_GROUP, THREAD, Module, split_index
 from .sort import RunSort, Sorter
+from .statements import Atomic, Break, Exchange
 from .steps import convert, spell
 from .types import element_type
 
@@ -142,7 +143,7 @@ def _parallel_pass(kernel: Scatter, capabilities: Capabilities) -> Pass:
         # One exchange per element: two writers of the same element must not mix their bits.
         body.add(Exchange(output, slot, value))
     else:
-        body.add(ir.Store(output, slot, value))
+        body.add(statements.Store(output, slot, value))
     return writer.finish()
 
 
@@ -157,7 +158,7 @@ def _serial_pass(kernel: Scatter, capabilities: Capabilities) -> Pass:
         index, value = writer.evaluate(outer + inner, kernel.index, kernel.value)
         slot = body.let("slot", as_index(index))
         held = body.let("held", Load(writer.output, slot))
-        body.add(ir.Store(writer.output, slot, writer.combine(held, value)))
+        body.add(statements.Store(writer.output, slot, writer.combine(held, value)))
     return writer.finish()
 
 
@@ -186,5 +187,5 @@ def _sorted_pass(kernel: Scatter, capabilities: Capabilities, sorting: RunSort) 
         entry = body.let("entry", sorting.place(module, at))
         (value,) = writer.evaluate(outer + split_index(module, entry, kernel.entries), kernel.value)
         body.set(held, writer.combine(held, value))
-    body.add(ir.Store(writer.output, slot, held))
+    body.add(statements.Store(writer.output, slot, held))
     return writer.finish(" (runs)")

@@ -18,18 +18,9 @@ from .ir import (
     SIZE_OF,
     VECTORS,
     Array,
-    Assign,
-    Atomic,
-    Barrier,
-    Break,
     Buffer,
     Call,
-    Exchange,
-    For,
-    Function,
-    If,
     Index,
-    Let,
     Literal,
     Load,
     LoadGroup,
@@ -39,15 +30,26 @@ from .ir import (
     Number,
     Operation,
     Prefix,
+    Word,
+    fixed,
+    vector,
+)
+from .statements import (
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Exchange,
+    For,
+    Function,
+    If,
+    Let,
     Return,
     Statement,
     Store,
     StoreGroup,
     Var,
     While,
-    Word,
-    fixed,
-    vector,
 )
 
 #: how tightly an operator binds, how tightly its operands must, and whether a chain of it needs no parentheses
@@ -89,17 +91,18 @@ def survey(blocks: Iterable[list[Statement]]) -> dict[Buffer, Layout]:
     """Return the layout of each buffer from all accesses to it: vectors only where none needs a single element."""
     layouts: dict[Buffer, Layout] = {}
 
-    def visit_node(node: Node) -> None:
-        if isinstance(node, LoadGroup):
-            _layout(layouts, node.buffer).group = node.count
-        elif isinstance(node, Load):
-            layout = _layout(layouts, node.buffer)
-            if node.vector:
-                layout.group = layout.group or 4
-            else:
-                layout.single = True
-        for each in node.arguments:
-            visit_node(each)
+    def visit_nodes(nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if type(node) is LoadGroup:
+                _layout(layouts, node.buffer).group = node.count
+            elif type(node) is Load:
+                layout = _layout(layouts, node.buffer)
+                if node.vector:
+                    layout.group = layout.group or 4
+                else:
+                    layout.single = True
+            if node.arguments:
+                visit_nodes(node.arguments)
 
     def visit(block: list[Statement]) -> None:
         for statement in block:
@@ -110,8 +113,7 @@ def survey(blocks: Iterable[list[Statement]]) -> dict[Buffer, Layout]:
                 else:
                     layout.single = True
                     layout.atomic |= not isinstance(statement, Store) or statement.buffer.encoding.lanes > 1
-            for node in statement.nodes:
-                visit_node(node)
+            visit_nodes(statement.nodes)
             for inner in statement.blocks:
                 visit(inner)
 
@@ -152,10 +154,21 @@ class Printer:
         self.layouts = layouts
         self.capabilities = capabilities
         self.pieces: list[Piece] = []
+        #: where in the pieces the sizes are
+        self.places: list[int] = []
         self.helpers: set[str] = set()
         self.half = False
         #: functions that find the part of a long buffer: (buffer, what they do)
         self.accessors: dict[tuple[Buffer, str], None] = {}
+
+    def joined(self, head: str) -> tuple[Piece, ...]:
+        """Return the pieces behind a text, with neighbouring texts joined."""
+        result: list[Piece] = []
+        start, before = 0, head
+        for place in self.places:
+            result += [before + "".join(self.pieces[start:place]), self.pieces[place]]  # pyright: ignore
+            start, before = place + 1, ""
+        return (*result, before + "".join(self.pieces[start:]))  # pyright: ignore
 
     def block(self, statements: Sequence[Statement], depth: int) -> None:
         """Spell statements, a line each."""
@@ -199,6 +212,7 @@ class Printer:
 
     def number(self, node: Number, level: int) -> None:
         if not node.fixed:
+            self.places.append(len(self.pieces))
             self.pieces.append(Size(node.value, node.type))
         else:
             text = hex(node.value) if node.value > 9999 else str(node.value)
@@ -457,7 +471,8 @@ def print_module(
     rounds = any(each in capabilities.adapter for each in _ROUNDS_HALVES)
     helpers = prelude(printer.helpers, {ROUNDING_HALF.name: ROUNDING_HALF} if rounds else None)
     head = "enable f16;\n" if printer.half else ""
-    return (head + "\n".join([*bindings, helpers, *functions, ""]), *printer.pieces, "\n")
+    printer.pieces.append("\n")
+    return printer.joined(head + "\n".join([*bindings, helpers, *functions, ""]))
 
 
 def _declarations(declared: Sequence[tuple[str, Buffer | int]], printer: Printer) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .ir import Buffer, Load, Node, Store, bitcast, choose, convert_to, fixed, u32, vector
+from .ir import Buffer, Load, Node, bitcast, choose, convert_to, fixed, u32, vector
 from .module import Module, join_words
+from .statements import Store
 from .types import ElementType
 
 
