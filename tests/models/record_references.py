@@ -66,7 +66,24 @@ def record_encoder(name: str) -> None:
     write(name, written, shapes, {key: value for key, value in result.items() if isinstance(value, torch.Tensor)})
 
 
+def record_seq2seq(name: str) -> None:
+    """Record logits of a written text, and 12 greedy tokens, with padding at the end of what is read."""
+    kind, options = cases.SEQ2SEQ[name]
+    config = getattr(transformers, f"{kind.partition('For')[0]}Config")(**options)
+    model = getattr(transformers, kind)(config)
+    ids, mask = (each.flip(1) for each in cases.tokens(torch))
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
+        result = model(ids, attention_mask=mask, decoder_input_ids=ids[:, :5])
+        tokens = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=12, min_new_tokens=12)
+    outputs = {"logits": result.logits, "states": result.encoder_last_hidden_state, "generated": tokens}
+    write(name, written, shapes, outputs)
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
-    for each in sys.argv[1:] or (*cases.DECODERS, *cases.ENCODERS):
-        (record_decoder if each in cases.DECODERS else record_encoder)(each)
+    kinds = ((cases.DECODERS, record_decoder), (cases.ENCODERS, record_encoder), (cases.SEQ2SEQ, record_seq2seq))
+    for group, record in kinds:
+        for each in group:
+            if each in (sys.argv[1:] or group):
+                record(each)

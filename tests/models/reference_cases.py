@@ -90,6 +90,20 @@ for _name, _class in (
     _sizes = {"vocab_size": 97, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 24}
     ENCODERS[_name] = (f"DistilBert{_class}", {**_sizes, **_LABELS})
 
+_T5 = {
+    "vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
+    "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12, "decoder_start_token_id": 0,
+    "pad_token_id": 0, "eos_token_id": None,
+}  # fmt: skip
+#: by name: the model's class in transformers and all keys of its configuration
+SEQ2SEQ: dict[str, tuple[str, dict[str, Any]]] = {
+    "t5": ("T5ForConditionalGeneration", _T5),
+    "t5_gated": (
+        "T5ForConditionalGeneration",
+        {**_T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 1, "tie_word_embeddings": False},
+    ),
+}
+
 
 def decoder_options(name: str) -> dict[str, Any]:
     """Return all keys of a decoder's configuration."""

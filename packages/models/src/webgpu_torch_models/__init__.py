@@ -6,6 +6,7 @@ from webgpu_torch_models.auto import AutoConfig as AutoConfig
 from webgpu_torch_models.auto import AutoModel as AutoModel
 from webgpu_torch_models.auto import AutoModelForCausalLM as AutoModelForCausalLM
 from webgpu_torch_models.auto import AutoModelForMaskedLM as AutoModelForMaskedLM
+from webgpu_torch_models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from webgpu_torch_models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
 from webgpu_torch_models.cache import KeyValueCache as KeyValueCache
 from webgpu_torch_models.generation import GenerationConfig as GenerationConfig
@@ -23,6 +24,7 @@ __all__ = [
     "AutoModel",
     "AutoModelForCausalLM",
     "AutoModelForMaskedLM",
+    "AutoModelForSeq2SeqLM",
     "AutoModelForSequenceClassification",
     "AutoTokenizer",
     "CausalLMOutput",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from webgpu_torch_models.config import ModelConfig, read_json
 from webgpu_torch_models.hub import find_folder
-from webgpu_torch_models.registry import CAUSAL_LM, MASKED_LM, MODEL, SEQUENCES, Architecture, architecture
+from webgpu_torch_models.registry import CAUSAL_LM, MASKED_LM, MODEL, SEQ2SEQ, SEQUENCES, Architecture, architecture
 
 
 def _architecture_of(folder: Path) -> Architecture:
@@ -84,3 +84,9 @@ class AutoModelForSequenceClassification(_AutoModel):
     """Classifiers of texts, by name."""
 
     task = SEQUENCES
+
+
+class AutoModelForSeq2SeqLM(_AutoModel):
+    """Networks that write a text for a text, by name."""
+
+    task = SEQ2SEQ

@@ -47,3 +47,20 @@ class LogitsOutput:
 
     logits: Tensor
     loss: Tensor | None = None
+
+
+@dataclasses.dataclass
+class Seq2SeqOutput:
+    """The result of a network that reads one sequence and writes another.
+
+    Attributes:
+        logits: [batch, tokens, vocabulary], of the written sequence.
+        encoder_last_hidden_state: [batch, tokens read, width].
+        loss: cross-entropy of the labels, if they were given.
+        cache: the cache that was given.
+    """
+
+    logits: Tensor
+    encoder_last_hidden_state: Tensor | None = None
+    loss: Tensor | None = None
+    cache: Any = None

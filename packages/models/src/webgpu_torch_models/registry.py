@@ -46,6 +46,7 @@ class Architecture(NamedTuple):
 
 
 MODEL, CAUSAL_LM, MASKED_LM, SEQUENCES = "Model", "ForCausalLM", "ForMaskedLM", "ForSequenceClassification"
+SEQ2SEQ, ENCODER_MODEL = "ForConditionalGeneration", "EncoderModel"
 _LANGUAGE = (CAUSAL_LM,)
 _ENCODER = (MODEL, MASKED_LM, SEQUENCES)
 
@@ -64,6 +65,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "qwen2": Architecture("decoder_families", "Qwen2", _LANGUAGE),
     "qwen3": Architecture("decoder_families", "Qwen3", _LANGUAGE),
     "qwen3_moe": Architecture("experts", "Qwen3Moe", _LANGUAGE),
+    "t5": Architecture("t5", "T5", (ENCODER_MODEL, SEQ2SEQ)),
     "roberta": Architecture("bert", "Roberta", _ENCODER),
 }
 
