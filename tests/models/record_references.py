@@ -80,9 +80,30 @@ def record_seq2seq(name: str) -> None:
     write(name, written, shapes, outputs)
 
 
+def record_vision(name: str) -> None:
+    """Record what a model for images, texts or both returns."""
+    kind, options, given = cases.VISION[name]
+    model = getattr(transformers, kind)
+    model = model(model.config_class(**options))
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
+        more = {"interpolate_pos_encoding": True} if "large_images" in given else {}
+        result = model(**cases.inputs(torch, given), **more)
+    names = ("last_hidden_state", "pooler_output", "logits", "logits_per_image", "text_embeds", "image_embeds")
+    result = dict(result)
+    if kind == "CLIPTextModelWithProjection":
+        result["pooler_output"] = result.pop("text_embeds")
+    write(name, written, shapes, {key: value for key, value in result.items() if key in names})
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
-    kinds = ((cases.DECODERS, record_decoder), (cases.ENCODERS, record_encoder), (cases.SEQ2SEQ, record_seq2seq))
+    kinds = (
+        (cases.DECODERS, record_decoder),
+        (cases.ENCODERS, record_encoder),
+        (cases.SEQ2SEQ, record_seq2seq),
+        (cases.VISION, record_vision),
+    )
     for group, record in kinds:
         for each in group:
             if each in (sys.argv[1:] or group):

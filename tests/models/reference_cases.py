@@ -104,6 +104,46 @@ SEQ2SEQ: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
+_TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+_TEXT = {
+    **_TOWER,
+    "vocab_size": 97,
+    "max_position_embeddings": 16,
+    "projection_dim": 24,
+    "eos_token_id": 96,
+    "bos_token_id": 1,
+}
+_IMAGE = {**_TOWER, "image_size": 24, "patch_size": 8, "projection_dim": 24}
+_VIT = {**_TOWER, **_LABELS, "image_size": 24, "patch_size": 8}
+#: by name: the model's class in transformers, all keys of its configuration, and what it is given
+VISION: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "clip": ("CLIPModel", {"text_config": _TEXT, "vision_config": _IMAGE, "projection_dim": 24}, ("texts", "images")),
+    "clip_text": ("CLIPTextModel", {**_TEXT, "eos_token_id": 2}, ("texts",)),
+    "clip_text_projected": ("CLIPTextModelWithProjection", {**_TEXT, "hidden_act": "gelu"}, ("texts",)),
+    "clip_vision": ("CLIPVisionModel", _IMAGE, ("images",)),
+    "siglip": ("SiglipModel", {"text_config": _TEXT, "vision_config": _IMAGE}, ("texts", "images")),
+    "vit": ("ViTModel", _VIT, ("images",)),
+    "vit_classifier": ("ViTForImageClassification", _VIT, ("images",)),
+    "deit": ("DeiTForImageClassificationWithTeacher", _VIT, ("images",)),
+    "dinov2": ("Dinov2Model", _VIT, ("images",)),
+    "dinov2_classifier": ("Dinov2ForImageClassification", _VIT, ("images",)),
+    "dinov2_larger": ("Dinov2Model", _VIT, ("large_images",)),
+}
+
+
+def inputs(library: Any, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a model for images, texts or both is given."""
+    result = {}
+    if "texts" in kinds:
+        ids, _ = tokens(library, 3, 16, 96)
+        for row, end in enumerate((15, 7, 11)):
+            ids[row, end] = 96
+        result["input_ids"] = ids
+    for kind, size in (("images", (24, 24)), ("large_images", (32, 40))):
+        if kind in kinds:
+            result["pixel_values"] = library.randn((2, 3, *size), generator=library.Generator().manual_seed(2))
+    return result
+
 
 def decoder_options(name: str) -> dict[str, Any]:
     """Return all keys of a decoder's configuration."""

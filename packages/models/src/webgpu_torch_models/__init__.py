@@ -5,6 +5,7 @@ from __future__ import annotations
 from webgpu_torch_models.auto import AutoConfig as AutoConfig
 from webgpu_torch_models.auto import AutoModel as AutoModel
 from webgpu_torch_models.auto import AutoModelForCausalLM as AutoModelForCausalLM
+from webgpu_torch_models.auto import AutoModelForImageClassification as AutoModelForImageClassification
 from webgpu_torch_models.auto import AutoModelForMaskedLM as AutoModelForMaskedLM
 from webgpu_torch_models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from webgpu_torch_models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
@@ -23,6 +24,7 @@ __all__ = [
     "AutoConfig",
     "AutoModel",
     "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
     "AutoModelForMaskedLM",
     "AutoModelForSeq2SeqLM",
     "AutoModelForSequenceClassification",

@@ -30,10 +30,12 @@ class EncoderOutput:
     Attributes:
         last_hidden_state: [batch, tokens, width].
         pooler_output: [batch, width], of the whole sequence, where the network has such a layer.
+        hidden_states: what went into each layer and came out of the last one, if they were asked for.
     """
 
     last_hidden_state: Tensor
     pooler_output: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
 
 
 @dataclasses.dataclass
@@ -64,3 +66,20 @@ class Seq2SeqOutput:
     encoder_last_hidden_state: Tensor | None = None
     loss: Tensor | None = None
     cache: Any = None
+
+
+@dataclasses.dataclass
+class PairOutput:
+    """The result of a network that compares images and texts.
+
+    Attributes:
+        logits_per_image: [images, texts], how well they fit each other.
+        logits_per_text: the same, transposed.
+        text_embeds: [texts, width], of length one.
+        image_embeds: [images, width], of length one.
+    """
+
+    logits_per_image: Tensor
+    logits_per_text: Tensor
+    text_embeds: Tensor
+    image_embeds: Tensor
