@@ -96,6 +96,22 @@ def record_vision(name: str) -> None:
     write(name, written, shapes, {key: value for key, value in result.items() if key in names})
 
 
+def record_whisper(name: str) -> None:
+    """Record logits of a written text, the encoder's states, and 12 greedy tokens chosen from the logits alone."""
+    model = transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**cases.WHISPER))
+    ids, _ = cases.tokens(torch)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
+        heard = cases.features(torch)
+        result = model(heard, decoder_input_ids=ids[:, :5])
+        # The library's own generation forces and forbids tokens of the real vocabulary.
+        text = torch.full((2, 1), 3)
+        for _ in range(12):
+            text = torch.cat([text, model(heard, decoder_input_ids=text).logits[:, -1:].argmax(-1)], dim=1)
+    outputs = {"logits": result.logits, "states": result.encoder_last_hidden_state, "generated": text}
+    write(name, written, shapes, outputs)
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
     kinds = (
@@ -103,6 +119,7 @@ if __name__ == "__main__":
         (cases.ENCODERS, record_encoder),
         (cases.SEQ2SEQ, record_seq2seq),
         (cases.VISION, record_vision),
+        (("whisper",), record_whisper),
     )
     for group, record in kinds:
         for each in group:

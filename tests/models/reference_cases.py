@@ -104,6 +104,19 @@ SEQ2SEQ: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
+WHISPER = {
+    "vocab_size": 97, "num_mel_bins": 8, "d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 48,
+    "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48, "max_source_positions": 20,
+    "max_target_positions": 24, "decoder_start_token_id": 3, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "suppress_tokens": None, "begin_suppress_tokens": None,
+}  # fmt: skip
+
+
+def features(library: Any) -> Any:
+    """Return what Whisper hears."""
+    return library.randn((2, 8, 40), generator=library.Generator().manual_seed(3))
+
+
 _TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 _TEXT = {
     **_TOWER,

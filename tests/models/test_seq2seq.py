@@ -10,9 +10,10 @@ import reference_cases as cases
 import webgpu_torch_core as torch
 from webgpu_torch.testing import assert_close
 from webgpu_torch_core.serialization import load_safetensors, save_safetensors
-from webgpu_torch_models import AutoModelForSeq2SeqLM
+from webgpu_torch_models import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
 from webgpu_torch_models.config import write_json
 from webgpu_torch_models.t5 import T5EncoderModel
+from webgpu_torch_models.whisper import sinusoids
 
 
 def load(name: str, folder: Path, device: str, kind: Any = AutoModelForSeq2SeqLM) -> tuple[Any, dict[str, Any]]:
@@ -48,3 +49,26 @@ def test_training(tmp_path: Path) -> None:
     assert [key for key, each in model.named_parameters() if each.grad is None] == []
     with pytest.raises(ValueError, match="give decoder_input_ids or labels"):
         model(ids)
+
+
+def test_whisper(tmp_path: Path, device: str) -> None:
+    model, wanted = load("whisper", tmp_path, device, AutoModelForSpeechSeq2Seq)
+    ids, heard = cases.tokens(torch)[0].to(device), cases.features(torch).to(device)
+    with torch.no_grad():
+        found = model(heard, decoder_input_ids=ids[:, :5])
+    assert_close(found.encoder_last_hidden_state.cpu(), wanted["states"], rtol=1e-4, atol=1e-4)
+    assert_close(found.logits.cpu(), wanted["logits"], rtol=1e-4, atol=1e-4)
+    for compiled in (False, True):
+        text = model.generate(heard, max_new_tokens=12, eos_token_id=[], compile=compiled)
+        assert text.tolist() == wanted["generated"].tolist()
+    model(heard, labels=ids[:, :6]).loss.backward()
+    assert [key for key, each in model.named_parameters() if each.requires_grad and each.grad is None] == []
+    with pytest.raises(ValueError, match=r"input_features must be \[batch, 8, 40\], padded with silence"):
+        model(heard[:, :, :39], decoder_input_ids=ids[:, :5])
+
+
+def test_positions_of_sound() -> None:
+    table = sinusoids(5, 8)
+    assert table.shape == (5, 8)
+    assert table[0].tolist() == [0.0] * 4 + [1.0] * 4
+    assert abs(table[3, 0].item() - 0.14112) < 1e-5

@@ -9,6 +9,7 @@ from webgpu_torch_models.auto import AutoModelForImageClassification as AutoMode
 from webgpu_torch_models.auto import AutoModelForMaskedLM as AutoModelForMaskedLM
 from webgpu_torch_models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from webgpu_torch_models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
+from webgpu_torch_models.auto import AutoModelForSpeechSeq2Seq as AutoModelForSpeechSeq2Seq
 from webgpu_torch_models.cache import KeyValueCache as KeyValueCache
 from webgpu_torch_models.generation import GenerationConfig as GenerationConfig
 from webgpu_torch_models.generation import generate as generate
@@ -28,6 +29,7 @@ __all__ = [
     "AutoModelForMaskedLM",
     "AutoModelForSeq2SeqLM",
     "AutoModelForSequenceClassification",
+    "AutoModelForSpeechSeq2Seq",
     "AutoTokenizer",
     "CausalLMOutput",
     "GPT2Config",

@@ -105,3 +105,9 @@ class AutoModelForImageClassification(_AutoModel):
     """Classifiers of images, by name."""
 
     task = IMAGES
+
+
+class AutoModelForSpeechSeq2Seq(_AutoModel):
+    """Networks that write what was said, by name."""
+
+    task = SEQ2SEQ

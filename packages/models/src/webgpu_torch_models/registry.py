@@ -77,6 +77,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "siglip_vision_model": Architecture("clip", "SiglipVision", (MODEL,)),
     "t5": Architecture("t5", "T5", (ENCODER_MODEL, SEQ2SEQ)),
     "vit": Architecture("vit", "ViT", _VISION),
+    "whisper": Architecture("whisper", "Whisper", (SEQ2SEQ,)),
 }
 
 
