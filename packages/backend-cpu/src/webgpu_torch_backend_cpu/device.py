@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from webgpu_torch_core.backend import Copy, Device, Plan
-from webgpu_torch_core.dtypes import ALL_DTYPES, complex64, dtype
+from webgpu_torch_core.dtypes import complex64, dtype
 from webgpu_torch_core.layouts import number_of_elements
 
 from . import random
@@ -87,7 +87,6 @@ class CpuDevice(Device):
     name = "cpu"
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
-    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {complex64}
 
     def __init__(self) -> None:
         self.allocated = 0
@@ -109,9 +108,9 @@ class CpuDevice(Device):
     def read(self, buffer: Buffer, nbytes: int) -> bytearray:
         return bytearray(memoryview(buffer.array)[:nbytes])
 
-    def wrap_host(self, array: Any) -> Buffer:
-        """Return a buffer that shares a contiguous array's memory."""
-        return Buffer(self, array.reshape(-1).view(np.uint8), array.nbytes)
+    def wrap_host(self, memory: memoryview) -> Buffer:
+        """Return a buffer that shares the host's memory."""
+        return Buffer(self, np.frombuffer(memory, np.uint8), memory.nbytes)
 
     def as_array(self, buffer: Buffer, kind: dtype, count: int) -> Any:
         """Return a buffer's elements as an array that shares its memory."""

@@ -37,6 +37,7 @@ class WgpuBackend(Backend):
     """WebGPU: Vulkan, Metal or DirectX 12; OpenGL where there is none of them."""
 
     device_type = "webgpu"
+    interface_version = 1
 
     def __init__(self, runtime: Runtime | None = None) -> None:
         self._runtime = runtime

@@ -107,6 +107,11 @@ def engine_for(place: device) -> Any:
     return found
 
 
+def host_device() -> device:
+    """Return where the host's own bytes are tensors: the CPU, or the interpreter's device where no CPU backend is installed."""
+    return canonical_device("cpu" if registry.device_count("cpu") else "python")
+
+
 def engines() -> list[Engine]:
     """Return the engines in use."""
     return list(_engines.values())
@@ -152,8 +157,7 @@ def _usual_device() -> device:
         return canonical_device(named)
     registry.load()
     for name in ("cpu", "webgpu", *registry.backends):
-        backend = registry.backends.get(name)
-        if backend is not None and name != "python" and backend.device_count() > 0:
+        if name != "python" and registry.device_count(name) > 0:
             return canonical_device(name)
     raise RuntimeError(
         "no backend with a usable device is installed; install one with: pip install webgpu-torch-backend-cpu "
