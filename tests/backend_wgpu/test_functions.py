@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.functions import FUNCTIONS, prelude
 from webgpu_torch_backend_wgpu.gpu.interface import Gpu
 from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
@@ -514,3 +515,9 @@ def test_numerics_table_holds_its_bounds(device: Gpu) -> None:
     assert {"sin", "pow", "log", "atan2"} <= {row.name for row in rows}
     for row in rows:
         assert row.own_error <= row.bound, row
+
+
+def test_the_table_of_numerics_is_printed(webgpu: None) -> None:
+    lines = WgpuBackend().numerics().splitlines()
+    assert len(lines) > 20
+    assert any(line.startswith("exp: built-in") for line in lines)

@@ -71,6 +71,17 @@ class WgpuBackend(Backend):
         adapter = found[index]
         return WgpuDevice(self.runtime.open(adapter, wanted_features(adapter)), adapter, index)
 
+    def numerics(self) -> str:
+        """Return how accurate the scalar functions are on the first adapter, one line each (``info --numerics``)."""
+        from .limits import wanted_features
+        from .numerics import numerics_table
+
+        if not self.adapters():
+            return f"no WebGPU adapter was found. {_ADVICE}"
+        adapter = self.adapters()[0]
+        gpu = self.runtime.open(adapter, wanted_features(adapter))
+        return "\n".join([f"{adapter.device}: largest errors in ULP", *map(repr, numerics_table(gpu))])
+
     def describe(self) -> dict[str, str]:
         lines = {self.runtime.name: self.runtime.version()}
         for number, each in enumerate(self.adapters()):

@@ -166,7 +166,9 @@ class CheckingGpu(Gpu):
     def write(self, buffer: int, offset: int, data: memoryview | bytes) -> None:
         self._call("write")
         end = offset + len(data)
-        self._check(offset % 4 == 0 and len(data) % 4 == 0, f"a write of {len(data)} bytes at {offset}: not whole words")
+        self._check(
+            offset % 4 == 0 and len(data) % 4 == 0, f"a write of {len(data)} bytes at {offset}: not whole words"
+        )
         size = self._buffer(buffer).nbytes
         self._check(end <= size, f"a write of bytes {offset} to {end} of a buffer of {size}")
 
@@ -298,7 +300,9 @@ class CheckingGpu(Gpu):
     def _dispatch(self, pipeline: int, group: int, *workgroups: int) -> list[_Buffer]:
         made, bound = self._objects.get(pipeline), self._objects.get(group)
         if not isinstance(made, _Pipeline) or not isinstance(bound, _Group):
-            self._refuse("validation", f"a dispatch of {pipeline} with {group}: destroyed, or not a pipeline and a group")
+            self._refuse(
+                "validation", f"a dispatch of {pipeline} with {group}: destroyed, or not a pipeline and a group"
+            )
             return []
         most = self.limits.max_compute_workgroups_per_dimension
         within = all(0 <= each <= most for each in workgroups)
