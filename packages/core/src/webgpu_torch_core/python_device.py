@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .backend import Backend, Copy, Device, Plan
-from .dtypes import ALL_DTYPES, complex64, dtype
+from .backend import INTERFACE_VERSION, Backend, Copy, Device, Plan
+from .dtypes import dtype
 from .host_data import pack, unpack
 from .interpreter import run_kernel
 
@@ -31,7 +31,6 @@ class PythonDevice(Device):
     """Interprets kernels over lists of Python numbers."""
 
     name = "python"
-    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {complex64}
     fuses = False
 
     def __init__(self) -> None:
@@ -92,6 +91,7 @@ class PythonBackend(Backend):
     """The interpreter as a backend; always there."""
 
     device_type = "python"
+    interface_version = INTERFACE_VERSION
 
     def device_count(self) -> int:
         return 1
