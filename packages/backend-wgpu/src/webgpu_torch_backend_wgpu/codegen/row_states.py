@@ -108,11 +108,11 @@ def merge_team(state: State, team: int, rows: int, interleaved: bool) -> None:
 def _merge_from(state: State, arrays: list[str], indices: list[str]) -> None:
     """Write the merge of stored states in the given order."""
     lines = state.module.lines
+    lines += [f"{name} = {each};" for name, each in zip(state.names, state.get(arrays, indices[0]), strict=True)]
     if len(state.names) == 1:
         parts = [state.get(arrays, each)[0] for each in indices]
         lines.append(f"{state.names[0]} = {state.tree(parts)};")
         return
-    lines += [f"{name} = {each};" for name, each in zip(state.names, state.get(arrays, indices[0]), strict=True)]
     for each in indices[1:]:
         lines.append("{")
         state.merge(state.get(arrays, each))

@@ -141,12 +141,14 @@ class _Writer:
 
     def combine(self, held: str, value: str) -> str:
         """Write the combination of two elements; return its name, rounded to the stored type."""
-        own, lines = self.kernel.outputs[0].dtype, self.lines
-        combining = Combining(self.module, self.kernel.monoid)
-        states = [combining.lift(each, own, "0u", lines) for each in (held, value)]
-        (found,) = combining.combine(*([f"({each})" for each in state] for state in states), lines)
+        own, lines, monoid = self.kernel.outputs[0].dtype, self.lines, self.kernel.monoid
+        if monoid is None:
+            return value
+        combining = Combining(self.module, monoid)
+        earlier, later = ([f"({each})" for each in combining.lift(x, own, "0u", lines)] for x in (held, value))
+        (found,) = combining.combine(earlier, later, lines)
         following, stored = self.module.fresh("n"), self.module.fresh("n")
-        wide = self.kernel.monoid.states[0]
+        wide = monoid.states[0]
         lines.append(f"let {following} = {found};")
         text = convert(following, (wide.name, combining.scalars[0]), (own.name, self.element.scalar))
         lines.append(f"let {stored} = {text};")
