@@ -174,11 +174,14 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
         raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for {input.dtype!r}')
     result = _scan(input.detach(), dim, "log_sum_exp", input.dtype)
     if needs_gradient(input):
-        saved = input._save()
+        saved, own, shape = input._save(), input.dtype, input._layout.shape
+        wide = compute_dtype(own)
 
         def run_backward(grad: Tensor) -> Tensor:
-            input = saved.unpack()
-            return _running_share(input, grad, dim) if input.ndim else grad
+            if not shape:
+                return grad
+            # 16-bit gradients are sums of products: they round once, at the end.
+            return _running_share(saved.unpack().to(wide), grad.to(wide), dim).to(own)
 
         attach(result, "LogcumsumexpBackward0", (input,), run_backward)
     return into(result, out)
