@@ -12,14 +12,14 @@ from .module import Module
 from .steps import convert, spell
 from .types import literal
 
-#: what gives the value of a load, load_at (with its index), coordinate, reduced or accumulator
+#: what gives the value of a load, load_at (with its index), coordinate, reduced, accumulator or argument
 Leaf = Callable[[Expression, Node | None], Node]
 
 
 class Lowering:
     """Writes the statements of expressions into a module; leaves are given by the caller.
 
-    ``leaf(node, index)`` returns the value of a load, load_at (at that index), coordinate, reduced or accumulator.
+    ``leaf(node, index)`` returns the value of a load, load_at (at that index), coordinate, reduced, accumulator or argument.
     """
 
     def __init__(self, module: Module, leaf: Leaf) -> None:
@@ -51,7 +51,7 @@ class Lowering:
             return self._cast(node, arguments[0])
         if step == "load_at":
             return self.leaf(node, as_index(arguments[0]))
-        if step in ("load", "coordinate", "reduced", "accumulator"):
+        if step in ("load", "coordinate", "reduced", "accumulator", "argument"):
             return self.leaf(node, None)
         kind = node.arguments[1 if step == "select" else 0].dtype
         scalar = module.type(kind).scalar

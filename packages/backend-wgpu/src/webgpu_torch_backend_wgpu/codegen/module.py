@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..program import Binding, Capabilities, Pass, Piece, Size, part_bytes
+from ..program import Binding, Capabilities, Pass, part_bytes
 from .ir import Array, Buffer, Name, Node, bitcast, convert_to, fixed, u32, vector
 from .statements import Body, Function
 from .steps import widen_word

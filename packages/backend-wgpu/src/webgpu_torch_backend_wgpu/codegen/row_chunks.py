@@ -10,6 +10,7 @@ from webgpu_torch_core.expression import topological
 from webgpu_torch_core.kernels import RowProgram
 
 from ..program import Capabilities, Pass, Program
+from .combining import Combining
 from .module import Module
 from .row_programs import RowWriter
 from .row_states import State
@@ -22,10 +23,10 @@ class Scratch:
 
     def __init__(self, kernel: RowProgram, capabilities: Capabilities, team: Team) -> None:
         module = Module(kernel, capabilities)
-        states = [State(module, each, number) for number, each in enumerate(kernel.reductions)]
+        states = [Combining(module, each.monoid) for each in kernel.reductions]
         partials = Partials()
-        self.partial = [partials.records(team.row_count * team.chunks, *each.fields) for each in states]
-        self.final = [partials.records(team.row_count, *each.fields[-1:]) for each in states]
+        self.partial = [partials.records(team.row_count * team.chunks, *each.scalars) for each in states]
+        self.final = [partials.records(team.row_count, module.type(each.wanted[0]).scalar) for each in states]
         self.nbytes = partials.nbytes
 
 
@@ -41,7 +42,7 @@ def generate_chunks(kernel: RowProgram, capabilities: Capabilities, team: Team) 
         for number in members:
             state = writer.reduce(number)
             with writer.body.when(writer.leads):
-                scratch.partial[number].write(writer.module, writer.row * team.chunks + writer.chunk, state.values)
+                scratch.partial[number].write(writer.module, writer.row * team.chunks + writer.chunk, state.names)
         passes += [writer.finish(" (chunks)"), _merge_pass(kernel, capabilities, team, scratch, members)]
     everything = list(range(len(levels)))
     if kernel.stores:
@@ -71,9 +72,7 @@ def _after(
     """Open a pass that reads the results of finished reductions."""
     writer = RowWriter(kernel, capabilities, team)
     for number in finished:
-        (found,) = scratch.final[number].read(writer.module, writer.row, True)
-        state = State(writer.module, kernel.reductions[number], number)
-        writer.finish_reduction(number, state.result(found))
+        writer.finish_reduction(number, *scratch.final[number].read(writer.module, writer.row, True))
     return writer
 
 
@@ -85,12 +84,10 @@ def _merge_pass(
     module, body = writer.module, writer.body
     for number in members:
         state = State(module, kernel.reductions[number], number)
-        state.declare()
         with body.loop("e", writer.part, lambda e: e < team.chunks, writer.team.size) as e:
             at = body.let("at", writer.row * team.chunks + e)
-            found = scratch.partial[number].read(module, at, True)
-            state.merge([body.let(name, each) for name, each in zip("vp", found, strict=False)])
+            state.merge(state.let("chunk", scratch.partial[number].read(module, at, True)))
         writer.merge(state)
         with body.when(writer.leads):
-            scratch.final[number].write(module, writer.row, state.found())
+            scratch.final[number].write(module, writer.row, [body.let("result", state.result())])
     return writer.finish(" (merge)")

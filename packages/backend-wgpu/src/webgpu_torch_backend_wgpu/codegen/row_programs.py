@@ -122,11 +122,11 @@ class RowWriter:
         """Write the rounds that fold a thread's elements and the merge of the team's; return the state."""
         reduction, team = self.kernel.reductions[number], self.team
         state = State(self.module, reduction, number)
-        state.declare()
         if team.length:
             for inner, round_number in self.rounds():
                 values = self.values([reduction.value], inner, round_number)
-                places = [self._place(inner, lane) if state.places else self.row for lane in range(team.lanes)]
+                counted = state.monoid.uses_positions
+                places = [self._place(inner, lane) if counted else self.row for lane in range(team.lanes)]
                 state.fold([value for (value,) in values], places)
         self.merge(state)
         return state

@@ -7,23 +7,25 @@ on timing. Otherwise one thread goes through all entries of a lane.
 
 from __future__ import annotations
 
-from webgpu_torch_core.dtypes import compute_dtype
 from webgpu_torch_core.expression import Expression, binary, cast, constant, topological
 from webgpu_torch_core.kernels import Scatter
 from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.monoids import standard_name
 
 from ..program import Capabilities, Pass, Program
 from . import statements
 from .access import Buffers, evaluate
+from .combining import Combining
 from .ir import Buffer, Call, Load, Node, fixed
 from .lowering import as_index
 from .module import LINEAR_GROUP, THREAD, Module, split_index
 from .sort import RunSort, Sorter
 from .statements import Atomic, Break, Exchange
-from .steps import convert, spell
+from .steps import convert
 from .types import element_type
 
-_ATOMIC = {"add": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin"}
+#: what combines 32-bit integers in any order
+_ATOMICS = {"sum": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin", "xor": "atomicXor"}
 #: fewest entries worth sorting
 SORTED_ENTRIES = 17
 
@@ -31,8 +33,9 @@ SORTED_ENTRIES = 17
 def generate_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
     """Return the program of a scatter."""
     element = element_type(kernel.outputs[0].dtype.name, capabilities)
-    atomic = kernel.kind in _ATOMIC and element.scalar in ("i32", "u32") and element.lanes == 1
-    if kernel.kind == "set" or atomic:
+    known = kernel.monoid is not None and standard_name(kernel.monoid) in _ATOMICS
+    atomic = known and element.scalar in ("i32", "u32") and element.lanes == 1
+    if kernel.monoid is None or atomic:
         return Program((_parallel_pass(kernel, capabilities),), ())
     entries = number_of_elements(kernel.entries)
     parts = separate(kernel.index, len(kernel.lanes)) if entries >= SORTED_ENTRIES else None
@@ -112,17 +115,15 @@ class _Writer:
         return evaluate(self.buffers, roots, coordinates)[0]
 
     def combine(self, held: Node, value: Node) -> Node:
-        """Write the combination of two elements in the compute type; return it rounded to the stored type."""
-        kind = self.kernel.outputs[0].dtype
-        wide = compute_dtype(kind)
-        scalar = self.module.type(wide).scalar
-        own = (kind.name, self.module.type(kind).scalar)
-        step = self.kernel.kind
-        if scalar == "bool":
-            step = {"add": "bitwise_or", "multiply": "bitwise_and"}.get(step, step)
-        up = [convert(each, own, (wide.name, scalar)) for each in (held, value)]
-        following = self.body.let(self.module.fresh("n"), spell(step, scalar, up))
-        return self.body.let(self.module.fresh("n"), convert(following, (wide.name, scalar), own))
+        """Write the combination of two elements; return it rounded to the stored type."""
+        own, monoid = self.kernel.outputs[0].dtype, self.kernel.monoid
+        if monoid is None:
+            return value
+        combining = Combining(self.module, monoid)
+        (found,) = combining.combine(*(combining.lift(each, own, fixed(0)) for each in (held, value)))
+        following = self.body.let(self.module.fresh("n"), found)
+        pair = (monoid.states[0].name, combining.scalars[0]), (own.name, self.module.type(own).scalar)
+        return self.body.let(self.module.fresh("n"), convert(following, *pair))
 
     def finish(self, suffix: str = "") -> Pass:
         """Return the pass."""
@@ -137,8 +138,8 @@ def _parallel_pass(kernel: Scatter, capabilities: Capabilities) -> Pass:
     index, value = writer.evaluate(coordinates, kernel.index, kernel.value)
     slot = body.let("slot", as_index(index))
     output = writer.output
-    if kernel.kind != "set":
-        body.add(Atomic(_ATOMIC[kernel.kind], output, slot, value))
+    if kernel.monoid is not None:
+        body.add(Atomic(_ATOMICS[kernel.monoid.name], output, slot, value))
     elif output.encoding.lanes > 1:
         # One exchange per element: two writers of the same element must not mix their bits.
         body.add(Exchange(output, slot, value))
