@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..program import Binding, Capabilities, Pass, part_bytes
+from ..program import Binding, Capabilities, Pass, Size, part_bytes
 from .ir import Array, Buffer, Name, Node, bitcast, convert_to, fixed, u32, vector
 from .statements import Body, Function
 from .steps import widen_word
@@ -120,7 +120,7 @@ class Module:
     def finish(self, workgroup: int, workgroups: int, suffix: str = "") -> Pass:
         """Return the pass of ``workgroups`` workgroups with that many threads each."""
         pieces = print_module(self._declared, self.shared, self.body.statements, workgroup, self.capabilities)
-        source = "".join([each if type(each) is str else spelled(each) for each in pieces])
+        source = "".join([spelled(each) if isinstance(each, Size) else each for each in pieces])
         spread = spread_workgroups(workgroups, self.capabilities.workgroups_per_dimension)
         return Pass(self.kernel.name + suffix, source, spread, tuple(self.bindings), (), pieces)
 
