@@ -11,8 +11,8 @@ from webgpu_torch_core.expression import argument, binary, constant, coordinate,
 from webgpu_torch_core.interpreter import Environment, combine, coordinates, evaluate, identity
 from webgpu_torch_core.kernels import Kernel, Pointwise, Store
 from webgpu_torch_core.python_device import PythonDevice
-from webgpu_torch_core.testing import BackendConformance, assert_close, interpret, run_kernel
-from webgpu_torch_core.testing.building import elementwise, operands, outputs
+from webgpu_torch_testing import BackendConformance, assert_close, interpret, run_kernel
+from webgpu_torch_testing.building import elementwise, operands, outputs
 
 
 def test_coordinates_are_row_major():
