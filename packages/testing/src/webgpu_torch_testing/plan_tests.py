@@ -9,6 +9,7 @@ from webgpu_torch_core.backend import Copy, Plan, Step
 from webgpu_torch_core.dtypes import float32, int8, int32
 from webgpu_torch_core.expression import parameter, reduced
 from webgpu_torch_core.kernels import Pointwise, Reduction, RowProgram
+from webgpu_torch_core.monoids import monoid
 
 from .base import Conformance
 from .building import elementwise, operands, outputs, read, write
@@ -148,7 +149,7 @@ class PlanTests(Conformance):
         x = read(0, (2, 3), float32)
         row = RowProgram(
             operands((float32, 6)), outputs((float32, 2)), (), "row maximum", (2,), (3,),
-            (Reduction("maximum", x, float32),),
+            (Reduction(monoid("maximum", float32), x),),
             (write(0, (2,), reduced(0, float32), float32),), (),
         )  # fmt: skip
         steps = (Step(shift(6), (0,), (2,), (0,)), Step(row, (2,), (3,), ()), Step(double(2), (3,), (1,), ()))
