@@ -30,7 +30,7 @@ def _shards(folder: Path, index: str) -> list[Path]:
         FileNotFoundError: files that it names are missing.
     """
     paths = [Path(each) for each in sorted(set(read_sharded_index(folder / index)[0].values()))]
-    missing = [brief(path.name) for path in paths if not path.is_file()]
+    missing = [path.name for path in paths if not path.is_file()]
     if missing:
         others = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
         raise FileNotFoundError(f"{folder} lacks {', '.join(missing[:8])}{others}, which {index} names")
