@@ -9,6 +9,7 @@ from .backend import INTERFACE_VERSION, Backend, Copy, Device, Plan
 from .dtypes import dtype
 from .host_data import pack, unpack
 from .interpreter import run_kernel
+from .record.runs import Run
 
 
 class PythonBuffer:
@@ -47,8 +48,14 @@ class PythonDevice(Device):
         return bytearray(buffer.data[:nbytes])
 
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
-        table = [*externals, *(self.allocate(nbytes) for nbytes in plan.temporaries)]
-        for step in plan.steps:
+        self.advance(Run(plan, externals, parameters))
+
+    def advance(self, run: Run) -> None:
+        if run.table is None:
+            run.table = [*run.externals, *(self.allocate(nbytes) for nbytes in run.plan.temporaries)]
+        table, parameters = run.table, run.parameters
+        for position in run.remaining():
+            step = run.plan.steps[position]
             if isinstance(step, Copy):
                 table[step.target].data[: step.nbytes] = table[step.source].data[: step.nbytes]
                 continue

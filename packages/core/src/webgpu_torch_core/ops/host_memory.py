@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..devices import canonical_device, engine_for, host_device
 from ..dtypes import BY_NAME, complex64, dtype, float32
-from ..graph import Value
 from ..layouts import layout
+from ..record.tape import Value
 from ..tensor import Storage, Tensor
 from .creation import array_tensor, as_dtype, as_tensor, from_bytes
 from .elementwise_call import default_float

@@ -6,8 +6,8 @@ import weakref
 from typing import Any
 
 from ..dtypes import complex64, dtype, float32
-from ..graph import Value
 from ..layouts import Layout, layout
+from ..record.tape import Value
 from ..tensor import MetaValue, Storage, Tensor, check_supported
 from .inplace import type_title
 
