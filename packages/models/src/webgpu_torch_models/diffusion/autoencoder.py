@@ -57,7 +57,9 @@ class SpatialAttention(Module):
 class ResnetStack(Module):
     """Residual blocks, and a change of size at the end."""
 
-    def __init__(self, inputs: int, outputs: int, count: int, groups: int, down: bool = False, up: bool = False) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, count: int, groups: int, down: bool = False, up: bool = False
+    ) -> None:
         super().__init__()
         self.resnets = ModuleList(
             [ResnetBlock(inputs if number == 0 else outputs, outputs, groups, 1e-6) for number in range(count)]
@@ -200,5 +202,6 @@ class AutoencoderKL(DiffusionPart):
         """First checkpoints have convolutions in the attention, where there are linear maps now."""
         wanted = ("to_q.weight", "to_k.weight", "to_v.weight", "to_out.0.weight")
         return {
-            key: value.flatten(1) if key.endswith(wanted) and value.ndim == 4 else value for key, value in weights.items()
+            key: value.flatten(1) if key.endswith(wanted) and value.ndim == 4 else value
+            for key, value in weights.items()
         }

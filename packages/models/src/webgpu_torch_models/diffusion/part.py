@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from webgpu_torch_models import checkpoint
 from webgpu_torch_models.pretrained import PreTrainedModel
 
 
@@ -12,7 +13,7 @@ class DiffusionPart(PreTrainedModel):
     """One of the networks that a pipeline joins; its weights are in diffusion_pytorch_model files."""
 
     config: Any
-    weight_file: ClassVar[str] = "diffusion_pytorch_model"
+    weight_files: ClassVar[tuple[str, str]] = checkpoint.DIFFUSION
 
     def save_pretrained(self, folder: str | Path, max_shard_size: int | str = "10GB") -> None:
         """Write config.json and the weights as safetensors, as diffusers lays them out.

@@ -281,7 +281,9 @@ class DPMSolverMultistepScheduler(_LogarithmicScheduler):
     def __init__(self, config: SchedulerConfig | None = None, **options: Any) -> None:
         super().__init__(config, **options)
         if self.config.algorithm_type not in ("dpmsolver++", "sde-dpmsolver++"):
-            raise ValueError(f'algorithm_type "{self.config.algorithm_type}" is not here: dpmsolver++, sde-dpmsolver++ are')
+            raise ValueError(
+                f'algorithm_type "{self.config.algorithm_type}" is not here: dpmsolver++, sde-dpmsolver++ are'
+            )
         if self.config.solver_order not in (1, 2):
             raise ValueError(f"solver_order must be 1 or 2, got {self.config.solver_order}")
         if self.config.solver_type not in (None, "midpoint", "heun"):
@@ -316,7 +318,9 @@ class DPMSolverMultistepScheduler(_LogarithmicScheduler):
 
     def _order(self, index: int) -> int:
         few = self.config.lower_order_final and self.steps < 15
-        final = index == self.steps - 1 and (self.config.euler_at_final or few or self.config.final_sigmas_type == "zero")
+        final = index == self.steps - 1 and (
+            self.config.euler_at_final or few or self.config.final_sigmas_type == "zero"
+        )
         return 1 if self.config.solver_order == 1 or len(self.seen) < 2 or final else 2
 
 
