@@ -7,6 +7,7 @@ parameters, so that all steps of a run share their kernels.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import struct
 from typing import Any, ClassVar
@@ -74,7 +75,7 @@ def betas(config: SchedulerConfig) -> list[float]:
     elif config.beta_schedule == "squaredcos_cap_v2":
         # Nichol & Dhariwal (2021).
         left = [math.cos((step / count + 0.008) / 1.008 * math.pi / 2) ** 2 for step in range(count + 1)]
-        values = [min(1 - after / before, 0.999) for before, after in zip(left, left[1:], strict=False)]
+        values = [min(1 - after / before, 0.999) for before, after in itertools.pairwise(left)]
     else:
         known = "linear, scaled_linear, squaredcos_cap_v2"
         raise ValueError(f'beta_schedule "{config.beta_schedule}" is unknown; known are: {known}')
