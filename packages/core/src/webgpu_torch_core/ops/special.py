@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .. import return_types
+from ..record.context import default_float
 from ..tensor import Tensor
 from . import elementwise as e
 from .common import require_tensor
 from .elementwise.polynomials import LARGEST_DEGREE
-from .elementwise_call import default_float, finish_out, result_type
+from .elementwise_call import finish_out, result_type
 from .inplace import make_in_place, type_title
 from .registry import operation
 
