@@ -124,7 +124,7 @@ class _Builder:
         self.slots = slots
         self.alive = alive
         self.maximum_bindings = maximum_bindings
-        self.inliner = Inliner(uses, maximum_bindings)
+        self.inliner = Inliner(uses, alive, maximum_bindings)
         self.pending: list[tuple[Any, tuple[int, ...], tuple[int | None, ...]]] = []
 
     def add(self, item: Recorded) -> None:
@@ -134,6 +134,8 @@ class _Builder:
         self.pending.append((kernel, item.outputs, initials))
         if _is_definition(kernel, self.slots[item.outputs[0]].numel):
             self.inliner.define(item.outputs[0], kernel.shape, kernel.stores[0].value)
+        elif merging.is_mergeable(kernel):
+            self.inliner.host(item.outputs)
 
     def finish(self) -> list[Group]:
         """Return the groups that compute every alive or loaded slot."""
