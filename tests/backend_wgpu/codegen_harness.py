@@ -11,8 +11,8 @@ import torch
 import wgpu
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
-from webgpu_torch_core import dtypes
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.ir import dtypes
+from webgpu_torch_core.ir.kernels import Kernel
 
 TORCH = {
     "bool": torch.bool, "uint8": torch.uint8, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32,

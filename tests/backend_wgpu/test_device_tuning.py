@@ -26,7 +26,7 @@ from device_programs import (
 )
 from webgpu_torch_backend_wgpu.disk_cache import ENTRY_LIMIT, DiskCache, cache_directory
 from webgpu_torch_backend_wgpu.tuning import Tuner
-from webgpu_torch_core.dtypes import float32, int64
+from webgpu_torch_core.ir.dtypes import float32, int64
 
 
 def test_the_fastest_candidate_is_chosen_once(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend import Device, Plan
-from webgpu_torch_core.dtypes import ALL_DTYPES, complex64, dtype, float64
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.backend.interface import Device, Plan
+from webgpu_torch_core.ir.dtypes import ALL_DTYPES, complex64, dtype, float64
+from webgpu_torch_core.ir.kernels import Kernel
 
 from . import native
 from .disk_cache import DiskCache
@@ -324,7 +324,7 @@ class WgpuDevice(Device):
 
 def _alone(kernel: Kernel, compiler: Compiler, pool: Pool) -> tuple[Prepared, list[Buffer]]:
     """Return a plan of one kernel with buffers for it."""
-    from webgpu_torch_core.backend import Step
+    from webgpu_torch_core.backend.interface import Step
 
     sizes = [each.numel * each.dtype.itemsize for each in kernel.operands]
     operands = tuple(range(len(sizes)))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.ir.kernels import Kernel
 
 from .native import NULL, Recorder, Timer
 from .replay import Prepared, Recording, in_order

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.kernels import Record
+from webgpu_torch_core.ir.kernels import Record
 
 
 class Capabilities(Record):

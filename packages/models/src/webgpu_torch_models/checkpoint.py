@@ -8,7 +8,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.serialization import load_safetensors, save_safetensors
+from webgpu_torch_core.files import load_safetensors, save_safetensors
 
 from webgpu_torch_models.config import read_json, write_json
 

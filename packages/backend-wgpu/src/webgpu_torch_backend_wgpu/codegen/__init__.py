@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webgpu_torch_core.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort
+from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort
 
 from ..program import Capabilities, Program
 from .contraction import generate_contraction

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from webgpu_torch_core.expression import Expression, topological
-from webgpu_torch_core.kernels import Store
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.kernels import Store
 
 from .printer import Module, linear_index, load_element, store_element
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core.expression import Expression, topological
+from webgpu_torch_core.ir.expression import Expression, topological
 
 from ..functions import prelude
 from ..program import Binding, Capabilities, Pass, part_bytes

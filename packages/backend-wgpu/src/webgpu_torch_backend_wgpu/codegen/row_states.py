@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.kernels import Reduction
+from webgpu_torch_core.ir.kernels import Reduction
 
 from .printer import Module
 from .steps import convert, spell

@@ -6,9 +6,9 @@ chunks, a first pass leaves each chunk's total in scratch memory and the second 
 
 from __future__ import annotations
 
-from webgpu_torch_core.expression import Expression
-from webgpu_torch_core.kernels import Scan, Store
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Scan, Store
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers

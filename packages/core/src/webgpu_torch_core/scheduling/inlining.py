@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..expression import Expression, rewrite, topological
-from ..kernels import Contraction, Kernel, Record, Scan, Sort
-from ..layouts import Shape, contiguous_strides
+from ..ir.expression import Expression, rewrite, topological
+from ..ir.kernels import Contraction, Kernel, Record, Scan, Sort
+from ..ir.layouts import Shape, contiguous_strides
 from .domain import Terms, groups, reindex, schedule_cache, split_dimensions
 
 

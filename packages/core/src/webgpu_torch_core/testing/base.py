@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ..backend import Device
-from ..dtypes import dtype
-from ..kernels import Kernel
+from ..backend.interface import Device
+from ..ir.dtypes import dtype
+from ..ir.kernels import Kernel
 from .running import assert_close, interpret, run_kernel
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..dtypes import (
+from ..ir.dtypes import (
     bfloat16,
     bool_,
     compute_dtype,
@@ -19,9 +19,9 @@ from ..dtypes import (
     int64,
     uint8,
 )
-from ..expression import Expression, cast, load, load_at
-from ..kernels import Operand, Output, Pointwise, Store
-from ..layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.expression import Expression, cast, load, load_at
+from ..ir.kernels import Operand, Output, Pointwise, Store
+from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 
 #: every element type a buffer of ours may have, complex numbers left out
 STORAGE = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ..dtypes import bfloat16, compute_dtype, dtype, float16, float32, float64, int8, int32, int64, uint8
-from ..expression import Expression, accumulator, apply, cast, coordinate, load_at, parameter, select
-from ..kernels import Contraction
-from ..layouts import contiguous_strides
+from ..ir.dtypes import bfloat16, compute_dtype, dtype, float16, float32, float64, int8, int32, int64, uint8
+from ..ir.expression import Expression, accumulator, apply, cast, coordinate, load_at, parameter, select
+from ..ir.kernels import Contraction
+from ..ir.layouts import contiguous_strides
 from .base import Conformance
 from .building import operands, outputs, read, write
 

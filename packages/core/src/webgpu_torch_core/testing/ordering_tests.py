@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ..dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, float64, int8, int32, int64, uint8
-from ..expression import apply, cast, load
-from ..kernels import Scan, Sort
-from ..layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, float64, int8, int32, int64, uint8
+from ..ir.expression import apply, cast, load
+from ..ir.kernels import Scan, Sort
+from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from .base import Conformance
 from .building import STORAGE, operands, outputs, read
 

@@ -6,10 +6,10 @@ import gc
 
 import pytest
 
-from ..backend import Copy, Plan, Step
-from ..dtypes import float32, int8, int32
-from ..expression import parameter, reduced
-from ..kernels import Pointwise, Reduction, RowProgram
+from ..backend.interface import Copy, Plan, Step
+from ..ir.dtypes import float32, int8, int32
+from ..ir.expression import parameter, reduced
+from ..ir.kernels import Pointwise, Reduction, RowProgram
 from .base import Conformance
 from .building import elementwise, operands, outputs, read, write
 from .running import buffer_with, host_bytes, numbers_in, run_kernel

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ..dtypes import bfloat16, bool_, dtype, float16, float32, float64, int8, int16, int32, int64, uint8, uint32
-from ..expression import Expression, binary, cast, constant, coordinate, load, parameter, select
-from ..kernels import Pointwise, Store
-from ..layouts import contiguous_strides
+from ..ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int8, int16, int32, int64, uint8, uint32
+from ..ir.expression import Expression, binary, cast, constant, coordinate, load, parameter, select
+from ..ir.kernels import Pointwise, Store
+from ..ir.layouts import contiguous_strides
 from .base import Conformance
 from .building import INTEGERS, STORAGE, elementwise, operands, outputs, read, read_at, write
 from .running import run_kernel
@@ -292,7 +292,7 @@ class PointwiseTests(Conformance):
 
     def test_negative_zero_stays_negative(self) -> None:
         def sign_bit(x: Expression) -> Expression:
-            from ..expression import apply
+            from ..ir.expression import apply
 
             return apply("sign_bit", x)
 
@@ -322,7 +322,7 @@ class PointwiseTests(Conformance):
         self.check(kernel, [[0.0, 2.0, -4.0, INF, NAN]], [[-1.0, 0.5, -0.25, 0.0, NAN]])
 
     def test_philox_and_unsigned_words(self) -> None:
-        from ..expression import make
+        from ..ir.expression import make
 
         words = [constant(0, uint32)] * 4 + [constant(0, uint32)] * 2
         ones = [constant(2**32 - 1, uint32)] * 6
@@ -382,6 +382,6 @@ class PointwiseTests(Conformance):
 
 def cast_number(number: float) -> float:
     """Return a number as float32 holds it."""
-    from ..scalar_math import round_to_float32
+    from ..ir.scalar_math import round_to_float32
 
     return float(round_to_float32(number))

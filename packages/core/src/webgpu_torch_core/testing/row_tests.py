@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ..dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, float64, int8, int32, int64, uint8
-from ..expression import Expression, apply, binary, cast, coordinate, load, parameter, reduced, select
-from ..kernels import Reduction, RowProgram
-from ..layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, float64, int8, int32, int64, uint8
+from ..ir.expression import Expression, apply, binary, cast, coordinate, load, parameter, reduced, select
+from ..ir.kernels import Reduction, RowProgram
+from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from .base import Conformance
 from .building import operands, outputs, read, write
 
@@ -308,6 +308,6 @@ class RowTests(Conformance):
 
 def read_flat(operand: int, index: Expression) -> Expression:
     """Return a float32 at a computed index."""
-    from ..expression import load_at
+    from ..ir.expression import load_at
 
     return load_at(operand, index, float32)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from ..backend import Device, Plan, Step
-from ..dtypes import dtype
-from ..host_data import pack, unpack
-from ..interpreter import run_kernel as interpret_kernel
-from ..kernels import Kernel
+from ..backend.interface import Device, Plan, Step
+from ..ir.dtypes import dtype
+from ..ir.host_bytes import pack, unpack
+from ..ir.interpreter import run_kernel as interpret_kernel
+from ..ir.kernels import Kernel
 
 #: relative and absolute tolerance per element type, those of :func:`torch.testing.assert_close`
 TOLERANCES = {

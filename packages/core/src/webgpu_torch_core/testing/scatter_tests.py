@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ..dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, float64, int8, int32, int64
-from ..expression import cast, coordinate, load
-from ..kernels import Scatter
+from ..ir.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, float64, int8, int32, int64
+from ..ir.expression import cast, coordinate, load
+from ..ir.kernels import Scatter
 from .base import Conformance
 from .building import FLOATS, INTEGERS, STORAGE, operands, outputs, read
 from .running import run_kernel

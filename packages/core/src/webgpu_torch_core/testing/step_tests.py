@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ..dtypes import bool_, dtype, float32, float64, int32, int64, uint32
-from ..expression import BOOLEAN_STEPS, Expression, cast, constant, make
-from ..interpreter import Environment, evaluate
-from ..kernels import Pointwise
-from ..scalar_math import Real, convert
-from ..steps import STEPS
+from ..ir.dtypes import bool_, dtype, float32, float64, int32, int64, uint32
+from ..ir.expression import BOOLEAN_STEPS, Expression, cast, constant, make
+from ..ir.interpreter import Environment, evaluate
+from ..ir.kernels import Pointwise
+from ..ir.scalar_math import Real, convert
+from ..ir.steps import STEPS
 from .base import Conformance
 from .building import operands, outputs, read, write
 from .running import TOLERANCES, is_close, rounded, run_kernel

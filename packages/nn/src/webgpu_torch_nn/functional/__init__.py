@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.autocast import NAMES, with_autocast
-from webgpu_torch_core.ops.registry import OPERATIONS
-from webgpu_torch_core.overrides import PATHS, public, written_in_python
+from webgpu_torch_core.dispatch.autocast import NAMES, with_autocast
+from webgpu_torch_core.dispatch.overrides import PATHS, public, written_in_python
+from webgpu_torch_core.dispatch.registry import OPERATIONS
 
 from webgpu_torch_nn.functional.activation import celu as celu
 from webgpu_torch_nn.functional.activation import celu_ as celu_

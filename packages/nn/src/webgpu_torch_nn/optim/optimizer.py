@@ -11,8 +11,9 @@ from itertools import chain
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core import Tensor, profiling
-from webgpu_torch_core.capture import require
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.backend import profiling
+from webgpu_torch_core.replay.capture import require
 
 from webgpu_torch_nn.modules._conversion import clear_grad, typename
 from webgpu_torch_nn.utils.hooks import RemovableHandle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import pad
+from webgpu_torch_core.api.functional import pad
 
 if TYPE_CHECKING:
     from typing import Self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core.plugins import registry
+from webgpu_torch_core.backend.plugins import registry
 
 
 def host_device() -> str:
