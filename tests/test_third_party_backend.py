@@ -41,7 +41,7 @@ def python_path(tmp_path_factory):
 
 PROGRAM = """
 import webgpu_torch_core as torch
-from webgpu_torch_core.plugins import describe, registry
+from webgpu_torch_core.backend.plugins import describe, registry
 
 print(describe())
 x = torch.arange(6, dtype=torch.float32, device="example").reshape(2, 3)

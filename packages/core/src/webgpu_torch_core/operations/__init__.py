@@ -1,3 +1,5 @@
+# Families are imported for what they declare.
+# pyright: reportUnusedImport=false
 """Every operation, one family per file; importing this package attaches them to :class:`~webgpu_torch_core.Tensor`."""
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from ..dispatch.overridden_members import override_methods
 from ..dispatch.registry import OPERATIONS, functions
 from . import elementwise, host_algorithms, linalg, queries
 from .complex import views as complex_views
-from .contraction import convolution, einsum, matmul, products, transposed_convolution
+from .contraction import convolution, einsum, matrix_products, products, transposed_convolution
 from .creation import conversion, copy_protocols, factories, host_memory, ranges, strided
 from .elementwise import overloads, special_functions
 from .in_place import functions as in_place_functions

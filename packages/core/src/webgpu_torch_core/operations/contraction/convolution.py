@@ -15,7 +15,7 @@ from ...replay.remembered import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
 from ..movement.joining import clamped, element_index
-from .matmul import _accumulator, _wide_type
+from .matrix_products import _accumulator, _wide_type
 
 # Convolution as an implicit matrix product (Chellapilla et al., 2006): rows are output channels, columns are output
 # positions, the summed dimension is the input patch; the patch matrix is never stored.

@@ -17,7 +17,7 @@ from ..elementwise.overloads import where
 from ..movement.joining import place_inside, stack
 from ..outputs import into
 from ..reduction.moments import vector_norm
-from .matmul import addmm, matmul
+from .matrix_products import addmm, matmul
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -79,7 +79,7 @@ def addr(
 @operation("contraction")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The dot product of two vectors, the first one conjugated."""
-    from .matmul import dot
+    from .matrix_products import dot
 
     return into(dot(input.conj() if input.dtype.is_complex else input, other), out)
 

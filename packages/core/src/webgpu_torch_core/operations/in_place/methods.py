@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.layouts import contiguous_strides
 from ...tensors.tensor import Tensor
-from ..contraction.matmul import addmm, addmv, baddbmm
+from ..contraction.matrix_products import addmm, addmv, baddbmm
 from ..contraction.products import addbmm, addr
 from ..movement.joining import tril, triu
 from ..movement.views import as_strided

@@ -8,7 +8,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, float16, float32
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient
-from ..contraction import matmul
+from ..contraction.matrix_products import matmul
 from ..creation.ranges import eye
 from ..host_algorithms import host_call
 from ..movement.joining import cat

@@ -13,7 +13,7 @@ from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, is_half, needs_gradient, wide
-from ..contraction.matmul import _matmul, matmul
+from ..contraction.matrix_products import _matmul, matmul
 from ..elementwise.overloads import masked_fill, where
 from ..in_place.writing import snapshot
 from ..indexing.gathering import index_add, take_positions
