@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from webgpu_torch_core.backend.interface import Copy, Device, Plan
-from webgpu_torch_core.ir.dtypes import ALL_DTYPES, complex64, dtype
+from webgpu_torch_core.ir.dtypes import complex64, dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from . import random
@@ -87,7 +87,6 @@ class CpuDevice(Device):
     name = "cpu"
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
-    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {complex64}
 
     def __init__(self) -> None:
         self.allocated = 0

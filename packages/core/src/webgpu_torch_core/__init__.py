@@ -119,7 +119,7 @@ from .tensors.tensor import Size as Size
 from .tensors.tensor import Tensor as Tensor
 
 if TYPE_CHECKING:
-    from .api.typed.torch import *  # noqa: F403
+    from .api.typed.torch import *
 
 bool = bool_
 half, float, double = float16, float32, float64

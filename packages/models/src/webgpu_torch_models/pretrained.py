@@ -27,6 +27,9 @@ class PreTrainedModel(Module):
         base_model_prefix: the submodule under which bare checkpoints (without a head) keep their names.
         tied_weights: names of parameters that are another one, with the name of that one.
         ignored_keys: patterns of checkpoint keys that hold no weights.
+
+    Attributes:
+        starts_anew_with_variant: cached keys are of no use to steps of another :meth:`step_variant`.
     """
 
     config_class: ClassVar[type[ModelConfig]]
@@ -35,6 +38,7 @@ class PreTrainedModel(Module):
     ignored_keys: ClassVar[tuple[str, ...]] = ()
 
     config: Any
+    starts_anew_with_variant: bool = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -64,6 +68,10 @@ class PreTrainedModel(Module):
         for name, source in self.active_ties().items():
             parent, _, attribute = name.rpartition(".")
             setattr(self.get_submodule(parent), attribute, self.get_parameter(source))
+
+    def step_variant(self, length: int) -> Any:
+        """Return what must be equal for two decoding steps, after which ``length`` tokens are seen, to be the same."""
+        return None
 
     def generate(self, input_ids: Tensor, **options: Any) -> Tensor:
         """Continue ``input_ids``; see :func:`webgpu_torch_models.generation.generate`."""
@@ -104,7 +112,7 @@ class PreTrainedModel(Module):
         return model.eval()
 
     def _assign(self, weights: dict[str, Tensor], folder: Path, dtype: Any) -> None:
-        weights = self._renamed(weights)
+        weights = self.from_checkpoint(self._renamed(weights))
         wanted = dict(self.state_dict(keep_vars=True))
         ties = self.active_ties()
         missing = [key for key in wanted if key not in weights and key not in ties]
@@ -125,6 +133,14 @@ class PreTrainedModel(Module):
             weights = {key: value.to(dtype) if value.is_floating_point() else value for key, value in weights.items()}
         self.load_state_dict(weights, strict=False, assign=True)
         self.tie_weights()
+
+    def from_checkpoint(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return a checkpoint's weights as the model holds them; an architecture that holds them as they are does nothing."""
+        return weights
+
+    def to_checkpoint(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Undo :meth:`from_checkpoint`."""
+        return weights
 
     def _renamed(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """Drop keys without weights and put the base model's prefix before the names of a bare checkpoint."""
@@ -149,5 +165,5 @@ class PreTrainedModel(Module):
         self.config.save_pretrained(folder)
         self.generation_config.save_pretrained(folder)
         ties = self.active_ties()
-        weights = {key: value for key, value in self.state_dict().items() if key not in ties}
+        weights = self.to_checkpoint({key: value for key, value in self.state_dict().items() if key not in ties})
         checkpoint.save(weights, folder, max_shard_size)

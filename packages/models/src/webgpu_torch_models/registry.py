@@ -28,6 +28,17 @@ class Architecture(NamedTuple):
 
 ARCHITECTURES: dict[str, Architecture] = {
     "gpt2": Architecture("webgpu_torch_models.gpt2", "GPT2Config", "GPT2LMHeadModel"),
+    "gemma": Architecture("webgpu_torch_models.decoder_families", "GemmaConfig", "GemmaForCausalLM"),
+    "gemma2": Architecture("webgpu_torch_models.decoder_families", "Gemma2Config", "Gemma2ForCausalLM"),
+    "gemma3_text": Architecture("webgpu_torch_models.decoder_families", "Gemma3TextConfig", "Gemma3ForCausalLM"),
+    "llama": Architecture("webgpu_torch_models.decoder_families", "LlamaConfig", "LlamaForCausalLM"),
+    "mistral": Architecture("webgpu_torch_models.decoder_families", "MistralConfig", "MistralForCausalLM"),
+    "mixtral": Architecture("webgpu_torch_models.experts", "MixtralConfig", "MixtralForCausalLM"),
+    "olmo2": Architecture("webgpu_torch_models.decoder_families", "Olmo2Config", "Olmo2ForCausalLM"),
+    "phi3": Architecture("webgpu_torch_models.decoder_families", "Phi3Config", "Phi3ForCausalLM"),
+    "qwen2": Architecture("webgpu_torch_models.decoder_families", "Qwen2Config", "Qwen2ForCausalLM"),
+    "qwen3": Architecture("webgpu_torch_models.decoder_families", "Qwen3Config", "Qwen3ForCausalLM"),
+    "qwen3_moe": Architecture("webgpu_torch_models.experts", "Qwen3MoeConfig", "Qwen3MoeForCausalLM"),
 }
 
 

@@ -6,8 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir.dtypes import ALL_DTYPES, dtype
+from ..ir.dtypes import STORED_DTYPES, dtype
 from ..ir.kernels import Kernel, Record
+
+#: The version of everything a backend is written against: this module, the kernel forms, the steps of expressions and the
+#: element types. A backend says which one it follows; see the promise in "Writing a backend".
+INTERFACE_VERSION = 1
 
 
 class Step(Record):
@@ -54,10 +58,11 @@ class Plan:
 class Device(ABC):
     """One opened device. Methods may be called from several threads; core holds a lock around ``run``."""
 
-    #: the name of the device type and index: ``cpu``, ``webgpu:0``
-    name: str
-    #: element types tensors may have on this device
-    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES)
+    #: how messages name the device; the registry fills in the device type and index (``fast:0``) where it is empty
+    name: str = ""
+    #: element types buffers may have on this device: no kernel stores another one. Complex tensors are pairs of float32, so
+    #: complex types are never among them.
+    dtypes: frozenset[dtype] = frozenset(STORED_DTYPES)
     #: most operands plus outputs one kernel may bind; the scheduler fuses no further
     maximum_bindings: int = 1 << 30
     #: False asks the scheduler for one kernel per operation
@@ -164,6 +169,8 @@ class Backend(ABC):
 
     #: the device type it serves: ``cpu``, ``webgpu``, …
     device_type: str
+    #: the :data:`INTERFACE_VERSION` it was written for, as a number in its own source
+    interface_version: int
 
     @abstractmethod
     def device_count(self) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir.dtypes import ALL_DTYPES, complex64, dtype
+from ..ir.dtypes import dtype
 from ..ir.host_bytes import pack, unpack
 from ..ir.interpreter import run_kernel
-from .interface import Backend, Copy, Device, Plan
+from .interface import INTERFACE_VERSION, Backend, Copy, Device, Plan
 
 
 class PythonBuffer:
@@ -31,7 +31,6 @@ class PythonDevice(Device):
     """Interprets kernels over lists of Python numbers."""
 
     name = "python"
-    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {complex64}
     fuses = False
 
     def __init__(self) -> None:
@@ -92,6 +91,7 @@ class PythonBackend(Backend):
     """The interpreter as a backend; always there."""
 
     device_type = "python"
+    interface_version = INTERFACE_VERSION
 
     def device_count(self) -> int:
         return 1

@@ -152,8 +152,7 @@ def _usual_device() -> device:
         return canonical_device(named)
     registry.load()
     for name in ("cpu", "webgpu", *registry.backends):
-        backend = registry.backends.get(name)
-        if backend is not None and name != "python" and backend.device_count() > 0:
+        if name != "python" and registry.device_count(name) > 0:
             return canonical_device(name)
     raise RuntimeError(
         "no backend with a usable device is installed; install one with: pip install webgpu-torch-backend-cpu "
