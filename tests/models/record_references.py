@@ -54,7 +54,19 @@ def record_decoder(name: str) -> None:
     write(name, written, shapes, outputs)
 
 
+def record_encoder(name: str) -> None:
+    """Record states or logits, with padding at the end."""
+    kind, options = cases.ENCODERS[name]
+    architecture = kind.partition("For")[0].removesuffix("Model")
+    model = getattr(transformers, kind)(getattr(transformers, f"{architecture}Config")(**options))
+    ids, mask = cases.tokens(torch)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
+        result = model(ids.flip(1), attention_mask=mask.flip(1))
+    write(name, written, shapes, {key: value for key, value in result.items() if isinstance(value, torch.Tensor)})
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
-    for each in sys.argv[1:] or cases.DECODERS:
-        record_decoder(each)
+    for each in sys.argv[1:] or (*cases.DECODERS, *cases.ENCODERS):
+        (record_decoder if each in cases.DECODERS else record_encoder)(each)

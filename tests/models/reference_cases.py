@@ -67,6 +67,30 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+_ENCODER = {
+    "vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
+    "max_position_embeddings": 24,
+}  # fmt: skip
+_LABELS = {"id2label": {0: "no", 1: "yes", 2: "perhaps"}}
+
+#: by name: the model's class in transformers and all keys of its configuration
+ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("BertModel", _ENCODER),
+    "bert_masked": ("BertForMaskedLM", {**_ENCODER, "hidden_act": "gelu_new"}),
+    "bert_classifier": ("BertForSequenceClassification", {**_ENCODER, **_LABELS}),
+    "roberta": ("RobertaModel", {**_ENCODER, "pad_token_id": 1}),
+    "roberta_masked": ("RobertaForMaskedLM", {**_ENCODER, "pad_token_id": 1}),
+    "roberta_classifier": ("RobertaForSequenceClassification", {**_ENCODER, **_LABELS, "pad_token_id": 1}),
+}
+for _name, _class in (
+    ("distilbert", "Model"),
+    ("distilbert_masked", "ForMaskedLM"),
+    ("distilbert_classifier", "ForSequenceClassification"),
+):
+    _sizes = {"vocab_size": 97, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 24}
+    ENCODERS[_name] = (f"DistilBert{_class}", {**_sizes, **_LABELS})
+
+
 def decoder_options(name: str) -> dict[str, Any]:
     """Return all keys of a decoder's configuration."""
     return {**_DECODER, **DECODERS[name][1]}

@@ -108,9 +108,9 @@ class CpuDevice(Device):
     def read(self, buffer: Buffer, nbytes: int) -> bytearray:
         return bytearray(memoryview(buffer.array)[:nbytes])
 
-    def wrap_host(self, array: Any) -> Buffer:
-        """Return a buffer that shares a contiguous array's memory."""
-        return Buffer(self, array.reshape(-1).view(np.uint8), array.nbytes)
+    def wrap_host(self, memory: memoryview) -> Buffer:
+        """Return a buffer that shares the host's memory."""
+        return Buffer(self, np.frombuffer(memory, np.uint8), memory.nbytes)
 
     def as_array(self, buffer: Buffer, kind: dtype, count: int) -> Any:
         """Return a buffer's elements as an array that shares its memory."""

@@ -67,3 +67,36 @@ def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
     # The labels are shifted, not the logits: they are smaller by the size of the vocabulary.
     targets = F.pad(labels[:, 1:], (0, 1), value=-100)
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), targets.reshape(-1), ignore_index=-100)
+
+
+def classification_loss(logits: Tensor, labels: Tensor | None) -> Tensor | None:
+    """Return the mean cross-entropy of labels, int64 [...], given logits [..., classes]; None without labels."""
+    if labels is None:
+        return None
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), labels.reshape(-1), ignore_index=-100)
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor | None = None, dropout: float = 0.0,
+    is_causal: bool = False, scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Return attention with several heads over projected inputs.
+
+    Args:
+        query: [batch, tokens, width].
+        key, value: [batch, other tokens, width].
+        heads: into how many the width is split.
+        mask: what each token sees, bool or added to scores, broadcast to [batch, heads, tokens, other tokens].
+        dropout: of the attention's weights.
+        is_causal: whether tokens see earlier ones only.
+        scale: of the scores; one over the square root of a head's width by default.
+
+    Returns:
+        [batch, tokens, width].
+    """
+    batch, tokens, width = query.shape
+    parts = [each.reshape(batch, each.shape[1], heads, -1).transpose(1, 2) for each in (query, key, value)]
+    attended = F.scaled_dot_product_attention(
+        *parts, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, scale=scale
+    )
+    return attended.transpose(1, 2).reshape(batch, tokens, width)

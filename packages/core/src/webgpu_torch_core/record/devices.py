@@ -107,6 +107,11 @@ def engine_for(place: device) -> Any:
     return found
 
 
+def host_device() -> device:
+    """Return where the host's own bytes are tensors: the CPU, or the interpreter's device where no CPU backend is installed."""
+    return canonical_device("cpu" if registry.device_count("cpu") else "python")
+
+
 def engines() -> list[Engine]:
     """Return the engines in use."""
     return list(_engines.values())

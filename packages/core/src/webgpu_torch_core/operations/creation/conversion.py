@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir import expression as ir
 from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
-from ...ir.host_bytes import unpack
+from ...ir.host_bytes import require_numpy, unpack
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, layout, real_layout
-from ...record.devices import canonical_device, device
+from ...record.devices import canonical_device, device, host_device
 from ...tensors.tensor import MetaValue, Tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..in_place.writing import assign, check_writable, converted
@@ -222,9 +222,9 @@ def type_as(self: Tensor, other: Tensor | Number) -> Tensor:
 
 @operation("composite", namespace="method")
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor on the CPU."""
+    """The tensor in the host's memory: on the CPU, or on device ``python`` where no CPU backend is installed."""
     del memory_format
-    return to(self, device="cpu")
+    return to(self, device=host_device())
 
 
 @operation("composite", namespace="method")
@@ -343,12 +343,16 @@ def item(self: Tensor) -> Any:
 
 @operation("composite", namespace="method")
 def numpy(self: Tensor, *, force: bool = False) -> Any:
-    """The elements as a NumPy array; on the CPU it shares the tensor's memory."""
-    import numpy as np
+    """The elements as a NumPy array; on the CPU it shares the tensor's memory.
 
+    Raises:
+        ModuleNotFoundError: NumPy is not installed.
+        TypeError: the tensor is on a device that is not the host, or of a type that NumPy has not.
+    """
+    np = require_numpy("Tensor.numpy()")
     if self.requires_grad and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    if self.device.type != "cpu" and not force:
+    if not force and self.device != host_device():
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
@@ -398,7 +402,7 @@ class _Window:
 
 
 def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
-    array = numpy(self.cpu() if self.device.type != "cpu" else self)
+    array = numpy(self.cpu())
     if dtype is not None and array.dtype != dtype:
         return array.astype(dtype)
     return array.copy() if copy else array
@@ -409,7 +413,7 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
     from .factories import array_tensor
 
     del context, return_scalar
-    return array_tensor(array, None, "cpu").to(self.device)
+    return array_tensor(array, None, host_device()).to(self.device)
 
 
 def _single(self: Tensor, name: str) -> Any:

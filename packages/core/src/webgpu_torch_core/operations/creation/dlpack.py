@@ -9,20 +9,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ...ir.dtypes import (  # fmt: skip
-    bfloat16,
-    bool_,
-    complex64,
-    dtype,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-)
+from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ...record.devices import host_device
 from ...tensors.tensor import Tensor
 
 CPU, WEBGPU = 1, 15
@@ -128,7 +116,7 @@ def _tensor_of(loan: _Loan) -> Tensor:
     if 0 in shape:
         from .factories import empty
 
-        return empty(shape, dtype=kind, device="cpu")
+        return empty(shape, dtype=kind, device=host_device())
     count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     memory = bytes_at(array.data + array.byte_offset, count * kind.itemsize, loan)
     result = over_memory(memory, kind, shape, strides, loan)
@@ -136,7 +124,7 @@ def _tensor_of(loan: _Loan) -> Tensor:
         return result
     from .factories import from_bytes
 
-    whole = from_bytes(memory.tobytes(), (count,), kind, None)
+    whole = from_bytes(memory, (count,), kind, host_device())
     return whole.as_strided(shape, strides).clone()
 
 
@@ -148,7 +136,7 @@ def exported(tensor: Tensor) -> Any:
     """
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if tensor.device.type != "cpu":
+    if tensor.device != host_device():
         raise BufferError(
             f"Can't export tensors on {tensor.device}: DLPack has no way to its memory; copy it to the CPU first"
         )
@@ -163,7 +151,7 @@ def exported(tensor: Tensor) -> Any:
 
 def device_of(tensor: Tensor) -> tuple[int, int]:
     """Return DLPack's numbers of a tensor's device type and index."""
-    if tensor.device.type == "cpu":
+    if tensor.device == host_device():
         return CPU, 0
     if tensor.device.type == "webgpu":
         return WEBGPU, tensor.device.index or 0

@@ -21,7 +21,7 @@ from ...ir.dtypes import (
     int64,
     promote_types,
 )
-from ...ir.host_bytes import check_number, flatten, pack
+from ...ir.host_bytes import check_number, flatten, pack, require_numpy
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
@@ -145,8 +145,7 @@ def array_tensor(data: Any, kind: dtype | None, where: Any) -> Tensor:
         TypeError: elements of a type that tensors do not have.
         ValueError: negative strides.
     """
-    import numpy
-
+    numpy = require_numpy("a tensor of an array")
     if any(stride < 0 for stride in data.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...random_streams.streams import MersenneTwister
-from ...record.devices import canonical_device, device, engines
+from ...record.devices import canonical_device, device, engines, host_device
 
 
 class Generator:
@@ -81,7 +81,7 @@ class Generator:
             if self.device.type in ("cpu", "python")
             else (self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little"))
         )
-        return from_bytes(data, (len(data),), uint8, "cpu" if self.device.type != "python" else "python")
+        return from_bytes(data, (len(data),), uint8, host_device())
 
     def set_state(self, new_state: Any) -> None:
         """Continue from a state :meth:`get_state` returned.
@@ -117,7 +117,7 @@ def _restored(place: str, state: bytes) -> Generator:
     from ..creation.factories import from_bytes
 
     generator = Generator(place)
-    generator.set_state(from_bytes(state, (len(state),), uint8, generator.device if place == "python" else "cpu"))
+    generator.set_state(from_bytes(state, (len(state),), uint8, host_device()))
     return generator
 
 
@@ -128,6 +128,9 @@ _seed: list[int | None] = [None]
 def default_generator(place: device) -> Generator:
     """Return the generator a device draws from unless told otherwise."""
     found = _defaults.get(place)
+    if found is None and place.type == "python" and host_device() == place:
+        # The host has one stream, the CPU's, also where the interpreter draws from it.
+        found = _defaults[place] = default_generator(canonical_device("cpu"))
     if found is None:
         found = _defaults[place] = Generator(place)
         if _seed[0] is not None:
