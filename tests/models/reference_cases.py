@@ -90,6 +90,73 @@ for _name, _class in (
     _sizes = {"vocab_size": 97, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 24}
     ENCODERS[_name] = (f"DistilBert{_class}", {**_sizes, **_LABELS})
 
+_T5 = {
+    "vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
+    "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12, "decoder_start_token_id": 0,
+    "pad_token_id": 0, "eos_token_id": None,
+}  # fmt: skip
+#: by name: the model's class in transformers and all keys of its configuration
+SEQ2SEQ: dict[str, tuple[str, dict[str, Any]]] = {
+    "t5": ("T5ForConditionalGeneration", _T5),
+    "t5_gated": (
+        "T5ForConditionalGeneration",
+        {**_T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 1, "tie_word_embeddings": False},
+    ),
+}
+
+WHISPER = {
+    "vocab_size": 97, "num_mel_bins": 8, "d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 48,
+    "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48, "max_source_positions": 20,
+    "max_target_positions": 24, "decoder_start_token_id": 3, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "suppress_tokens": None, "begin_suppress_tokens": None,
+}  # fmt: skip
+
+
+def features(library: Any) -> Any:
+    """Return what Whisper hears."""
+    return library.randn((2, 8, 40), generator=library.Generator().manual_seed(3))
+
+
+_TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+_TEXT = {
+    **_TOWER,
+    "vocab_size": 97,
+    "max_position_embeddings": 16,
+    "projection_dim": 24,
+    "eos_token_id": 96,
+    "bos_token_id": 1,
+}
+_IMAGE = {**_TOWER, "image_size": 24, "patch_size": 8, "projection_dim": 24}
+_VIT = {**_TOWER, **_LABELS, "image_size": 24, "patch_size": 8}
+#: by name: the model's class in transformers, all keys of its configuration, and what it is given
+VISION: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "clip": ("CLIPModel", {"text_config": _TEXT, "vision_config": _IMAGE, "projection_dim": 24}, ("texts", "images")),
+    "clip_text": ("CLIPTextModel", {**_TEXT, "eos_token_id": 2}, ("texts",)),
+    "clip_text_projected": ("CLIPTextModelWithProjection", {**_TEXT, "hidden_act": "gelu"}, ("texts",)),
+    "clip_vision": ("CLIPVisionModel", _IMAGE, ("images",)),
+    "siglip": ("SiglipModel", {"text_config": _TEXT, "vision_config": _IMAGE}, ("texts", "images")),
+    "vit": ("ViTModel", _VIT, ("images",)),
+    "vit_classifier": ("ViTForImageClassification", _VIT, ("images",)),
+    "deit": ("DeiTForImageClassificationWithTeacher", _VIT, ("images",)),
+    "dinov2": ("Dinov2Model", _VIT, ("images",)),
+    "dinov2_classifier": ("Dinov2ForImageClassification", _VIT, ("images",)),
+    "dinov2_larger": ("Dinov2Model", _VIT, ("large_images",)),
+}
+
+
+def inputs(library: Any, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a model for images, texts or both is given."""
+    result = {}
+    if "texts" in kinds:
+        ids, _ = tokens(library, 3, 16, 96)
+        for row, end in enumerate((15, 7, 11)):
+            ids[row, end] = 96
+        result["input_ids"] = ids
+    for kind, size in (("images", (24, 24)), ("large_images", (32, 40))):
+        if kind in kinds:
+            result["pixel_values"] = library.randn((2, 3, *size), generator=library.Generator().manual_seed(2))
+    return result
+
 
 def decoder_options(name: str) -> dict[str, Any]:
     """Return all keys of a decoder's configuration."""

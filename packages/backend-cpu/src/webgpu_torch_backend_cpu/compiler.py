@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from webgpu_torch_core.ir.dtypes import compute_dtype, dtype
 from webgpu_torch_core.ir.expression import Expression
-from webgpu_torch_core.ir.interpreter import identity
 from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
+from webgpu_torch_core.ir.monoids import Monoid, standard_name
 
 from . import runtime
 from .printer import TYPES, Printer
@@ -56,6 +56,7 @@ class Writer:
         self.body: list[str] = []
         self.constants: dict[str, Any] = {}
         self.views: dict[Any, str] = {}
+        self.functions: list[str] = []
         self.number = itertools.count()
         for index, kind in enumerate(kernel.parameters):
             name = f"n.{TYPES[kind.name]}"
@@ -65,7 +66,8 @@ class Writer:
     def text(self) -> tuple[str, dict[str, Any]]:
         """Return the source and the constants it names."""
         self.write()
-        lines = ["def kernel(operands, outputs, parameters):", *(f"    {line}" for line in self.head + self.body)]
+        lines = [*self.functions, "def kernel(operands, outputs, parameters):"]
+        lines += [f"    {line}" for line in self.head + self.body]
         return "\n".join(lines) + "\n", self.constants
 
     def write(self) -> None:
@@ -159,6 +161,25 @@ class Writer:
         self.body += [f"{indent}{line}" for line in printer.lines]
         printer.lines.clear()
 
+    def combination(self, monoid: Monoid) -> str:
+        """Write the functions of a monoid; return the source of their tuple, as :class:`runtime.Combination`."""
+        parts = {"lift": (monoid.lift, 2), "combine": (monoid.combine, 2 * len(monoid.states))}
+        names = [self._function(f"{name}{len(self.functions)}", *part) for name, part in parts.items()]
+        results = self._function(f"results{len(self.functions)}", monoid.results, len(monoid.states))
+        states = ", ".join(f"n.{TYPES[each.name]}" for each in monoid.states)
+        identity = f"c{len(self.constants)}"
+        self.constants[identity] = monoid.identity
+        return f"r.Combination(({states},), {identity}, {', '.join(names)}, {results})"
+
+    def _function(self, name: str, roots: tuple[Expression, ...], count: int) -> str:
+        printer = Printer(lambda node, _: f"a{node.payload}", self.number)
+        printer.constants = self.constants
+        values = [printer.value(root) for root in roots]
+        self.functions.append(f"def {name}({', '.join(f'a{index}' for index in range(count))}):")
+        self.functions += [f"    {line}" for line in printer.lines]
+        self.functions.append(f"    return ({', '.join(values)},)")
+        return name
+
     def loop(self, size: int, inner: int, limit: int = BLOCK_ELEMENTS) -> tuple[str, str]:
         """Open a loop over blocks of the first dimension; return the block's subscript and the indentation."""
         if size * inner <= 2 * limit or size <= 1:
@@ -219,14 +240,10 @@ class RowWriter(Writer):
         self.put(kernel.row_stores, names, kernel.outer, block, indent)
 
     def _reduce(self, reduction: Any, value: str, axes: Shape) -> str:
-        kind = reduction.kind
-        if number_of_elements(self.kernel.inner) == 0:
-            start = identity(kind, reduction.dtype)
-            shape = self.kernel.outer + (1,) * len(axes)
-            constant = f"c{len(self.constants)}"
-            self.constants[constant] = np.full(shape, start, TYPES[reduction.dtype.name])
-            return constant
-        return _REDUCTIONS[kind].format(value, axes, TYPES[reduction.dtype.name], len(axes))
+        name = standard_name(reduction.monoid)
+        if name in _REDUCTIONS and number_of_elements(self.kernel.inner):
+            return _REDUCTIONS[name].format(value, axes, TYPES[reduction.dtype.name], len(axes))
+        return f"r.reduce_with({self.combination(reduction.monoid)}, {value}, {len(axes)})"
 
 
 class ContractionWriter(Writer):
@@ -265,6 +282,14 @@ class ContractionWriter(Writer):
         return result
 
 
+#: the functions of NumPy that combine as standard monoids do, without and with positions
+_FUNCTIONS = {
+    "sum": "add", "product": "multiply", "maximum": "maximum", "minimum": "minimum", "any": "logical_or", "all": "logical_and",
+    "xor": "bitwise_xor",
+}  # fmt: skip
+_ACCUMULATIONS = {**_FUNCTIONS, "running_maximum": "maximum", "running_minimum": "minimum"}
+
+
 class ScanWriter(Writer):
     """NumPy's accumulate along the last axis."""
 
@@ -273,12 +298,17 @@ class ScanWriter(Writer):
         printer = self.printer(kernel.shape, "")
         value = printer.value(kernel.value)
         self.flush(printer, "")
-        kind = TYPES[kernel.dtype.name]
+        kind = TYPES[kernel.monoid.states[0].name]
         flip = "[..., ::-1]" if kernel.reverse else ""
         self.body.append(f"x = r.spread({value}, {kernel.shape}){flip}")
-        function = {"sum": "add", "product": "multiply", "maximum": "maximum", "minimum": "minimum"}[kernel.kind]
-        wide = "n.float64" if kind == "float32" and kernel.kind in ("sum", "product") else f"n.{kind}"
-        self.body.append(f"y = n.{function}.accumulate(x, axis=-1, dtype={wide})")
+        name = standard_name(kernel.monoid)
+        if name not in _ACCUMULATIONS:
+            self.body.append(f"found = r.scan_with({self.combination(kernel.monoid)}, x, {kernel.reverse})")
+            for index in range(len(kernel.outputs)):
+                self._store(index, f"found[{index}]{flip}")
+            return
+        wide = "n.float64" if kind == "float32" and name in ("sum", "product") else f"n.{kind}"
+        self.body.append(f"y = n.{_ACCUMULATIONS[name]}.accumulate(x, axis=-1, dtype={wide})")
         self._store(0, f"y{flip}")
         if len(kernel.outputs) > 1:
             length = kernel.shape[-1]
@@ -321,9 +351,6 @@ class SortWriter(Writer):
             self.body.append(f"r.flat(outputs[{index}], '{kind}', {count}).reshape({shape})[...] = {result}")
 
 
-_SCATTERS = {"add": "add", "multiply": "multiply", "maximum": "maximum", "minimum": "minimum"}
-
-
 class ScatterWriter(Writer):
     """ufunc.at in the entries' order; 16-bit floats combine in float32."""
 
@@ -338,12 +365,15 @@ class ScatterWriter(Writer):
         self.body.append(f"target = r.flat(outputs[0], '{kind}', {count})")
         self.body.append(f"index = r.spread({index}, {domain}).reshape(-1)")
         self.body.append(f"value = r.spread({value}, {domain}).reshape(-1)")
-        if kernel.kind == "set":
+        if kernel.monoid is None:
             self.body.append("target[index] = value")
             return
-        function = _SCATTERS[kernel.kind]
+        name = standard_name(kernel.monoid)
+        at = (
+            f"n.{_FUNCTIONS[name]}.at(" if name in _FUNCTIONS else f"r.scatter_with({self.combination(kernel.monoid)}, "
+        )
         if compute_dtype(of) is of or of.category == 1:
-            self.body.append(f"n.{function}.at(target, index, value)")
+            self.body.append(f"{at}target, index, value)")
             return
         unpack, pack = (
             ("r.from_bfloat16({0})", "r.to_bfloat16({0})")
@@ -351,7 +381,7 @@ class ScatterWriter(Writer):
             else ("{0}.astype(n.float32)", "{0}.astype(n.float16)")
         )
         self.body.append(f"wide = {unpack.format('target')}")
-        self.body.append(f"n.{function}.at(wide, index, {unpack.format('value')})")
+        self.body.append(f"{at}wide, index, {unpack.format('value')})")
         self.body.append(f"target[...] = {pack.format('wide')}")
 
 

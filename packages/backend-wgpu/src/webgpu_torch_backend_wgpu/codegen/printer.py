@@ -261,7 +261,7 @@ class Printer:
             text = self._cast(node, f"({arguments[0]})")
         elif step == "load_at":
             text = self.leaf(node, _index(arguments[0], module.type(node.arguments[0].dtype).scalar))
-        elif step in ("load", "coordinate", "reduced", "accumulator"):
+        elif step in ("load", "coordinate", "reduced", "accumulator", "argument"):
             text = self.leaf(node, None)
         else:
             kind = node.arguments[1 if step == "select" else 0].dtype

@@ -10,9 +10,10 @@ from webgpu_torch_core.ir.expression import topological
 from webgpu_torch_core.ir.kernels import RowProgram
 
 from ..program import Capabilities, Pass, Program
+from .combining import decode, decode_state, encode, encode_state, words_of
 from .printer import spread_workgroups
 from .row_programs import RowWriter
-from .row_states import State, decode, encode, merge_team
+from .row_states import State, merge_team
 from .row_teams import Team
 
 
@@ -24,16 +25,16 @@ class Scratch:
 
         module = Module(kernel, capabilities)
         self.states = [State(module, each, number) for number, each in enumerate(kernel.reductions)]
-        self.scalars = ["u32" if state.places else state.scalar for state in self.states]
+        self.scalars = [module.type(state.wanted[0]).scalar for state in self.states]
         self.partial: list[int] = []
         self.final: list[int] = []
         end = 0
         for state in self.states:
             self.partial.append(end)
             end += state.words * team.row_count * team.chunks
-        for state in self.states:
+        for scalar in self.scalars:
             self.final.append(end)
-            end += state.words * team.row_count
+            end += words_of(scalar) * team.row_count
         self.nbytes = end * 4
 
 
@@ -67,20 +68,16 @@ def _levels(kernel: RowProgram) -> list[int]:
 def _read_finals(writer: RowWriter, scratch: Scratch, numbers: list[int]) -> None:
     for number in numbers:
         name = writer.module.buffer("scratch", 0, "u32", True)
-        state = scratch.states[number]
-        words = 1 if state.places else state.words
-        at = [f"{name}[{scratch.final[number]}u + row * {state.words}u + {each}u]" for each in range(words)]
-        text = decode(scratch.scalars[number], at)
-        if state.places:
-            text = f"i64({text})" if writer.module.capabilities.int64 else f"vec2<u32>({text}, 0u)"
-        writer.finish_reduction(number, text)
+        scalar = scratch.scalars[number]
+        words = words_of(scalar)
+        at = [f"{name}[{scratch.final[number]}u + row * {words}u + {each}u]" for each in range(words)]
+        writer.finish_reduction(number, decode(scalar, at))
 
 
-def _write_state(writer: RowWriter, state: State, base: int, index: str) -> None:
+def _write_words(writer: RowWriter, words: list[str], base: int, index: str) -> None:
     name = writer.module.buffer("scratch", 0, "u32", True)
-    words = encode(state.scalar, state.value) + ([state.place] if state.places else [])
     for each, word in enumerate(words):
-        writer.lines.append(f"{name}[{base}u + ({index}) * {state.words}u + {each}u] = {word};")
+        writer.lines.append(f"{name}[{base}u + ({index}) * {len(words)}u + {each}u] = {word};")
 
 
 def _chunk_pass(
@@ -93,7 +90,8 @@ def _chunk_pass(
         state = writer.reduce(number)
         merge_team(state, team.size, team.rows, team.interleaved)
         writer.lines.append("if (valid && part == 0u) {")
-        _write_state(writer, state, scratch.partial[number], f"row * {team.chunks}u + chunk")
+        words = encode_state(state.scalars, state.names)
+        _write_words(writer, words, scratch.partial[number], f"row * {team.chunks}u + chunk")
         writer.lines.append("}")
     return writer.module.finish((team.workgroup, 1, 1), _groups(team, capabilities), " (chunks)")
 
@@ -126,20 +124,12 @@ def _merge_pass(
         state.declare()
         lines.append(f"for (var e = part; e < {team.chunks}u; e += {merging.size}u) {{")
         lines.append(f"let at = {scratch.partial[number]}u + (row * {team.chunks}u + e) * {state.words}u;")
-        plain = state.words - state.places
-        lines.append(f"let v = {decode(state.scalar, [f'{name}[at + {each}u]' for each in range(plain)])};")
-        if state.places:
-            lines.append(f"let p = {name}[at + {plain}u];")
-        state.merge("v", "p")
+        state.merge(decode_state(state.scalars, [f"{name}[at + {each}u]" for each in range(state.words)]))
         lines.append("}")
         merge_team(state, merging.size, 1, False)
         lines.append("if (valid && part == 0u) {")
-        base = scratch.final[number]
-        if state.places:
-            place = f"select({state.place}, 0u, {state.place} == 0xffffffffu)"
-            lines.append(f"{name}[{base}u + row * {state.words}u] = {place};")
-        else:
-            _write_state(writer, state, base, "row")
+        lines.append(f"let result = {state.result()};")
+        _write_words(writer, encode(scratch.scalars[number], "result"), scratch.final[number], "row")
         lines.append("}")
     groups = spread_workgroups(team.row_count, capabilities.workgroups_per_dimension)
     return writer.module.finish((merging.workgroup, 1, 1), groups, " (merge)")

@@ -149,7 +149,9 @@ class RowWriter:
         if self.team.length:
             for inner, round_number in self.rounds():
                 values = self.values([reduction.value], inner, round_number)
-                places = [self._place(inner, lane) if state.places else "" for lane in range(self.team.lanes)]
+                places = [
+                    self._place(inner, lane) if state.monoid.uses_positions else "0u" for lane in range(self.team.lanes)
+                ]
                 state.fold([value for (value,) in values], places)
         return state
 

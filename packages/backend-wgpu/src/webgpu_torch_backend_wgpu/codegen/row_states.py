@@ -1,125 +1,77 @@
-"""The state of one reduction: its identity, how values are folded in, and how states of several threads are merged."""
+"""The state of one reduction: how values are folded in, and how states of several threads are merged."""
 
 from __future__ import annotations
 
 from webgpu_torch_core.ir.kernels import Reduction
 
+from .combining import Combining, assign, from_shared, shared_scalar, to_shared
 from .printer import Module
-from .steps import convert, spell
-from .types import literal
-
-#: the place of an arg-reduction's state before its first element
-NOWHERE = "0xffffffffu"
-_STEPS = {"sum": "add", "product": "multiply", "any": "bitwise_or", "all": "bitwise_and"}
 
 
-class State:
-    """A reduction's running value (and, for arg-reductions, the place where it stands) as WGSL variables.
-
-    The value of an arg-reduction has the type of what is compared; its result is the place as int64.
-    """
+class State(Combining):
+    """A reduction's running state as WGSL variables."""
 
     def __init__(self, module: Module, reduction: Reduction, number: int) -> None:
-        self.module = module
-        self.kind = reduction.kind
-        self.places = reduction.kind.startswith("arg")
-        self.dtype = reduction.value.dtype if self.places else reduction.dtype
+        super().__init__(module, reduction.monoid)
         self.source = reduction.value.dtype
-        self.scalar = module.type(self.dtype).scalar
-        self.value = f"state{number}"
-        self.place = f"place{number}"
-        self.words = (2 if self.scalar in ("i64", "vec2<u32>") else 1) + self.places
-
-    def identity(self) -> str:
-        """Return the literal that changes nothing."""
-        kind, dtype = self.kind, self.dtype
-        element = self.module.type(dtype)
-        if self.places or kind in ("sum", "any"):
-            return literal(0, element)
-        if kind in ("product", "all"):
-            return literal(1, element)
-        if dtype.category == 0:
-            return literal(kind == "minimum", element)
-        if dtype.category == 1:
-            return literal(dtype.minimum if kind == "maximum" else dtype.maximum, element)
-        return literal(float("-inf") if kind == "maximum" else float("inf"), element)
+        self.names = [f"state{number}{f'_{part}' if part else ''}" for part in range(len(self.scalars))]
 
     def declare(self) -> None:
         """Write the variables' declarations."""
-        self.module.lines.append(f"var {self.value}: {self.scalar} = {self.identity()};")
-        if self.places:
-            self.module.lines.append(f"var {self.place} = {NOWHERE};")
-
-    def combine(self, left: str, right: str) -> str:
-        """Return the text that combines two values."""
-        return spell(_STEPS.get(self.kind, self.kind), self.scalar, [left, right])
+        for name, scalar, value in zip(self.names, self.scalars, self.identity(), strict=True):
+            self.module.lines.append(f"var {name}: {scalar} = {value};")
 
     def fold(self, values: list[str], places: list[str]) -> None:
         """Write the statements that take in the next elements, in order."""
         lines = self.module.lines
-        element = self.module.type(self.dtype)
-        if self.source is not self.dtype:
-            pair = (self.source.name, self.module.type(self.source).scalar), (self.dtype.name, element.scalar)
-            values = [convert(f"({each})", *pair) for each in values]
-        if self.places:
-            for value, place in zip(values, places, strict=True):
-                self.take(value, place)
+        states = [self.lift(*each, lines) for each in zip(values, [self.source] * len(values), places, strict=True)]
+        if len(self.names) > 1:
+            for state in states:
+                self.merge(state)
             return
         # Neighbours first: sums then grow in a tree, which keeps their rounding errors small.
+        self.merge([self.tree([value for (value,) in states])])
+
+    def tree(self, values: list[str]) -> str:
+        """Return the combination of states of one number, neighbours first."""
         while len(values) > 1:
-            values = [f"({self.combine(*values[at : at + 2])})" for at in range(0, len(values), 2)]
-        lines.append(f"{self.value} = {self.combine(self.value, values[0])};")
+            values = [
+                f"({self.combine(values[at : at + 1], values[at + 1 : at + 2], self.module.lines)[0]})"
+                if at + 1 < len(values)
+                else values[at]
+                for at in range(0, len(values), 2)
+            ]
+        return values[0]
 
-    def take(self, value: str, place: str) -> None:
-        """Write the statement that moves to another value where it comes before the present one."""
-        spelled = [self.value, value] if self.kind == "argmaximum" else [value, self.value]
-        better = spell("less", self.scalar, spelled)
-        same = spell("equal", self.scalar, [value, self.value])
-        if self.scalar in ("f32", "f16"):
-            nan, present = spell("is_nan", self.scalar, [value]), spell("is_nan", self.scalar, [self.value])
-            better = f"((!({present})) & (({nan}) | ({better})))"
-            same = f"(({same}) | (({nan}) & ({present})))"
-        test = f"({self.place} == {NOWHERE}) | ({better}) | (({same}) & ({place} < {self.place}))"
-        self.module.lines.append(
-            f"if (({place} != {NOWHERE}) & ({test})) {{ {self.value} = {value}; {self.place} = {place}; }}"
-        )
-
-    def merge(self, value: str, place: str) -> None:
-        """Write the statement that takes in another state."""
-        if self.places:
-            self.take(value, place)
-        else:
-            self.module.lines.append(f"{self.value} = {self.combine(self.value, value)};")
+    def merge(self, state: list[str]) -> None:
+        """Write the statements that take in another state."""
+        lines = self.module.lines
+        assign(self.names, self.combine(self.names, state, lines), self.module, lines)
 
     def result(self) -> str:
         """Return the text of the finished reduction."""
-        if not self.places:
-            return self.value
-        place = f"select({self.place}, 0u, {self.place} == {NOWHERE})"
-        return f"i64({place})" if self.module.capabilities.int64 else f"vec2<u32>({place}, 0u)"
+        return self.results(self.names, self.module.lines)[0]
 
-    @property
-    def shared_scalar(self) -> str:
-        """The type of a value in workgroup memory: some drivers lose bools there."""
-        return "u32" if self.scalar == "bool" else self.scalar
-
-    def to_shared(self, text: str) -> str:
-        """Return a value as workgroup memory holds it."""
-        return f"select(0u, 1u, {text})" if self.scalar == "bool" else text
-
-    def from_shared(self, text: str) -> str:
-        """Return a value that workgroup memory holds."""
-        return f"({text} != 0u)" if self.scalar == "bool" else text
-
-    def share(self, name: str, size: int) -> tuple[str, str]:
-        """Declare workgroup arrays of states once; return the names of values and places."""
-        plain = "".join(each for each in self.shared_scalar if each.isalnum())
-        names = f"{name}_{plain}", f"{name}_places"
-        for each, scalar in ((names[0], self.shared_scalar), (names[1], "u32"))[: 1 + self.places]:
-            declaration = f"var<workgroup> {each}: array<{scalar}, {size}>;"
+    def share(self, name: str, size: int) -> list[str]:
+        """Declare workgroup arrays of states once; return their names."""
+        names = []
+        for part, scalar in enumerate(map(shared_scalar, self.scalars)):
+            plain = "".join(each for each in scalar if each.isalnum())
+            names.append(f"{name}{f'_{part}' if part else ''}_{plain}")
+            declaration = f"var<workgroup> {names[-1]}: array<{scalar}, {size}>;"
             if declaration not in self.module.shared:
                 self.module.shared.append(declaration)
         return names
+
+    def put(self, arrays: list[str], index: str) -> None:
+        """Write the stores of the state into workgroup memory."""
+        for array, scalar, name in zip(arrays, self.scalars, self.names, strict=True):
+            self.module.lines.append(f"{array}[{index}] = {to_shared(scalar, name)};")
+
+    def get(self, arrays: list[str], index: str) -> list[str]:
+        """Return the texts of a state in workgroup memory."""
+        pairs = zip(arrays, self.scalars, strict=True)
+        return [from_shared(scalar, f"{array}[{index}]") for array, scalar in pairs]
 
 
 def merge_team(state: State, team: int, rows: int, interleaved: bool) -> None:
@@ -134,72 +86,34 @@ def merge_team(state: State, team: int, rows: int, interleaved: bool) -> None:
     width = 1
     while team > 16 and width * width < team:
         width *= 2
-    first, places = state.share("first", team * rows)
-    lines.append(f"{first}[thread] = {state.to_shared(state.value)};")
-    if state.places:
-        lines.append(f"{places}[thread] = {state.place};")
+    first = state.share("first", team * rows)
+    state.put(first, "thread")
     lines.append("workgroupBarrier();")
 
     def member(number: str) -> str:
         return f"({number}) * {rows}u + local_row" if interleaved else f"local_row * {team}u + {number}"
 
     if width == 1:
-        _merge_from(state, first, places, [member(f"{each}u") for each in range(team)])
+        _merge_from(state, first, [member(f"{each}u") for each in range(team)])
         lines.append("workgroupBarrier();")
         return
-    second, second_places = state.share("second", width * rows)
+    second = state.share("second", width * rows)
     lines.append(f"if (part < {width}u) {{")
-    _merge_from(state, first, places, [member(f"part + {each}u") for each in range(0, team, width)])
-    lines.append(f"{second}[local_row * {width}u + part] = {state.to_shared(state.value)};")
-    if state.places:
-        lines.append(f"{second_places}[local_row * {width}u + part] = {state.place};")
+    _merge_from(state, first, [member(f"part + {each}u") for each in range(0, team, width)])
+    state.put(second, f"local_row * {width}u + part")
     lines += ["}", "workgroupBarrier();"]
-    _merge_from(state, second, second_places, [f"local_row * {width}u + {each}u" for each in range(width)])
+    _merge_from(state, second, [f"local_row * {width}u + {each}u" for each in range(width)])
 
 
-def _merge_from(state: State, values: str, places: str, indices: list[str]) -> None:
+def _merge_from(state: State, arrays: list[str], indices: list[str]) -> None:
     """Write the merge of stored states in the given order."""
     lines = state.module.lines
-    first = state.from_shared(f"{values}[{indices[0]}]")
-    lines.append(f"{state.value} = {first};")
-    if state.places:
-        lines.append(f"{state.place} = {places}[{indices[0]}];")
-        for each in indices[1:]:
-            lines.append(f"{{ let v = {state.from_shared(f'{values}[{each}]')}; let p = {places}[{each}];")
-            state.take("v", "p")
-            lines.append("}")
+    lines += [f"{name} = {each};" for name, each in zip(state.names, state.get(arrays, indices[0]), strict=True)]
+    if len(state.names) == 1:
+        parts = [state.get(arrays, each)[0] for each in indices]
+        lines.append(f"{state.names[0]} = {state.tree(parts)};")
         return
-    parts = [state.from_shared(f"{values}[{each}]") for each in indices]
-    while len(parts) > 1:
-        parts = [
-            f"({state.combine(*parts[at : at + 2])})" if at + 1 < len(parts) else parts[at]
-            for at in range(0, len(parts), 2)
-        ]
-    lines.append(f"{state.value} = {parts[0]};")
-
-
-def encode(scalar: str, value: str) -> list[str]:
-    """Return the u32 words of a value, for scratch memory."""
-    if scalar == "bool":
-        return [f"select(0u, 1u, {value})"]
-    if scalar == "u32":
-        return [value]
-    if scalar == "vec2<u32>":
-        return [f"{value}.x", f"{value}.y"]
-    if scalar == "i64":
-        return [f"u32({value} & 0xffffffffli)", f"u32(({value} >> 32u) & 0xffffffffli)"]
-    return [f"bitcast<u32>(f32({value}))" if scalar == "f16" else f"bitcast<u32>({value})"]
-
-
-def decode(scalar: str, words: list[str]) -> str:
-    """Return the value that :func:`encode` gave words of."""
-    if scalar == "bool":
-        return f"({words[0]} != 0u)"
-    if scalar == "u32":
-        return words[0]
-    if scalar == "vec2<u32>":
-        return f"vec2<u32>({words[0]}, {words[1]})"
-    if scalar == "i64":
-        # Some compilers extend the sign of an unsigned word.
-        return f"((i64({words[1]}) << 32u) | (i64({words[0]}) & 0xffffffffli))"
-    return f"f16(bitcast<f32>({words[0]}))" if scalar == "f16" else f"bitcast<{scalar}>({words[0]})"
+    for each in indices[1:]:
+        lines.append("{")
+        state.merge(state.get(arrays, each))
+        lines.append("}")

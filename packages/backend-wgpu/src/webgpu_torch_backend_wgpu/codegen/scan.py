@@ -12,11 +12,9 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers
+from .combining import Combining, assign, decode_state, encode_state, from_shared, shared_scalar, to_shared
 from .printer import LINEAR_GROUP, Module, Printer, split_index, spread_workgroups
-from .row_states import NOWHERE, decode, encode
-from .sort import position_text
-from .steps import convert, spell
-from .types import literal
+from .steps import convert
 
 WORKGROUP = 256
 #: consecutive elements of a thread
@@ -55,57 +53,40 @@ class ScanPlan:
         self.chunks = -(-tiles // self.chunk_tiles)
 
 
-class _Values:
-    """The scanned values: (value, place) with a place for extrema whose positions are wanted; ``late`` ones win ties."""
+class _Values(Combining):
+    """The scanned states: ``name`` stands for variables ``name``, ``name_1``, …, one for each number."""
 
     def __init__(self, module: Module, kernel: Scan) -> None:
-        self.module, self.kernel = module, kernel
-        self.scalar = module.type(kernel.dtype).scalar
-        self.shared = "u32" if self.scalar == "bool" else self.scalar
-        self.places = len(kernel.outputs) > 1
-        self.words = (2 if self.scalar in ("i64", "vec2<u32>") else 1) + self.places
+        super().__init__(module, kernel.monoid)
+        self.kernel = kernel
 
-    def identity(self) -> str:
-        """Return the literal that changes nothing."""
-        kind, dtype, element = self.kernel.kind, self.kernel.dtype, self.module.type(self.kernel.dtype)
-        if kind in ("sum", "product"):
-            return literal(0 if kind == "sum" else 1, element)
-        if dtype.category == 0:
-            return literal(kind == "minimum", element)
-        if dtype.category == 1:
-            return literal(dtype.minimum if kind == "maximum" else dtype.maximum, element)
-        return literal(float("-inf") if kind == "maximum" else float("inf"), element)
+    def names(self, name: str) -> list[str]:
+        """Return the variables of a state."""
+        return [f"{name}{f'_{part}' if part else ''}" for part in range(len(self.scalars))]
 
     def merge(self, target: str, early: str, late: str) -> list[str]:
-        """Return statements that set variable ``target`` to what came early combined with what came late."""
-        if not self.places:
-            step = {"sum": "add", "product": "multiply"}.get(self.kernel.kind, self.kernel.kind)
-            return [f"{target} = {spell(step, self.scalar, [early, late])};"]
-        order = [early, late] if self.kernel.kind == "maximum" else [late, early]
-        better = f"({spell('less_equal', self.scalar, order)})"
-        if self.scalar in ("f32", "f16"):
-            early_nan, late_nan = (spell("is_nan", self.scalar, [each]) for each in (early, late))
-            better = f"({late_nan} | ({better} & !{early_nan}))"
-        wins = f"({late}_place != {NOWHERE}) & (({early}_place == {NOWHERE}) | {better})"
+        """Return statements that set ``target`` to what came early combined with what came late."""
+        lines: list[str] = []
+        values = self.combine(self.names(early), self.names(late), lines)
+        assign(self.names(target), values, self.module, lines)
+        return lines
+
+    def declare(self, name: str, values: list[str], keyword: str = "var") -> list[str]:
+        """Return the declaration of a state."""
+        parts = zip(self.names(name), self.scalars, values, strict=True)
         return [
-            f"if ({wins}) {{ {target} = {late}; {target}_place = {late}_place; }} "
-            f"else {{ {target} = {early}; {target}_place = {early}_place; }}"
+            f"{keyword} {each}{f': {scalar}' if keyword == 'var' else ''} = {value};" for each, scalar, value in parts
         ]
 
-    def declare(self, name: str, value: str, place: str = NOWHERE, keyword: str = "var") -> list[str]:
-        """Return the declaration of a value."""
-        typed = f": {self.scalar}" if keyword == "var" else ""
-        return [f"{keyword} {name}{typed} = {value};", *([f"{keyword} {name}_place = {place};"] if self.places else [])]
-
     def put(self, array: str, index: str, name: str) -> list[str]:
-        """Return the statements that store a value in workgroup memory."""
-        value = f"select(0u, 1u, {name})" if self.scalar == "bool" else name
-        return [f"{array}[{index}] = {value};", *([f"{array}_place[{index}] = {name}_place;"] if self.places else [])]
+        """Return the statements that store a state in workgroup memory."""
+        parts = zip(self.names(array), self.scalars, self.names(name), strict=True)
+        return [f"{each}[{index}] = {to_shared(scalar, value)};" for each, scalar, value in parts]
 
     def get(self, name: str, array: str, index: str) -> list[str]:
-        """Return the statements that name a value of workgroup memory."""
-        value = f"({array}[{index}] != 0u)" if self.scalar == "bool" else f"{array}[{index}]"
-        return self.declare(name, value, f"{array}_place[{index}]" if self.places else "", "let")
+        """Return the statements that name a state of workgroup memory."""
+        parts = zip(self.names(array), self.scalars, strict=True)
+        return self.declare(name, [from_shared(scalar, f"{each}[{index}]") for each, scalar in parts], "let")
 
 
 class _Writer:
@@ -121,9 +102,8 @@ class _Writer:
         )
         self.buffers = Buffers(self.module, kernel, self.stores if stores else (), None)
         for name in ("first", "second"):
-            self.module.shared.append(f"var<workgroup> {name}: array<{self.values.shared}, {plan.workgroup}>;")
-            if self.values.places:
-                self.module.shared.append(f"var<workgroup> {name}_place: array<u32, {plan.workgroup}>;")
+            for array, scalar in zip(self.values.names(name), map(shared_scalar, self.values.scalars), strict=True):
+                self.module.shared.append(f"var<workgroup> {array}: array<{scalar}, {plan.workgroup}>;")
         self.open()
 
     def open(self) -> None:
@@ -147,7 +127,7 @@ class _Writer:
         lines.append(f"let start = (chunk * {plan.chunk_tiles}u + tile) * {plan.tile}u + part * {ELEMENTS}u;")
         for each in range(ELEMENTS):
             self._element(each)
-        lines += values.declare("own", f"v{ELEMENTS - 1}", f"v{ELEMENTS - 1}_place")
+        lines += values.declare("own", values.names(f"v{ELEMENTS - 1}"))
         arrays = ["first", "second"]
         lines += [*values.put("first", "thread", "own"), "workgroupBarrier();"]
         distance = 1
@@ -158,7 +138,7 @@ class _Writer:
             arrays.reverse()
             lines += [*values.put(arrays[0], "thread", "own"), "workgroupBarrier();"]
             distance *= 2
-        lines += values.declare("before", "carry", "carry_place")
+        lines += values.declare("before", values.names("carry"))
         if plan.team > 1:
             lines += [
                 "if (part > 0u) {",
@@ -184,12 +164,11 @@ class _Writer:
             return f"i32({coordinates[node.payload]})"
 
         text = Printer(self.module, leaf).value(self.kernel.value)
-        own = (self.kernel.dtype.name, values.scalar)
-        source = self.kernel.value.dtype
-        text = convert(f"({text})", (source.name, self.module.type(source).scalar), own)
-        inside = f"step{number} < {length}u"
-        value = f"select({values.identity()}, {text}, {inside})"
-        lines += values.declare(f"v{number}", value, f"select({NOWHERE}, at{number}, {inside})")
+        state = values.lift(text, self.kernel.value.dtype, f"at{number}", lines)
+        pairs = zip(values.identity(), state, strict=True)
+        lines += values.declare(
+            f"v{number}", [f"select({nothing}, {value}, step{number} < {length}u)" for nothing, value in pairs]
+        )
         if number:
             lines += values.merge(f"v{number}", f"v{number - 1}", f"v{number}")
 
@@ -210,8 +189,7 @@ def _total_pass(kernel: Scan, capabilities: Capabilities, plan: ScanPlan) -> Pas
     writer.close_tile()
     name = writer.module.buffer("scratch", 0, "u32", True)
     lines.append("if (valid && part == 0u) {")
-    words = encode(values.scalar, "carry") + (["carry_place"] if values.places else [])
-    for number, word in enumerate(words):
+    for number, word in enumerate(encode_state(values.scalars, values.names("carry"))):
         lines.append(f"{name}[(row * {plan.chunks}u + chunk) * {values.words}u + {number}u] = {word};")
     lines.append("}")
     return writer.module.finish((plan.workgroup, 1, 1), writer.groups(), " (totals)")
@@ -224,22 +202,21 @@ def _scan_pass(kernel: Scan, capabilities: Capabilities, plan: ScanPlan) -> Pass
         name = module.buffer("scratch", 0, "u32", False)
         lines.append("for (var c = 0u; c < chunk; c++) {")
         lines.append(f"let at = (row * {plan.chunks}u + c) * {values.words}u;")
-        plain = [f"{name}[at + {each}u]" for each in range(values.words - values.places)]
-        lines += values.declare("w", decode(values.scalar, plain), f"{name}[at + {values.words - 1}u]", "let")
+        words = [f"{name}[at + {each}u]" for each in range(values.words)]
+        lines += values.declare("w", decode_state(values.scalars, words), "let")
         lines += [*values.merge("carry", "carry", "w"), "}"]
     writer.tile()
-    target = kernel.outputs[0].dtype
     for each in range(ELEMENTS):
-        lines += values.declare(f"r{each}", f"v{each}", f"v{each}_place")
+        lines += values.declare(f"r{each}", values.names(f"v{each}"))
         lines += values.merge(f"r{each}", "before", f"v{each}")
     for each in range(ELEMENTS):
-        text = convert(f"r{each}", (kernel.dtype.name, values.scalar), (target.name, module.type(target).scalar))
         lines.append(f"if (valid && step{each} < {plan.length}u) {{")
-        lines.append(f"let result = {text};")
-        writer.buffers.store(writer.stores[0], ["result"], [*writer.outer, f"at{each}"], lines)
-        if values.places:
-            lines.append(f"let position = {position_text(module, f'r{each}_place')};")
-            writer.buffers.store(writer.stores[1], ["position"], [*writer.outer, f"at{each}"], lines)
+        found = values.results(values.names(f"r{each}"), lines)
+        for store, text, source in zip(writer.stores, found, values.wanted, strict=False):
+            target = kernel.outputs[store.output].dtype
+            text = convert(text, (source.name, module.type(source).scalar), (target.name, module.type(target).scalar))
+            lines.append(f"let result{store.output} = {text};")
+            writer.buffers.store(store, [f"result{store.output}"], [*writer.outer, f"at{each}"], lines)
         lines.append("}")
     writer.close_tile()
     return module.finish((plan.workgroup, 1, 1), writer.groups())

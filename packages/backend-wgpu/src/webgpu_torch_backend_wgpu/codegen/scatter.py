@@ -7,28 +7,32 @@ on timing. Otherwise one thread goes through all entries of a lane.
 
 from __future__ import annotations
 
-from webgpu_torch_core.ir.dtypes import compute_dtype
 from webgpu_torch_core.ir.expression import Expression, binary, cast, constant, topological
 from webgpu_torch_core.ir.kernels import Scatter, Store
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.monoids import standard_name
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers
+from .combining import Combining
 from .printer import LINEAR_GROUP, Module, Printer, load_element, split_index, spread_workgroups, store_element
 from .sort import RunSort, Sorter
-from .steps import convert, spell
+from .steps import convert
 from .types import ElementType
 
 WORKGROUP = 256
 #: fewest entries worth sorting
 SORTED_ENTRIES = 17
+#: what combines 32-bit integers in any order
+_ATOMICS = {"sum": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin", "xor": "atomicXor"}
 
 
 def generate_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
     """Return the program of a scatter."""
     element = Module(kernel, capabilities).type(kernel.outputs[0].dtype)
-    atomic = kernel.kind in ("add", "maximum", "minimum") and element.word in ("i32", "u32") and element.lanes == 1
-    if kernel.kind == "set" or atomic:
+    known = kernel.monoid is not None and standard_name(kernel.monoid) in _ATOMICS
+    atomic = known and element.word in ("i32", "u32") and element.lanes == 1
+    if kernel.monoid is None or atomic:
         return Program((_parallel_pass(kernel, capabilities, atomic),), ())
     entries = number_of_elements(kernel.entries)
     parts = separate(kernel.index, len(kernel.lanes)) if entries >= SORTED_ENTRIES else None
@@ -136,18 +140,18 @@ class _Writer:
         return load_element(self.module, self.name(), self.element, slot, self.atomic)
 
     def combine(self, held: str, value: str) -> str:
-        """Write the combination of two elements in the compute type; return its name, rounded to the stored type."""
-        kind = self.kernel.outputs[0].dtype
-        wide = compute_dtype(kind)
-        scalar = self.module.type(wide).scalar
-        own = (kind.name, self.element.scalar)
-        up = [convert(f"({each})", own, (wide.name, scalar)) for each in (held, value)]
-        step = self.kernel.kind
-        if scalar == "bool":
-            step = {"add": "bitwise_or", "multiply": "bitwise_and"}.get(step, step)
+        """Write the combination of two elements; return its name, rounded to the stored type."""
+        own, lines, monoid = self.kernel.outputs[0].dtype, self.lines, self.kernel.monoid
+        if monoid is None:
+            return value
+        combining = Combining(self.module, monoid)
+        earlier, later = ([f"({each})" for each in combining.lift(x, own, "0u", lines)] for x in (held, value))
+        (found,) = combining.combine(earlier, later, lines)
         following, stored = self.module.fresh("n"), self.module.fresh("n")
-        self.lines.append(f"let {following} = {spell(step, scalar, [f'({each})' for each in up])};")
-        self.lines.append(f"let {stored} = {convert(following, (wide.name, scalar), own)};")
+        wide = monoid.states[0]
+        lines.append(f"let {following} = {found};")
+        text = convert(following, (wide.name, combining.scalars[0]), (own.name, self.element.scalar))
+        lines.append(f"let {stored} = {text};")
         return stored
 
 
@@ -158,8 +162,8 @@ def _parallel_pass(kernel: Scatter, capabilities: Capabilities, atomic: bool) ->
     index, value = writer.evaluate(writer.split("i", kernel.lanes + kernel.entries), kernel.index, kernel.value)
     lines.append(f"let slot = {writer.slot(index)};")
     name = writer.name()
-    if kernel.kind != "set":
-        function = {"add": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin"}[kernel.kind]
+    if kernel.monoid is not None:
+        function = _ATOMICS[kernel.monoid.name]
         lines.append(f"{function}(&{name}[slot], {value});")
     elif element.lanes == 1:
         lines.append(f"{name}[slot] = {value};")

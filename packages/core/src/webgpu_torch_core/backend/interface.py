@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import STORED_DTYPES, dtype
 from ..ir.kernels import Kernel, Record
+
+if TYPE_CHECKING:
+    from ..record.runs import Run
 
 #: The version of everything a backend is written against: this module, the kernel forms, the steps of expressions and the
 #: element types. A backend says which one it follows; see the promise in "Writing a backend".
@@ -95,8 +98,20 @@ class Device(ABC):
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
         """Execute a plan. ``externals`` are its first buffers, ``parameters`` the values of its run-time scalars.
 
-        May return before the work is done; what it reads and writes is ordered with later calls.
+        May return before the work is done; what it reads and writes is ordered with later calls. Whatever may fail
+        (compiling, allocating) comes before the first kernel: after an exception the buffers are as they were, and the
+        plan may be run again. Signals are held back meanwhile: a Ctrl-C is delivered when this returns.
         """
+
+    def advance(self, run: Run) -> None:
+        """Run a plan's kernels from where ``run`` stands: here all at once, by :meth:`run`.
+
+        A device whose kernels have run when ``run`` returns may run them one by one instead, so that a Ctrl-C is
+        delivered between two of them and a kernel that fails spares the others: prepare everything that may fail,
+        keep it in ``run.table``, and run each step that ``run.remaining()`` yields.
+        """
+        self.run(run.plan, run.externals, run.parameters)
+        run.finish()
 
     @abstractmethod
     def synchronize(self) -> None:

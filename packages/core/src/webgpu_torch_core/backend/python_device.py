@@ -8,6 +8,7 @@ from typing import Any
 from ..ir.dtypes import dtype
 from ..ir.host_bytes import pack, unpack
 from ..ir.interpreter import run_kernel
+from ..record.runs import Run
 from .interface import INTERFACE_VERSION, Backend, Copy, Device, Plan
 
 
@@ -47,8 +48,14 @@ class PythonDevice(Device):
         return bytearray(buffer.data[:nbytes])
 
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
-        table = [*externals, *(self.allocate(nbytes) for nbytes in plan.temporaries)]
-        for step in plan.steps:
+        self.advance(Run(plan, externals, parameters))
+
+    def advance(self, run: Run) -> None:
+        if run.table is None:
+            run.table = [*run.externals, *(self.allocate(nbytes) for nbytes in run.plan.temporaries)]
+        table, parameters = run.table, run.parameters
+        for position in run.remaining():
+            step = run.plan.steps[position]
             if isinstance(step, Copy):
                 table[step.target].data[: step.nbytes] = table[step.source].data[: step.nbytes]
                 continue

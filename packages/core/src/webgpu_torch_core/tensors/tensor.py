@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..ir.dtypes import complex64, dtype, float32
 from ..ir.layouts import Layout, contiguous_layout
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
+from ..record.engine import Engine
 from ..record.grad_mode import recording
-from ..record.graph import Engine
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds
 from .saved_tensors import SavedResult, SavedTensor

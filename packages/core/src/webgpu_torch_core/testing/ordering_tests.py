@@ -12,6 +12,7 @@ from ..ir.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32,
 from ..ir.expression import apply, cast, load
 from ..ir.kernels import Scan, Sort
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.monoids import monoid
 from .base import Conformance
 from .building import STORAGE, operands, outputs, read
 
@@ -23,9 +24,8 @@ def scan(shape: Shape, kind: str, of: dtype, positions: bool = False, reverse: b
     size = number_of_elements(shape)
     parts = ((of, size), (int64, size)) if positions else ((of, size),)
     return Scan(
-        operands((of, size)), outputs(*parts), (), f"scan {kind} {of}", shape, kind, read(0, shape, of),
-        compute_dtype(of), reverse,
-        0, contiguous_strides(shape),
+        operands((of, size)), outputs(*parts), (), f"scan {kind} {of}", shape,
+        monoid(kind, compute_dtype(of)), read(0, shape, of), reverse, 0, contiguous_strides(shape),
     )  # fmt: skip
 
 
@@ -113,14 +113,18 @@ class OrderingTests(Conformance):
         forward = ([1, 3, 3, 3, 5, 5], [0, 1, 2, 2, 4, 5])
         backward = ([5, 5, 5, 5, 5, 5], [4, 4, 4, 4, 4, 5])
         values, places = backward if reverse else forward
-        self.check(scan((6,), kind, float32, True, reverse), [row], [[sign * each for each in values], places])
+        self.check(
+            scan((6,), f"running_{kind}", float32, True, reverse), [row], [[sign * each for each in values], places]
+        )
 
     def test_positions_with_nan(self) -> None:
         self.needs(int64)
         row = [1.0, NAN, 7.0, NAN, 2.0]
-        self.check(scan((5,), "maximum", float32, True), [row], [[1.0, NAN, NAN, NAN, NAN], [0, 1, 1, 3, 3]])
-        self.check(scan((5,), "minimum", float32, True, True), [row], [[NAN, NAN, NAN, NAN, 2.0], [1, 1, 3, 3, 4]])
-        self.check(scan((3,), "maximum", float32, True), [[-INF, -INF, INF]], [[-INF, -INF, INF], [0, 1, 2]])
+        self.check(scan((5,), "running_maximum", float32, True), [row], [[1.0, NAN, NAN, NAN, NAN], [0, 1, 1, 3, 3]])
+        self.check(
+            scan((5,), "running_minimum", float32, True, True), [row], [[NAN, NAN, NAN, NAN, 2.0], [1, 1, 3, 3, 4]]
+        )
+        self.check(scan((3,), "running_maximum", float32, True), [[-INF, -INF, INF]], [[-INF, -INF, INF], [0, 1, 2]])
 
     def test_sums_with_infinities(self) -> None:
         self.check(scan((4,), "sum", float32), [[1.0, INF, -INF, 1.0]], [[1.0, INF, NAN, NAN]])

@@ -10,6 +10,7 @@ from ..backend.interface import Copy, Plan, Step
 from ..ir.dtypes import float32, int8, int32
 from ..ir.expression import parameter, reduced
 from ..ir.kernels import Pointwise, Reduction, RowProgram
+from ..ir.monoids import monoid
 from .base import Conformance
 from .building import elementwise, operands, outputs, read, write
 from .running import buffer_with, host_bytes, numbers_in, run_kernel
@@ -148,7 +149,7 @@ class PlanTests(Conformance):
         x = read(0, (2, 3), float32)
         row = RowProgram(
             operands((float32, 6)), outputs((float32, 2)), (), "row maximum", (2,), (3,),
-            (Reduction("maximum", x, float32),),
+            (Reduction(monoid("maximum", float32), x),),
             (write(0, (2,), reduced(0, float32), float32),), (),
         )  # fmt: skip
         steps = (Step(shift(6), (0,), (2,), (0,)), Step(row, (2,), (3,), ()), Step(double(2), (3,), (1,), ()))

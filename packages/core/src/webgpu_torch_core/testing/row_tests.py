@@ -11,6 +11,7 @@ from ..ir.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32,
 from ..ir.expression import Expression, apply, binary, cast, coordinate, load, parameter, reduced, select
 from ..ir.kernels import Reduction, RowProgram
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.monoids import monoid
 from .base import Conformance
 from .building import operands, outputs, read, write
 
@@ -26,7 +27,7 @@ def reduce_rows(
     return RowProgram(
         operands((source, rows * number_of_elements(inner))), outputs((result, rows)), (), f"{kind} {source}",
         outer, inner,
-        (Reduction(kind, value, accumulated),), (write(0, outer, reduced(0, total), result),), (),
+        (Reduction(monoid(kind, accumulated), value),), (write(0, outer, reduced(0, total), result),), (),
     )  # fmt: skip
 
 
@@ -163,7 +164,7 @@ class RowTests(Conformance):
         shifted = exp(x - reduced(0, wide))
         kernel = RowProgram(
             operands((source, 3 * length)), outputs((source, 3 * length, 0), (wide, 3)), (), "softmax", (3,), (length,),
-            (Reduction("maximum", x, wide), Reduction("sum", shifted, wide)),
+            (Reduction(monoid("maximum", wide), x), Reduction(monoid("sum", wide), shifted)),
             (write(1, (3,), apply("log", reduced(1, wide)) + reduced(0, wide), wide),),
             (write(0, shape, shifted / reduced(1, wide), source),),
         )  # fmt: skip
@@ -180,7 +181,7 @@ class RowTests(Conformance):
         shifted = exp(x - reduced(0, float32))
         kernel = RowProgram(
             operands((float32, 6)), outputs((float32, 6)), (), "masked", (2,), (3,),
-            (Reduction("maximum", x, float32), Reduction("sum", shifted, float32)), (),
+            (Reduction(monoid("maximum", float32), x), Reduction(monoid("sum", float32), shifted)), (),
             (write(0, (2, 3), shifted / reduced(1, float32), float32),),
         )  # fmt: skip
         self.check(kernel, [[-INF, 1.0, -INF, -INF, -INF, -INF]], [[0.0, 1.0, 0.0, NAN, NAN, NAN]])
@@ -198,7 +199,7 @@ class RowTests(Conformance):
         kernel = RowProgram(
             operands((float32, 240), (float32, 40), (float32, 1)), outputs((float32, 240), (float32, 6)), (float32,),
             "layer norm",
-            (2, 3), (40,), (Reduction("sum", x, float32), Reduction("sum", centred * centred, float32)),
+            (2, 3), (40,), (Reduction(monoid("sum", float32), x), Reduction(monoid("sum", float32), centred * centred)),
             (write(1, (2, 3), mean, float32),), (write(0, shape, centred * scale * weight + bias, float32),),
         )  # fmt: skip
         values = [float(i * 31 % 47) / 4 for i in range(240)]
@@ -217,7 +218,7 @@ class RowTests(Conformance):
         index = cast(load(1, 0, (1,), int64), int32) + coordinate(0) * 4
         kernel = RowProgram(
             operands((float32, 12), (int64, 3), (float32, 3)), outputs((float32, 3, 2)), (), "pick", (3,), (4,),
-            (Reduction("sum", read(0, (3, 4), float32), float32),),
+            (Reduction(monoid("sum", float32), read(0, (3, 4), float32)),),
             (write(0, (3,), reduced(0, float32) - read_flat(0, index) + read(2, (3,), float32), float32),), (),
         )  # fmt: skip
         values = [float(i) for i in range(12)]
@@ -228,7 +229,7 @@ class RowTests(Conformance):
         seen = select(binary("less_equal", coordinate(1), coordinate(0)), read(0, shape, float32), 0.0)
         kernel = RowProgram(
             operands((float32, 16)), outputs((float32, 16)), (), "causal", (4,), (4,),
-            (Reduction("sum", seen, float32),), (),
+            (Reduction(monoid("sum", float32), seen),), (),
             (write(0, shape, seen / reduced(0, float32), float32),),
         )  # fmt: skip
         wanted = [1.0 / (i + 1) if j <= i else 0.0 for i in range(4) for j in range(4)]
@@ -246,7 +247,7 @@ class RowTests(Conformance):
         kernel = RowProgram(
             operands((float32, 140)), outputs((float32, 2), (float32, 2), (int64, 2), (bool_, 2)), (), "several", (2,),
             (70,),
-            tuple(Reduction(kind, value, value.dtype) for kind, value, _ in kinds),
+            tuple(Reduction(monoid(kind, value.dtype), value) for kind, value, _ in kinds),
             tuple(write(index, (2,), reduced(index, each[2]), each[2]) for index, each in enumerate(kinds)), (),
         )  # fmt: skip
         values = [float(i * 13 % 19 - (9 if i < 70 else 8)) for i in range(140)]
@@ -269,7 +270,8 @@ class RowTests(Conformance):
         value = read(0, shape, float32) - reduced(0, float32)
         kernel = RowProgram(
             operands((float32, 15)), outputs((float32, 15)), (), "transposed", (3,), (5,),
-            (Reduction("minimum", read(0, shape, float32), float32),), (), (write(0, shape, value, float32, (1, 3)),),
+            (Reduction(monoid("minimum", float32), read(0, shape, float32)),), (),
+            (write(0, shape, value, float32, (1, 3)),),
         )  # fmt: skip
         values = [float(i * 7 % 15) for i in range(15)]
         rows = [values[5 * i : 5 * i + 5] for i in range(3)]
@@ -283,7 +285,7 @@ class RowTests(Conformance):
         kernel = RowProgram(
             operands((float32, 210), (float32, 3)), outputs((float32, 210, 0), (float32, 3, 1)), (), "running mean",
             (3,), (70,),
-            (Reduction("sum", x, float32),),
+            (Reduction(monoid("sum", float32), x),),
             (write(1, (3,), mean * 0.5 + read(1, (3,), float32) * 0.5, float32),), (write(0, shape, x - old, float32),),
         )  # fmt: skip
         values = [float(i // 70 + i % 2) for i in range(210)]
@@ -298,7 +300,7 @@ class RowTests(Conformance):
         values = [i % 2 == 0 if kind is bool_ else i for i in range(15)]
         kernel = RowProgram(
             operands((kind, 15)), outputs((kind, 15), (kind, 5)), (), "narrow", (5,), (3,),
-            (Reduction("any" if kind is bool_ else "maximum", read(0, shape, kind), compute_dtype(kind)),),
+            (Reduction(monoid("any" if kind is bool_ else "maximum", compute_dtype(kind)), read(0, shape, kind)),),
             (write(1, (5,), reduced(0, compute_dtype(kind)), kind),),
             (write(0, shape, read(0, shape, kind), kind, contiguous_strides(shape)),),
         )  # fmt: skip

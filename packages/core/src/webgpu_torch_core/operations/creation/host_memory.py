@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import BY_NAME, complex64, dtype, float32
 from ...ir.layouts import layout
 from ...record.devices import canonical_device, engine_for, host_device
-from ...record.graph import Value
+from ...record.tape import Value
 from ...tensors.tensor import Storage, Tensor
 from ..elementwise.call import default_float
 from .factories import array_tensor, as_dtype, as_tensor, from_bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...ir.dtypes import complex64, dtype, float32
 from ...ir.layouts import Layout, layout
-from ...record.graph import Value
+from ...record.tape import Value
 from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
 from ..in_place.writing import type_title
 

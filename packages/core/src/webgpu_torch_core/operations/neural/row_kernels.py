@@ -12,6 +12,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
+from ...ir.monoids import monoid
 from ...ir.scalar import exp, log, reciprocal_sqrt
 from ...tensors.tensor import Tensor
 from ..common import kernel_cache, record, reduced_shape
@@ -37,7 +38,7 @@ class Rows:
 
     def reduce(self, kind: str, value: Any) -> Any:
         """Add a reduction and return its result, for the expressions that follow."""
-        self.reductions.append(Reduction(kind, value, self.compute))
+        self.reductions.append(Reduction(monoid(kind, self.compute), value))
         return ir.reduced(len(self.reductions) - 1, self.compute)
 
     def kernel(self, name: str, value: Any, parameters: tuple[dtype, ...] = (), per_row: Any = None) -> RowProgram:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...random_streams.streams import MersenneTwister
-from ...record.devices import canonical_device, device, engines, host_device
+from ...record.context import context
+from ...record.devices import canonical_device, device, host_device
 
 
 class Generator:
@@ -59,16 +60,14 @@ class Generator:
         del count
         offset = self._offset
         self._offset += 1
-        for engine in engines():
-            if engine.capture is not None:
-                return self._seed, engine.capture.draw(self, offset)
+        if context.capture is not None:
+            return self._seed, context.capture.draw(self, offset)
         return self._seed, offset
 
     def host_stream(self) -> MersenneTwister:
         """Return the CPU's stream to draw from now; a function that does cannot be replayed."""
-        for engine in engines():
-            if engine.capture is not None:
-                engine.capture.broken = "it draws random numbers on the host"
+        if context.capture is not None:
+            context.capture.broken = "it draws random numbers on the host"
         return self.twister
 
     def get_state(self) -> Any:

@@ -15,6 +15,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, int64
 from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
+from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
 from ..movement.joining import clamped, element_index
@@ -124,7 +125,7 @@ def summing_kernel(
     sums = sums * ir.parameter(0, compute) if scaled else sums
     store = Store(0, 0, strides, ir.cast(sums, result))
     return RowProgram(
-        operands, outputs, parameters, name, outer, inner, (Reduction("sum", value, compute),), (store,), ()
+        operands, outputs, parameters, name, outer, inner, (Reduction(monoid("sum", compute), value),), (store,), ()
     )
 
 
@@ -268,7 +269,7 @@ def _tap_kernel(source: Layout, numel: int, kind: dtype, window: Window) -> Any:
         element = ir.select(inside, element, ir.cast(ir.parameter(0, compute), compute))
     store = Store(0, 0, strides, ir.cast(ir.reduced(0, int64), int32))
     parameters = () if inside is None else (compute,)
-    reduction = Reduction("argmaximum", element, compute)
+    reduction = Reduction(monoid("argmaximum", compute), element)
     return RowProgram(operands, outputs, parameters, "max_pool", shape, window.taps, (reduction,), (store,), ())
 
 

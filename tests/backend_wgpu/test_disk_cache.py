@@ -1,4 +1,4 @@
-"""Choices kept on disk, measuring programs, and compiling several at once."""
+"""Facts kept on disk, and compiling several programs at once."""
 
 from __future__ import annotations
 
@@ -11,44 +11,15 @@ from typing import Any
 
 import pytest
 from device_programs import (
-    PARAMETERS,
-    READ_X,
     RELU,
-    SCALE,
-    WRITE_Y,
     download,
     kernel,
     one_pass,
     plan,
-    sum_program,
     upload,
     use,
 )
 from webgpu_torch_backend_wgpu.disk_cache import ENTRY_LIMIT, DiskCache, cache_directory
-from webgpu_torch_backend_wgpu.tuning import Tuner
-from webgpu_torch_core.ir.dtypes import float32, int64
-
-
-def test_the_fastest_candidate_is_chosen_once(tmp_path: Path) -> None:
-    times = {"small": 2.0, "large": 1.0, "broken": 0.0}
-    asked: list[str] = []
-
-    def measure(candidate: str) -> float:
-        asked.append(candidate)
-        if candidate == "broken":
-            raise RuntimeError("does not compile here")
-        return times[candidate]
-
-    for _ in range(2):
-        tuner = Tuner(DiskCache("tuning", "adapter", "driver", tmp_path))
-        assert tuner.choose("matmul 1", ["broken", "small", "large"], measure) == "large"
-    assert asked == ["broken", "small", "large"]
-    # A remembered choice that is no candidate any more is measured again.
-    assert tuner.choose("matmul 1", ["small", "broken"], measure) == "small"
-    with pytest.raises(RuntimeError, match="does not compile here"):
-        tuner.choose("other", ["broken", "broken"], measure)
-    with pytest.raises(ValueError, match="no candidates"):
-        tuner.choose("none", [], measure)
 
 
 def test_caches_differ_by_adapter_and_driver(tmp_path: Path) -> None:
@@ -110,18 +81,8 @@ def test_two_processes_leave_a_whole_file(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["tuning.json"]
 
 
-def test_a_program_is_measured_over_its_own_buffers(opened: Any) -> None:
-    total = kernel("sum", 1 << 16, outputs=1)
-    assert 0 < opened.measure(total, sum_program(1 << 16)) < 10
-    scale = kernel("scale", 64, parameters=(float32, int64))
-    assert 0 < opened.measure(scale, one_pass("scale", SCALE, 64, (READ_X, WRITE_Y, PARAMETERS))) < 10
-    assert opened.live_buffers() == 0
-    with pytest.raises(RuntimeError, match="did not compile"):
-        opened.measure(total, one_pass("bad", "fn main( {", 4))
-
-
 def test_programs_compile_in_parallel(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.modules._COMPILERS", 4)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._COMPILERS", 4)
     kernels = [kernel(f"relu {size}", size) for size in range(1, 21)]
     # Programs that differ in numbers only would share a pipeline.
     use(
