@@ -12,8 +12,8 @@ from webgpu_torch_core.ir.expression import argument, binary, constant, coordina
 from webgpu_torch_core.ir.interpreter import Environment, coordinates, evaluate, reduce_row
 from webgpu_torch_core.ir.kernels import Kernel, Pointwise, Store
 from webgpu_torch_core.ir.monoids import monoid
-from webgpu_torch_core.testing import BackendConformance, assert_close, interpret, run_kernel
-from webgpu_torch_core.testing.building import elementwise, operands, outputs
+from webgpu_torch_testing import BackendConformance, assert_close, interpret, run_kernel
+from webgpu_torch_testing.building import elementwise, operands, outputs
 
 
 def test_coordinates_are_row_major():

@@ -45,6 +45,7 @@ class WgpuDevice(Device):
         self.adapter = adapter
         self.capabilities = capabilities(adapter, gpu)
         self.maximum_bindings = maximum_bindings(self.capabilities)
+        self.binding_bytes = self.capabilities.binding_bytes
         self.dtypes: frozenset[dtype] = frozenset(STORED_DTYPES) - {float64}
         self.lock = threading.RLock()
         self.failure: Exception | None = None

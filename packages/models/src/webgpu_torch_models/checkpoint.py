@@ -8,9 +8,10 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.files import load_safetensors, save_safetensors
+from webgpu_torch_core.files import load_safetensors, read_sharded_index, save_safetensors
+from webgpu_torch_core.files.host_tensors import brief
 
-from webgpu_torch_models.config import read_json, write_json
+from webgpu_torch_models.config import write_json
 
 SAFE_FILE = "model.safetensors"
 SAFE_INDEX = "model.safetensors.index.json"
@@ -22,20 +23,33 @@ UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**2
 
 
 def _shards(folder: Path, index: str) -> list[Path]:
-    """Return the files that an index names.
+    """Return the files that an index names; all of them lie beside it.
 
     Raises:
-        ValueError: the index has no "weight_map".
+        ValueError: the index is malformed, or names a file elsewhere.
         FileNotFoundError: files that it names are missing.
     """
-    weight_map = read_json(folder / index).get("weight_map")
-    if not isinstance(weight_map, dict):
-        raise ValueError(f'{folder / index} has no "weight_map"')
-    paths = [folder / name for name in sorted(set(weight_map.values()))]
+    paths = [Path(each) for each in sorted(set(read_sharded_index(folder / index)[0].values()))]
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
-        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}, which {index} names")
+        others = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+        raise FileNotFoundError(f"{folder} lacks {', '.join(missing[:8])}{others}, which {index} names")
     return paths
+
+
+def _load_pickle(path: Path, device: Any) -> dict[str, Tensor]:
+    """Return the tensors of a file of ``torch.save`` by name.
+
+    Raises:
+        ValueError: it is damaged, or holds anything but tensors by name.
+    """
+    weights = torch.load(path, map_location=device, weights_only=True)
+    if not isinstance(weights, dict):
+        raise ValueError(f"{path} holds a {type(weights).__name__}, expected tensors by name")
+    for key, value in weights.items():
+        if not isinstance(key, str) or not isinstance(value, Tensor):
+            raise ValueError(f"{path}: {brief(key)} is a {type(value).__name__}, expected tensors by name")
+    return weights
 
 
 def load(folder: Path, device: Any) -> dict[str, Tensor]:
@@ -43,23 +57,17 @@ def load(folder: Path, device: Any) -> dict[str, Tensor]:
 
     Raises:
         FileNotFoundError: the folder has no weights, or lacks some of the shards.
+        ValueError: a file is damaged, holds anything but tensors, or an index names files outside of the folder.
     """
-    if (folder / SAFE_FILE).is_file():
-        return load_safetensors(folder / SAFE_FILE, device=device)
-    weights: dict[str, Tensor] = {}
-    if (folder / SAFE_INDEX).is_file():
-        for path in _shards(folder, SAFE_INDEX):
-            weights.update(load_safetensors(path, device=device))
-        return weights
-    if (folder / PICKLE_FILE).is_file():
-        paths = [folder / PICKLE_FILE]
-    elif (folder / PICKLE_INDEX).is_file():
-        paths = _shards(folder, PICKLE_INDEX)
-    else:
-        raise FileNotFoundError(f"{folder} has no weights: expected one of {', '.join(WEIGHT_FILES)}")
-    for path in paths:
-        weights.update(torch.load(path, map_location=device, weights_only=True))
-    return weights
+    for single, index, read in ((SAFE_FILE, SAFE_INDEX, load_safetensors), (PICKLE_FILE, PICKLE_INDEX, _load_pickle)):
+        if (folder / single).is_file():
+            return read(folder / single, device)
+        if (folder / index).is_file():
+            weights: dict[str, Tensor] = {}
+            for path in _shards(folder, index):
+                weights.update(read(path, device))
+            return weights
+    raise FileNotFoundError(f"{folder} has no weights: expected one of {', '.join(WEIGHT_FILES)}")
 
 
 def parse_size(size: int | str) -> int:

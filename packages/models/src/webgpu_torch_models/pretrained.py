@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.files.host_tensors import brief
 from webgpu_torch_nn import Module, init
 
 if TYPE_CHECKING:
     from typing import Self
 
 from webgpu_torch_models import checkpoint
-from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.config import ModelConfig, not_positive
 from webgpu_torch_models.generation import GenerationConfig, generate
 from webgpu_torch_models.hub import find_folder
+
+#: the keys under which configurations say how many layers there are
+LAYER_KEYS = ("n_layer", "n_layers", "num_hidden_layers")
+#: how many differences between a checkpoint and a model a message lists
+MOST_SHOWN = 20
 
 
 class PreTrainedModel(Module):
@@ -110,13 +116,32 @@ class PreTrainedModel(Module):
         """
         folder = find_folder(name_or_path, token=token, revision=revision)
         config = cls.config_class.from_folder(folder) if config is None else config
-        with torch.device("meta"):
-            model = cls(config)
         target = torch.get_default_device() if device is None else torch.device(device)
-        model._assign(checkpoint.load(folder, target), folder, dtype)
+        weights = checkpoint.load(folder, target)
+        model = cls._described(config, folder, len(weights))
+        model._assign(weights, folder, dtype)
         if (folder / GenerationConfig.file_name).is_file():
             model.generation_config = GenerationConfig.from_folder(folder)
         return model.eval()
+
+    @classmethod
+    def _described(cls, config: ModelConfig, folder: Path, count: int) -> Self:
+        """Return the model of a configuration, on the meta device, for a checkpoint of so many tensors.
+
+        Raises:
+            ValueError: there is no such model, or it has more layers than the checkpoint has tensors.
+        """
+        path, values = folder / config.file_name, config.to_dict()
+        for key in LAYER_KEYS:
+            if type(values.get(key)) is int and values[key] > count:
+                raise ValueError(f"{path}: {key} is {values[key]}, and the checkpoint has only {count} tensors")
+        try:
+            with torch.device("meta"):
+                return cls(config)  # type: ignore[return-value]
+        except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError) as error:
+            raise ValueError(
+                f"{path} describes no {cls.__name__} that can be made: {str(error)[:400]}{not_positive(values)}"
+            ) from error
 
     def _assign(self, weights: dict[str, Tensor], folder: Path, dtype: Any) -> None:
         weights = self.from_checkpoint(self._renamed(weights))
@@ -131,10 +156,16 @@ class PreTrainedModel(Module):
             for key in wanted
             if key in weights and weights[key].shape != wanted[key].shape
         ]
+        problems += [
+            f"{key}: the checkpoint has {weights[key].dtype}, the model floating-point numbers"
+            for key in wanted
+            if key in weights and wanted[key].is_floating_point() and not weights[key].is_floating_point()
+        ]
         problems += [f"missing in the checkpoint: {key}" for key in missing]
-        problems += [f"not in the model: {key}" for key in unexpected]
+        problems += [f"not in the model: {brief(key)}" for key in unexpected]
         if problems:
-            details = "\n  ".join(problems)
+            others = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
+            details = "\n  ".join(problems[:MOST_SHOWN] + others)
             raise ValueError(
                 f"the weights in {folder} do not fit {type(self).__name__} as config.json describes it:\n  {details}"
             )
