@@ -307,8 +307,6 @@ class PointwiseTests(Conformance):
         def sign_bit(x: Expression) -> Expression:
             from webgpu_torch_core.ir.expression import apply
 
-            from ..ir.expression import apply
-
             return apply("sign_bit", x)
 
         kernel = elementwise((5,), (float32,), sign_bit, bool_, name="sign bit")
@@ -338,8 +336,6 @@ class PointwiseTests(Conformance):
 
     def test_philox_and_unsigned_words(self) -> None:
         from webgpu_torch_core.ir.expression import make
-
-        from ..ir.expression import make
 
         words = [constant(0, uint32)] * 4 + [constant(0, uint32)] * 2
         ones = [constant(2**32 - 1, uint32)] * 6
@@ -400,6 +396,5 @@ class PointwiseTests(Conformance):
 def cast_number(number: float) -> float:
     """Return a number as float32 holds it."""
     from webgpu_torch_core.ir.scalar_math import round_to_float32
-
 
     return float(round_to_float32(number))

@@ -334,5 +334,4 @@ def read_flat(operand: int, index: Expression) -> Expression:
     """Return a float32 at a computed index."""
     from webgpu_torch_core.ir.expression import load_at
 
-
     return load_at(operand, index, float32)
