@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from ops_oracle import sample, to_ours, to_torch
-from webgpu_torch_core.devices import canonical_device, engine_for
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 
 def run(program: Callable[..., Any], device: str, shapes: list[Any], dtypes: list[Any] | None = None) -> int:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ..expression import Expression, load, load_at, rewrite, topological
-from ..kernels import Contraction, Kernel, Record, Scan, Sort
-from ..layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.expression import Expression, load, load_at, rewrite, topological
+from ..ir.kernels import Contraction, Kernel, Record, Scan, Sort
+from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from .domain import Terms, groups, reindex, schedule_cache, split_dimensions
 
 

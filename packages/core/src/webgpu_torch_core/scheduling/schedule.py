@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ..backend import Plan
-from ..expression import Expression, make, rewrite
-from ..kernels import Contraction, Kernel, Pointwise, RowProgram
-from ..layouts import contiguous_strides
+from ..backend.interface import Plan
+from ..ir.expression import Expression, make, rewrite
+from ..ir.kernels import Contraction, Kernel, Pointwise, RowProgram
+from ..ir.layouts import contiguous_strides
 from . import merging
 from .domain import schedule_cache
 from .inlining import Inliner, bindings, bound_slots
