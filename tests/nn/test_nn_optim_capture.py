@@ -9,7 +9,8 @@ import torch
 import webgpu_torch_core as ours
 import webgpu_torch_nn as nn
 from nn_oracle import close, copy_weights, to_ours
-from webgpu_torch_core.record.numbers import numbers
+from webgpu_torch_core.record.devices import canonical_device, engine_for, flush
+from webgpu_torch_core.replay.numbers import numbers
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True}),
@@ -113,13 +114,13 @@ def test_captured_steps_of_the_other_optimizers_elsewhere(name: str, options: di
 
 @pytest.mark.parametrize(("name", "options"), [*CASES, *OTHERS])
 def test_a_step_is_one_plan_of_few_kernels(name: str, options: dict) -> None:
-    engine = ours.devices.engine_for(ours.devices.canonical_device("cpu"))
+    engine = engine_for(canonical_device("cpu"))
     training = Training(ours, nn, name, options, "cpu")
     training.take(ours.ones(6, 4))
     found = []
     # RAdam's first steps follow another rule.
     for _ in range(14):
-        ours.devices.flush()
+        flush()
         before = dict(engine.statistics)
         training.update()
         found.append(

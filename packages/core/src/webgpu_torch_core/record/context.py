@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..dtypes import dtype, float32
+from ..ir.dtypes import dtype, float32
 
 
 class Context(threading.local):

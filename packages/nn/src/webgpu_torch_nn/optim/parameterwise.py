@@ -8,7 +8,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.record.changes import changed
-from webgpu_torch_core.record.numbers import numbers
+from webgpu_torch_core.replay.numbers import numbers
 
 from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, real_view, to_scalar
 
