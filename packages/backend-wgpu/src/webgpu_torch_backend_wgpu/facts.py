@@ -16,7 +16,6 @@ from webgpu_torch_core.kernels import Record
 from .disk_cache import DiskCache
 from .gpu.interface import DISPATCH, UNIFORM, Adapter, Gpu, GpuError, Owned, PipelineRequest
 
-
 Number = TypeVar("Number", int, float)
 
 
@@ -45,6 +44,11 @@ class Facts(Record):
     flops: float
     bandwidth: float
     dispatch: float
+
+    @property
+    def threads(self) -> int:
+        """Threads that fill all units: below it, more threads for the same work pay. A power of two."""
+        return 1 << ((self.units * 1024).bit_length() - 1)
 
 
 #: what is assumed of an adapter that computes nothing or whose self-test failed, by its kind; each is on the safe side
@@ -138,13 +142,19 @@ class _Test:
         self.typical = typical
         self.software = software
         self.threads = min(256, gpu.limits.max_compute_invocations_per_workgroup)
+        # Software takes its time to make large buffers, and needs none.
+        self.words = 64 if software else _WORDS
         self.given, self.found, self.work = (
-            gpu.own(gpu.buffer(4 * _WORDS)),
-            gpu.own(gpu.buffer(4 * _WORDS + 64)),
+            gpu.own(gpu.buffer(4 * self.words)),
+            gpu.own(gpu.buffer(4 * self.words + 64)),
             gpu.own(gpu.buffer(256, UNIFORM)),
         )
         self.layout = gpu.layout(("read-only-storage", "storage", "uniform"))
-        entries = [(self.given.handle, 0, 4 * _WORDS), (self.found.handle, 0, 4 * _WORDS + 64), (self.work.handle, 0, 256)]
+        entries = [
+            (self.given.handle, 0, 4 * self.words),
+            (self.found.handle, 0, 4 * self.words + 64),
+            (self.work.handle, 0, 256),
+        ]
         self.group = gpu.own(gpu.group(self.layout, entries))
 
     def run(self) -> Facts:
@@ -154,7 +164,10 @@ class _Test:
             GpuError: the implementation refused the test.
         """
         halves = "shader-f16" in self.gpu.features
-        lines = [f"found[{3 + n}] = pack2x16float(vec2<f32>(f32(f16(bitcast<f32>(given[{4 + n}]))), 0.0f));" for n in range(4)]
+        lines = [
+            f"found[{3 + n}] = pack2x16float(vec2<f32>(f32(f16(bitcast<f32>(given[{4 + n}]))), 0.0f));"
+            for n in range(4)
+        ]
         numerics = _NUMERICS.format(enable="enable f16;" if halves else "", halves="\n  ".join(lines) if halves else "")
         texts = [numerics] if self.software else [numerics, _SPEED.format(threads=self.threads)]
         made = self.gpu.pipelines([PipelineRequest("self-test", each, self.layout, False) for each in texts])

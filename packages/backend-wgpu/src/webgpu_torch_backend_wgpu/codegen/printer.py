@@ -32,8 +32,6 @@ _EXTRA_HELPERS = {
     ),
 }
 
-#: adapters whose own conversion to f16 rounds to nearest even (WGSL leaves the rounding open)
-_ROUNDS_HALVES = ("nvidia",)
 TYPE_NAMES = frozenset({"f16", "f32", "f64", "i32", "i64", "u32", "u64"})
 
 
@@ -212,7 +210,8 @@ def _words(text: str) -> set[str]:
 def _helpers(used: str, capabilities: Capabilities) -> str:
     names = _words(used)
     extra = {name: _EXTRA_HELPERS[name] for name in sorted(names) if name in _EXTRA_HELPERS}
-    if "wt_half" in extra and any(each in capabilities.adapter for each in _ROUNDS_HALVES):
+    if "wt_half" in extra and capabilities.facts.rounds_halves:
+        # WGSL leaves the rounding open; where the adapter's own is to nearest even, it serves.
         extra["wt_half"] = "fn wt_half(x: f32) -> f16 { return f16(x); }"
     for source in extra.values():
         names |= _words(source)
