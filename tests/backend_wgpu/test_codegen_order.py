@@ -62,7 +62,7 @@ def test_long_scans(shape: tuple[int, ...], emulate: bool) -> None:
     got = harness().run(scan("sum", float32, shape, True), [x], (), emulate)[0].view(shape)
     torch.testing.assert_close(got.double(), x.double().flip(-1).cumsum(-1).flip(-1), rtol=2e-6, atol=2e-3)
     x[..., 20000] = math.nan
-    got = harness().run(scan("maximum", float32, shape, False, True), [x], (), emulate)
+    got = harness().run(scan("running_maximum", float32, shape, False, True), [x], (), emulate)
     wanted = x.cummax(-1)
     torch.testing.assert_close(got[0].view(shape), wanted.values, equal_nan=True, rtol=0, atol=0)
     assert torch.equal(got[1].view(shape)[..., :20001], wanted.indices[..., :20001])
