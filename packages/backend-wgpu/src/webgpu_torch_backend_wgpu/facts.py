@@ -11,7 +11,7 @@ import struct
 import time
 from typing import TypeVar
 
-from webgpu_torch_core.kernels import Record
+from webgpu_torch_core.ir.kernels import Record
 
 from .disk_cache import DiskCache
 from .gpu.interface import DISPATCH, UNIFORM, Adapter, Gpu, GpuError, Owned, PipelineRequest
