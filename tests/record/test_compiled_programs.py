@@ -157,7 +157,7 @@ def run(device: str, program: list[tuple[str, int]]) -> None:
             elif name == "step":
                 for _ in range(number):
                     if any(each.requires_grad for each in pair[1].model.parameters()):
-                        compare(*(each.train(x) for each in pair), what)
+                        compare(pair[0].train(x), pair[1].train(x), what)
             else:
                 for each in pair:
                     ACTIONS[name](each, number)
