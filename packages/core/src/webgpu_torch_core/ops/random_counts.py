@@ -7,6 +7,7 @@ from typing import Any
 from ..layouts import broadcast_shapes
 from ..tensor import Tensor
 from .common import attach, require_tensor
+from .conversion import read_bytes
 from .creation import from_bytes
 from .inplace import type_title
 from .random import HOST_DEVICES, source_generator
@@ -22,13 +23,12 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     Raises:
         RuntimeError: a negative rate, or a type that is not floating-point.
     """
-    from ..random_counts import fill_poisson
+    from ..random_distributions import draw
 
     require_tensor("poisson", "input", 1, input)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"poisson_cpu" not implemented for {input.dtype!r}')
-    rates = input.detach().reshape(-1).tolist()
-    data = fill_poisson(_stream(input, generator), rates, input.dtype)
+    data = draw("poisson", _stream(input, generator), input.numel(), input.dtype, read_bytes(input), None)
     result = from_bytes(data, tuple(input._layout.shape), input.dtype, input.device)
     return attach(result, "PoissonBackward0", (input,), lambda grad: grad.new_zeros(grad.shape))
 
