@@ -7,7 +7,7 @@ import pytest
 import torch
 import webgpu_torch_core as core
 from webgpu_torch_backend_cpu import random
-from webgpu_torch_core.random_streams import MersenneTwister
+from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 SIZES = (5, 17, 1000, 8193, 60_003)
@@ -79,8 +79,8 @@ def test_results_in_doubt_are_computed_exactly():
 
 
 def test_more_words_than_one_call_gives(monkeypatch):
-    from webgpu_torch_core import random_streams
+    from webgpu_torch_core.random_streams import streams
 
     expected = MersenneTwister(3).words(1000)
-    monkeypatch.setattr(random_streams, "_WORDS_AT_ONCE", 64)
+    monkeypatch.setattr(streams, "_WORDS_AT_ONCE", 64)
     assert MersenneTwister(3).words(1000) == expected

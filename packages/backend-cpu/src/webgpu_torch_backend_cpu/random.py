@@ -1,4 +1,4 @@
-"""PyTorch's CPU random numbers, vectorised: the bits of :mod:`webgpu_torch_core.random_distributions`, much faster.
+"""PyTorch's CPU random numbers, vectorised: the bits of :mod:`webgpu_torch_core.random_streams.distributions`, much faster.
 
 The words are those of the core's generator, so both may take turns on one stream; many at once come from NumPy's own Mersenne
 Twister, which takes the state over and hands it back. Here, too, a fused multiply-add of
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core import _box_muller as scalar
-from webgpu_torch_core import random_distributions as core
-from webgpu_torch_core.dtypes import bfloat16, dtype, float32, float64
+from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, float64
+from webgpu_torch_core.random_streams import box_muller as scalar
+from webgpu_torch_core.random_streams import distributions as core
 
 from .printer import TYPES
 from .runtime import to_bfloat16

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.serialization.host import brief
+from webgpu_torch_core.files.host_tensors import brief
 from webgpu_torch_nn import Module, init
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class PreTrainedModel(Module):
         base_of: the prefix under which checkpoints of models with a head keep this model, which has none.
         ignored_keys: patterns of checkpoint keys that hold no weights.
         renamed_keys: patterns of checkpoint keys, and what their text is replaced by.
+        weight_files: what files of weights are called, in safetensors' and in PyTorch's format.
         new_keys: patterns of parameters that are drawn anew where the checkpoint has none: a new task's head.
 
     Attributes:
@@ -49,6 +50,7 @@ class PreTrainedModel(Module):
     ignored_keys: ClassVar[tuple[str, ...]] = ()
     renamed_keys: ClassVar[dict[str, str]] = {}
     new_keys: ClassVar[tuple[str, ...]] = ()
+    weight_files: ClassVar[tuple[str, str]] = checkpoint.MODEL
 
     config: Any
     starts_anew_with_variant: bool = False
@@ -117,7 +119,7 @@ class PreTrainedModel(Module):
         folder = find_folder(name_or_path, token=token, revision=revision)
         config = cls.config_class.from_folder(folder) if config is None else config
         target = torch.get_default_device() if device is None else torch.device(device)
-        weights = checkpoint.load(folder, target)
+        weights = checkpoint.load(folder, target, cls.weight_files)
         model = cls._described(config, folder, len(weights))
         model._assign(weights, folder, dtype)
         if (folder / GenerationConfig.file_name).is_file():
@@ -222,6 +224,9 @@ class PreTrainedModel(Module):
         self.config.extra.update(architectures=[type(self).__name__], dtype=str(self.dtype).removeprefix("torch."))
         self.config.save_pretrained(folder)
         self.generation_config.save_pretrained(folder)
+        self._save_weights(folder, max_shard_size)
+
+    def _save_weights(self, folder: Path, max_shard_size: int | str) -> None:
         ties = self.active_ties()
         weights = self.to_checkpoint({key: value for key, value in self.state_dict().items() if key not in ties})
-        checkpoint.save(weights, folder, max_shard_size)
+        checkpoint.save(weights, folder, max_shard_size, self.weight_files[0])
