@@ -8,7 +8,7 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from webgpu_torch_core.kernels import Contraction, Record
 from webgpu_torch_core.layouts import number_of_elements
@@ -58,6 +58,16 @@ class Tile(Record):
         """Threads per workgroup."""
         return (self.m // self.rows) * (self.n // self.columns)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of workgroup memory that blocks of 32-bit numbers take."""
+        return 4 * (self.m + self.n + 2 * self.pad) * self.k * self.stages
+
+    @property
+    def block(self) -> tuple[int, int, int, int, int]:
+        """What a workgroup and each of its threads compute, however sums are split and blocks follow each other."""
+        return self.m, self.n, self.k, self.rows, self.columns
+
 
 LARGE = Tile(128, 256, 8, 16, 8, span=8, band=8)
 MIDDLE = Tile(128, 128, 8, 8, 8)
@@ -74,7 +84,7 @@ _UNITS = 132
 #: what tiles reach there (operations per second) with all multiprocessors busy, and how many steps of k pass before they do
 _RATES = {
     LARGE: (47e12, 200), NARROW: (41e12, 24), FLAT: (39e12, 24), EIGHTY: (35e12, 24), FORTY: (29e12, 24), SMALL: (27e12, 16),
-    TINY: (13e12, 16),
+    TINY: (13e12, 16), MIDDLE: (30e12, 24),
 }  # fmt: skip
 #: the share of its rate that a multiprocessor reaches with one block; with more it reaches all of it
 _ALONE = 0.68
@@ -93,35 +103,39 @@ _LEAST_DEPTH = 128
 _MOST_SCRATCH = 1 << 26
 
 
-def choose_tile(kernel: Contraction, capabilities: Capabilities) -> Tile:
-    """Return the tile, with the sum split or not, that should take the least time on a large GPU."""
+def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
+    """Return the tiles, with the sum split or not, that an adapter has threads and workgroup memory for."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     if kernel.dtype.name != "float32":
-        return TINY
+        yield TINY
+        return
     if "llvmpipe" in capabilities.adapter:
         # A CPU: large blocks pass fewer barriers, but small kernels compile faster than they run.
-        return MIDDLE if min(m, n) >= MIDDLE.m and m * n * k * batch >= _MUCH_FOR_A_CPU else TINY
+        yield MIDDLE if min(m, n) >= MIDDLE.m and m * n * k * batch >= _MUCH_FOR_A_CPU else TINY
+        return
     room = min(_MOST_SCRATCH, capabilities.binding_bytes) // max(4 * m * n * batch, 1)
     most = max(1, min(k // _LEAST_DEPTH, room))
-    tile, splits = min(
-        ((tile, splits) for tile in _RATES for splits in (_SPLITS if tile is not LARGE else (1,)) if splits <= most),
-        key=lambda choice: _seconds(*choice, m, n, k, batch),
-    )
-    if tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE):
-        tile = tile.replace(band=8)
-    return tile.replace(splits=splits)
+    for tile in _RATES:
+        if tile is MIDDLE or tile.threads > capabilities.invocations or tile.nbytes > capabilities.workgroup_bytes:
+            continue
+        for splits in _SPLITS if tile is not LARGE else (1,):
+            if splits <= most:
+                banded = tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE)
+                yield tile.replace(splits=splits, band=8 if banded else tile.band)
 
 
-def _seconds(tile: Tile, splits: int, m: int, n: int, k: int, batch: int) -> float:
+def tile_seconds(kernel: Contraction, tile: Tile, capabilities: Capabilities) -> float:
     """Return an estimate of the time a contraction takes; it holds for one GPU, but ranks tiles on others, too.
 
     Blocks count whole, however little of them is inside the result, and multiprocessors wait for the one with most blocks.
     A large block has a multiprocessor to itself; smaller ones share it and hide each other's waiting.
     """
-    rate, lead = _RATES[tile]
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    splits, large = tile.splits, tile.block == LARGE.block
+    rate, lead = next(rates for each, rates in _RATES.items() if each.block == tile.block)
     blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
     rounds = -(-blocks // _UNITS)
-    busy = blocks / _UNITS / rounds * (_ALONE if rounds == 1 and tile is not LARGE else 1.0)
+    busy = blocks / _UNITS / rounds * (_ALONE if rounds == 1 and not large else 1.0)
     seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (rate * busy)
     if splits == 1:
         return seconds
