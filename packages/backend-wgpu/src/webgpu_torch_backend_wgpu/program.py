@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from webgpu_torch_core.kernels import Record
+from webgpu_torch_core.ir.kernels import Record
 
 
 class Capabilities(Record):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from webgpu_torch_core.kernels import Contraction, Record
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.kernels import Contraction, Record
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import LANES

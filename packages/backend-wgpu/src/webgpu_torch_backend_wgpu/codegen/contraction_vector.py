@@ -6,7 +6,7 @@ its own rows, threads run along them and teams take turns over k. Sums meet in w
 
 from __future__ import annotations
 
-from webgpu_torch_core.kernels import Contraction, Record
+from webgpu_torch_core.ir.kernels import Contraction, Record
 
 from ..program import Capabilities, Program
 from .access import LANES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from webgpu_torch_core.expression import Expression
-from webgpu_torch_core.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .contraction_tile import generate_tile, tile_seconds, tiles_of
