@@ -283,12 +283,12 @@ def chosen_tile(kernel: Contraction, capabilities: Capabilities) -> Tile:
 
 
 def test_chosen_tiles() -> None:
-    gpu = harness().native.replace(adapter="nvidia h200")
+    gpu = harness().native.replace(software=False)
     assert chosen_tile(product(1, 4096, 4096, 1)[0].replace(k=(4096,)), gpu).m == 128
     tall = product(1, 64, 64, 1)[0].replace(k=(100_000,))
     assert chosen_tile(tall, gpu).splits > 64
     assert chosen_tile(tall.replace(dtype=int64), gpu).splits == 1
-    software = gpu.replace(adapter="mesa llvmpipe")
+    software = gpu.replace(software=True)
     assert chosen_tile(tall, software).threads == 64
     assert chosen_tile(product(1, 512, 512, 1)[0].replace(k=(512,)), software).m == 128
     # A result of one row is no tile's.
@@ -298,7 +298,7 @@ def test_chosen_tiles() -> None:
 @pytest.mark.parametrize("shape", [(4096, 4096, 4096), (64, 64, 100_000), (120, 40, 500)], ids=str)
 def test_tiles_fit_small_adapters(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
-    small = harness().native.replace(adapter="old phone", invocations=128, workgroup_bytes=16384)
+    small = harness().native.replace(software=False, invocations=128, workgroup_bytes=16384)
     tile = chosen_tile(product(1, m, n, 1)[0].replace(k=(k,)), small)
     assert tile.threads <= 128
     assert tile.nbytes <= 16384

@@ -9,8 +9,9 @@ from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
 from webgpu_torch_core.ir.layouts import number_of_elements
 
+from ..facts import Facts
 from ..program import Capabilities, Program
-from .contraction_tile import generate_tile, tile_seconds, tiles_of
+from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_vector
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart
 from .row_chunks import generate_chunks
@@ -35,13 +36,14 @@ class Variant(NamedTuple):
         name: for people.
         fits: ``fits(kernel, capabilities)`` yields the plans by which it can compute a kernel within an adapter's limits: what
             ``emit`` needs to know. None at all where it cannot.
-        cost: ``cost(kernel, plan, capabilities)`` estimates the seconds a plan takes; the least of all variants is taken.
+        cost: ``cost(kernel, plan, facts)`` estimates the seconds a plan takes, from an adapter's measured rates; the least
+            of all variants is taken.
         emit: ``emit(kernel, capabilities, plan)`` returns the program.
     """
 
     name: str
     fits: Callable[[Any, Capabilities], Iterable[Any]]
-    cost: Callable[[Any, Any, Capabilities], float]
+    cost: Callable[[Any, Any, Facts], float]
     emit: Callable[[Any, Capabilities, Any], Program]
 
 
@@ -55,7 +57,7 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
     least = 0.0
     for variant in VARIANTS[type(kernel)]:
         for plan in variant.fits(kernel, capabilities):
-            seconds = variant.cost(kernel, plan, capabilities)
+            seconds = variant.cost(kernel, plan, capabilities.facts)
             if best is None or seconds < least:
                 best, least = (variant, plan), seconds
     if best is None:
@@ -66,16 +68,12 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
     return best
 
 
-#: bytes per second of a large GPU's memory
-_BANDWIDTH = 3e12
-
-
-def _traffic(share: float) -> Callable[[Any, Any, Capabilities], float]:
+def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
     """Return the cost of a kernel that reaches a share of the memory's bandwidth."""
 
-    def cost(kernel: Kernel, plan: Any, capabilities: Capabilities) -> float:
+    def cost(kernel: Kernel, plan: Any, facts: Facts) -> float:
         described = (*kernel.operands, *kernel.outputs)
-        return sum(each.numel * each.dtype.itemsize for each in described) / (_BANDWIDTH * share)
+        return sum(each.numel * each.dtype.itemsize for each in described) / (facts.bandwidth * share)
 
     return cost
 
@@ -106,10 +104,20 @@ def _teams(chunked: bool) -> Callable[[RowProgram, Capabilities], Iterator[Team]
     return fits
 
 
-def _few_rows(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
+def _has_few_rows(kernel: Contraction) -> bool:
     m, n, k = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k))
-    if kernel.dtype.name == "float32" and min(m, n) <= SKINNY and k >= 16:
+    return kernel.dtype.name == "float32" and min(m, n) <= SKINNY and k >= 16
+
+
+def _few_rows(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
+    if _has_few_rows(kernel):
         yield None
+
+
+def _tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
+    # Of few rows most of a block would be outside the result.
+    if not _has_few_rows(kernel):
+        yield from tiles_of(kernel, capabilities)
 
 
 def _scans(chunked: bool) -> Callable[[Scan, Capabilities], Iterator[ScanPlan]]:
@@ -145,13 +153,13 @@ def _always(kernel: Kernel, capabilities: Capabilities) -> Iterator[None]:
     yield None
 
 
-#: seconds that an entry takes which has to wait for the one before it, and those of the passes of a sort
-_AFTER_ANOTHER, _SORTING = 1.25e-6, 2.1e-5
+def _entries(dispatches: float, each: float) -> Callable[[Scatter, Any, Facts], float]:
+    """Return the cost of a scatter: that of some dispatches, and for each entry of a share of one."""
+    return lambda kernel, plan, facts: (dispatches + each * number_of_elements(kernel.entries)) * facts.dispatch
 
 
-def _entries(seconds: float, each: float) -> Callable[[Scatter, Any, Capabilities], float]:
-    """Return the cost of a scatter: seconds in all and for each entry."""
-    return lambda kernel, plan, capabilities: seconds + each * number_of_elements(kernel.entries)
+#: the dispatches of a sort; the share of a dispatch that an entry takes which has to wait for the one before it
+_SORTING, _AFTER_ANOTHER = 4.2, 0.25
 
 
 VARIANTS: dict[type[Kernel], list[Variant]] = {
@@ -167,7 +175,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
     ],
     Contraction: [
         Variant("few rows", _few_rows, _traffic(0.8), lambda k, c, _: generate_vector(k, c)),
-        Variant("tiles", tiles_of, tile_seconds, generate_tile),
+        Variant("tiles", _tiles, tile_seconds, generate_tile),
     ],
     Scan: [
         Variant("rows within a workgroup", _scans(False), _traffic(0.8), generate_scan),
@@ -179,7 +187,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
     ],
     Scatter: [
         Variant("an entry per thread", _parallel, _entries(0.0, 0.0), lambda k, c, _: generate_parallel_scatter(k, c)),
-        Variant("sorted entries", _separable, _entries(_SORTING, 1e-9), generate_sorted_scatter),
+        Variant("sorted entries", _separable, _entries(_SORTING, 1e-4), generate_sorted_scatter),
         Variant("a lane per thread", _always, _entries(0.0, _AFTER_ANOTHER), lambda k, c, _: generate_serial_scatter(k, c)),
     ],
 }  # fmt: skip
