@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from webgpu_torch_core.backend import Backend, Device
+from webgpu_torch_core.backend.interface import Backend, Device
 
 from .gpu.interface import Adapter, Runtime
 

@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend import Device, Plan
-from webgpu_torch_core.dtypes import STORED_DTYPES, dtype, float64
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.backend.interface import Device, Plan
+from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
+from webgpu_torch_core.ir.kernels import Kernel
 
 from .errors import DeviceLostError, translate
 from .gpu.interface import Adapter, Gpu, GpuError

@@ -15,9 +15,9 @@ from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
-from .. import profiling
-from ..backend import Copy, Device, Plan
-from ..dtypes import dtype
+from ..backend import profiling
+from ..backend.interface import Copy, Device, Plan
+from ..ir.dtypes import dtype
 from ..scheduling import Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
 from ..scheduling.schedule import Slot
