@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
-from webgpu_torch_core.serialization import load_safetensors, save_safetensors
+from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models.config import write_json
 from webgpu_torch_models.diffusion.pipelines import StableDiffusionPipeline
 
