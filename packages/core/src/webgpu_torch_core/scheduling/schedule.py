@@ -15,7 +15,6 @@ from .inlining import Inliner, bindings, bound_slots
 from .localizing import localize, unfused
 from .memory import assign_buffers
 
-
 #: bindings left free by a merger of independent row programs
 ROOM = 3
 
