@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from webgpu_torch_core.backend import Backend, Device
 
+from . import config
 from .gpu.interface import Adapter, Runtime
 
 _KIND_RANK = {"discrete": 0, "integrated": 1, "virtual": 2, "unknown": 3, "cpu": 4}
@@ -15,7 +14,7 @@ _ADVICE = "On Linux install a Vulkan driver (for software rendering: apt-get ins
 
 def adapters(runtime: Runtime) -> list[Adapter]:
     """Return the adapters that can compute, the most capable first; ``WEBGPU_TORCH_ADAPTER`` keeps those it names."""
-    wanted = os.environ.get("WEBGPU_TORCH_ADAPTER", "").lower()
+    wanted = config.ADAPTER.text().lower()
 
     def suits(each: Adapter) -> bool:
         names = f"{each.vendor} {each.device} {each.description} {each.api} {each.kind}".lower()

@@ -456,4 +456,16 @@ def compile(model: Any = None, **options: Any) -> Any:
     return CompiledFunction(model)
 
 
-__all__ = ["CompiledFunction", "compile", "live", "made_state", "perform", "require"]
+__all__ = [
+    "Arguments",
+    "CompiledFunction",
+    "Live",
+    "Offset",
+    "Recording",
+    "Replay",
+    "compile",
+    "live",
+    "made_state",
+    "perform",
+    "require",
+]

@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd.grad_mode import recording
 from ..autograd.node import Node
 from ..devices import MetaEngine
-from ..dtypes import complex64, dtype, float32, float64
+from ..dtypes import complex64, float32, float64
 from ..layouts import Layout, contiguous_layout, wrap_dimension
 from ..tensor import MetaValue, Tensor, check_supported
 
@@ -147,12 +147,6 @@ def is_half(value: Any) -> bool:
 def wide(value: Tensor) -> Tensor:
     """Return a tensor in at least float32, for what must round once."""
     return value.to(float32) if is_half(value) else value
-
-
-def require_dtype(function: str, value: Tensor, allowed: Callable[[dtype], bool], what: str) -> None:
-    """Raise where an operation does not take an element type."""
-    if not allowed(value.dtype):
-        raise RuntimeError(f"{function}: expected {what}, but got {value.dtype!r}")
 
 
 def same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:

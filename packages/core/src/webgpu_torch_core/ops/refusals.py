@@ -7,6 +7,7 @@ from typing import Any
 
 from ..dtypes import bool_, dtype
 
+Refusal = Callable[[tuple[Any, ...], dtype], None]
 _MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
 _NAMES = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long"}
 
@@ -35,16 +36,33 @@ def _relu(operands: tuple[Any, ...], promoted: dtype) -> None:
         raise RuntimeError("Boolean inputs not supported for relu")
 
 
-def _fraction(operands: tuple[Any, ...], promoted: dtype) -> None:
-    del operands
-    if promoted.category < 2:
-        raise NotImplementedError(f"\"frac_cpu\" not implemented for '{_NAMES[promoted.name]}'")
+def _not_implemented(kernel: str, refused: Callable[[dtype], bool]) -> Refusal:
+    """Return a refusal in the words of PyTorch's kernel of a name."""
+
+    def refuse(operands: tuple[Any, ...], promoted: dtype) -> None:
+        del operands
+        if refused(promoted):
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{_NAMES[promoted.name]}'")
+
+    return refuse
+
+
+def _whole(kind: dtype) -> bool:
+    return kind.category < 2
+
+
+def _flag(kind: dtype) -> bool:
+    return kind is bool_
 
 
 #: operation -> a function of its operands and their promoted type that raises where PyTorch does
-REFUSALS: dict[str, Callable[[tuple[Any, ...], dtype], None]] = {
+REFUSALS: dict[str, Refusal] = {
     "sub": _subtraction,
     "neg": _negation,
     "relu": _relu,
-    "frac": _fraction,
+    "frac": _not_implemented("frac_cpu", _whole),
+    "silu": _not_implemented("silu_cpu", _whole),
+    "softplus_": _not_implemented("softplus_cpu", _whole),
+    "bitwise_left_shift": _not_implemented("lshift_cpu", _flag),
+    "bitwise_right_shift": _not_implemented("rshift_cpu", _flag),
 }
