@@ -55,14 +55,33 @@ def _flag(kind: dtype) -> bool:
     return kind is bool_
 
 
+def _integer_division(operands: tuple[Any, ...], promoted: dtype) -> None:
+    if all(each.dtype.category < 2 for each in operands[1:3]):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported: use (self + value * torch.trunc(tensor1 / tensor2)) "
+            f"or (self + value * tensor1 / tensor2) in a floating-point type, not {promoted!r}"
+        )
+
+
+#: what PyTorch computes of floating-point (and complex) numbers only, and the name of its kernel
+_OF_FLOATS = {
+    "frac": "frac", "silu": "silu", "softplus_": "softplus", "hypot": "hypot", "logaddexp": "logaddexp", "logaddexp2": "logaddexp2",
+    "nextafter": "nextafter", "leaky_relu": "leaky_relu", "logsigmoid": "log_sigmoid", "round_decimals_": "round",
+}  # fmt: skip
+#: what PyTorch computes of anything but booleans
+_OF_NUMBERS = {
+    "bitwise_left_shift": "lshift_cpu", "bitwise_right_shift": "rshift_cpu", "floor_divide": "div_floor_cpu",
+    "divide_floor": "div_floor_cpu", "divide_trunc": "div_trunc_cpu", "fmod": "fmod_cpu", "remainder": "remainder_cpu",
+    "power_": "pow", "abs": "abs_cpu", "ceil": "ceil_vml_cpu", "floor": "floor_vml_cpu", "round_": "round_vml_cpu",
+    "trunc": "trunc_vml_cpu",
+}  # fmt: skip
 #: operation -> a function of its operands and their promoted type that raises where PyTorch does
 REFUSALS: dict[str, Refusal] = {
     "sub": _subtraction,
     "neg": _negation,
     "relu": _relu,
-    "frac": _not_implemented("frac_cpu", _whole),
-    "silu": _not_implemented("silu_cpu", _whole),
-    "softplus_": _not_implemented("softplus_cpu", _whole),
-    "bitwise_left_shift": _not_implemented("lshift_cpu", _flag),
-    "bitwise_right_shift": _not_implemented("rshift_cpu", _flag),
+    "addcdiv": _integer_division,
+    **{name: _not_implemented(f"{kernel}_cpu", _whole) for name, kernel in _OF_FLOATS.items()},
+    **{name: _not_implemented(kernel, _flag) for name, kernel in _OF_NUMBERS.items()},
+    **dict.fromkeys(("gelu_erf", "gelu_tanh"), _not_implemented("GeluKernelImpl", _whole)),
 }
