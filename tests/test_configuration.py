@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
+from webgpu_torch_core.backend.plugins import HookSpecifications
 from webgpu_torch_core.config import Variable
-from webgpu_torch_core.plugins import HookSpecifications
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
 from webgpu_torch_backend_wgpu.limits import capabilities
 from webgpu_torch_backend_wgpu.modules import kinds_of
 from webgpu_torch_backend_wgpu.program import Program
-from webgpu_torch_core import dtypes
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.ir import dtypes
+from webgpu_torch_core.ir.kernels import Kernel
 
 TORCH = {
     "bool": torch.bool, "uint8": torch.uint8, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32,

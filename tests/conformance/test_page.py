@@ -54,7 +54,7 @@ def test_a_pass_that_becomes_a_fail_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.slow
 def test_record_names_the_declared_operations() -> None:
-    from webgpu_torch_core.ops import OPERATIONS
+    from webgpu_torch_core.operations import OPERATIONS
 
     assert read_record(RECORD)["operations"] == sorted(OPERATIONS)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import reference_cases as cases
 import torch
 import transformers
@@ -112,6 +114,47 @@ def record_whisper(name: str) -> None:
     write(name, written, shapes, outputs)
 
 
+def record_diffusion(name: str) -> None:
+    """Record what a network of diffusion returns."""
+    kind, options = cases.DIFFUSION[name]
+    model = getattr(diffusers, kind)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model(**options).save_pretrained(folder)
+        file = Path(folder) / "diffusion_pytorch_model.safetensors"
+        shapes = {key: list(value.shape) for key, value in sorted(load_file(file).items())}
+        save_file(cases.weights(torch, shapes), file)
+        loaded = model.from_pretrained(folder).eval()
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        given = cases.diffusion_inputs(torch, name)
+        if kind == "AutoencoderKL":
+            latents = loaded.encode(given["images"]).latent_dist
+            outputs = {"mean": latents.mean, "deviation": latents.std, "decoded": loaded.decode(latents.mean).sample}
+        else:
+            outputs = {"sample": loaded(**given).sample}
+    write(name, config, shapes, outputs)
+
+
+def record_schedulers(name: str) -> None:
+    """Record the timesteps and the images after every step, of a network that pretends."""
+    outputs = {}
+    for number, (kind, options) in enumerate(cases.SCHEDULERS):
+        for steps in cases.STEPS:
+            scheduler = getattr(diffusers, kind)(**options)
+            scheduler.set_timesteps(steps, **({"mu": 0.7} if options.get("use_dynamic_shifting") else {}))
+            start, draws = torch.Generator().manual_seed(6), torch.Generator().manual_seed(7)
+            sample, bias = (torch.randn((1, 2, 3, 3), generator=start) for _ in range(2))
+            sample, seen = sample * float(getattr(scheduler, "init_noise_sigma", 1.0)), []
+            random = {"generator": draws} if "generator" in signature(scheduler.step).parameters else {}
+            for timestep in scheduler.timesteps:
+                scale = getattr(scheduler, "scale_model_input", lambda each, _: each)
+                output = cases.pretended(scale(sample, timestep), bias, float(timestep))
+                sample = scheduler.step(output, timestep, sample, **random).prev_sample
+                seen.append(sample)
+            outputs[f"{number}.{steps}.samples"] = torch.stack(seen)
+            outputs[f"{number}.{steps}.timesteps"] = scheduler.timesteps.double()
+    save_file(outputs, cases.FOLDER / f"{name}.safetensors")
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
     kinds = (
@@ -120,6 +163,8 @@ if __name__ == "__main__":
         (cases.SEQ2SEQ, record_seq2seq),
         (cases.VISION, record_vision),
         (("whisper",), record_whisper),
+        (cases.DIFFUSION, record_diffusion),
+        (("schedulers",), record_schedulers),
     )
     for group, record in kinds:
         for each in group:

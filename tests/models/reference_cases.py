@@ -7,6 +7,7 @@ need neither of them.
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from pathlib import Path
 from typing import Any
@@ -192,3 +193,109 @@ def tokens(library: Any, batch: int = 2, length: int = 11, vocabulary: int = 97)
 def description(name: str) -> dict[str, Any]:
     """Return what was recorded of a case: its config.json, and its weights' names and shapes."""
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+_UNET = {
+    "sample_size": 8, "block_out_channels": [16, 32], "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+    "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], "layers_per_block": 1, "cross_attention_dim": 24,
+    "attention_head_dim": 2, "norm_num_groups": 8,
+}  # fmt: skip
+_VAE = {
+    "block_out_channels": [16, 32], "down_block_types": ["DownEncoderBlock2D"] * 2, "up_block_types": ["UpDecoderBlock2D"] * 2,
+    "layers_per_block": 1, "norm_num_groups": 8,
+}  # fmt: skip
+#: by name: the network's class in diffusers, and its configuration
+DIFFUSION: dict[str, tuple[str, dict[str, Any]]] = {
+    "unet": ("UNet2DConditionModel", _UNET),
+    "unet_2": (
+        "UNet2DConditionModel",
+        {**_UNET, "use_linear_projection": True, "attention_head_dim": [2, 4], "layers_per_block": 2},
+    ),
+    "unet_xl": (
+        "UNet2DConditionModel",
+        {
+            **_UNET,
+            "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D"],
+            "up_block_types": ["CrossAttnUpBlock2D", "UpBlock2D"],
+            "use_linear_projection": True,
+            "transformer_layers_per_block": [1, 2],
+            "addition_embed_type": "text_time",
+            "addition_time_embed_dim": 8,
+            "projection_class_embeddings_input_dim": 6 * 8 + 20,
+            "time_cond_proj_dim": 12,
+        },
+    ),
+    "vae": ("AutoencoderKL", _VAE),
+    "vae_plain": (
+        "AutoencoderKL",
+        {**_VAE, "use_quant_conv": False, "use_post_quant_conv": False, "latent_channels": 6},
+    ),
+}
+
+
+def diffusion_inputs(library: Any, name: str) -> dict[str, Any]:
+    """Return what a network of diffusion is given."""
+    generator = library.Generator().manual_seed(4)
+    if name.startswith("vae"):
+        return {"images": library.randn((1, 3, 12, 16), generator=generator)}
+    result = {
+        # Seven is no multiple of two: sizes come back by interpolation.
+        "sample": library.randn((2, 4, 8, 7), generator=generator),
+        "timestep": library.tensor([7, 431]),
+        "encoder_hidden_states": library.randn((2, 5, 24), generator=generator),
+    }
+    if name == "unet_xl":
+        result["timestep_cond"] = library.randn((2, 12), generator=generator)
+        result["added_cond_kwargs"] = {
+            "text_embeds": library.randn((2, 20), generator=generator),
+            "time_ids": library.tensor([[64.0, 64.0, 0.0, 0.0, 64.0, 64.0], [32.0, 48.0, 3.0, 5.0, 64.0, 64.0]]),
+        }
+    return result
+
+
+_NOISE = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
+#: the scheduler's class in diffusers, and its options
+SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
+    ("DDIMScheduler", {}),
+    ("DDIMScheduler", {**_NOISE, "set_alpha_to_one": False, "clip_sample": False}),
+    (
+        "DDIMScheduler",
+        {**_NOISE, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True, "timestep_spacing": "trailing"},
+    ),
+    ("DDIMScheduler", {"prediction_type": "sample", "clip_sample": True}),
+    ("DDPMScheduler", {}),
+    ("DDPMScheduler", {"beta_schedule": "squaredcos_cap_v2", "variance_type": "fixed_large"}),
+    ("LCMScheduler", {}),
+    ("PNDMScheduler", {}),
+    ("PNDMScheduler", {**_NOISE, "skip_prk_steps": True, "set_alpha_to_one": False}),
+    ("PNDMScheduler", {**_NOISE, "skip_prk_steps": True, "prediction_type": "v_prediction"}),
+    ("EulerDiscreteScheduler", _NOISE),
+    ("EulerDiscreteScheduler", {**_NOISE, "timestep_spacing": "leading", "prediction_type": "v_prediction"}),
+    ("EulerDiscreteScheduler", {**_NOISE, "timestep_spacing": "trailing", "use_karras_sigmas": True}),
+    ("EulerDiscreteScheduler", {**_NOISE, "use_exponential_sigmas": True, "final_sigmas_type": "sigma_min"}),
+    ("EulerAncestralDiscreteScheduler", _NOISE),
+    ("HeunDiscreteScheduler", _NOISE),
+    ("HeunDiscreteScheduler", {**_NOISE, "use_karras_sigmas": True}),
+    ("DPMSolverMultistepScheduler", _NOISE),
+    ("DPMSolverMultistepScheduler", {**_NOISE, "use_karras_sigmas": True, "solver_type": "heun"}),
+    ("DPMSolverMultistepScheduler", {**_NOISE, "use_karras_sigmas": True, "algorithm_type": "sde-dpmsolver++"}),
+    (
+        "DPMSolverMultistepScheduler",
+        {**_NOISE, "timestep_spacing": "leading", "prediction_type": "v_prediction", "final_sigmas_type": "sigma_min"},
+    ),
+    ("UniPCMultistepScheduler", _NOISE),
+    ("UniPCMultistepScheduler", {**_NOISE, "solver_order": 3, "use_karras_sigmas": True}),
+    (
+        "UniPCMultistepScheduler",
+        {**_NOISE, "solver_type": "bh1", "timestep_spacing": "trailing", "final_sigmas_type": "sigma_min"},
+    ),
+    ("FlowMatchEulerDiscreteScheduler", {"shift": 3.0}),
+    ("FlowMatchEulerDiscreteScheduler", {"use_dynamic_shifting": True, "shift_terminal": 0.02}),
+]
+#: how many steps each takes
+STEPS = (8, 20)
+
+
+def pretended(sample: Any, bias: Any, timestep: float) -> Any:
+    """Return what stands for a network's output."""
+    return sample * 0.3 + bias * (0.2 * math.sin(timestep / 100))

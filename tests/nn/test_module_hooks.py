@@ -270,7 +270,9 @@ def sizes_that_do_not_fit(t: Any, modules: Any, tale: list[Any]) -> None:
             try:
                 tale.append(plain(net.load_state_dict(state, strict=strict)))
             except (RuntimeError, TypeError) as error:
-                tale.append(str(error).replace("webgpu_torch_core.tensor.", "torch.").replace("webgpu_torch", "torch"))
+                tale.append(
+                    str(error).replace("webgpu_torch_core.tensors.tensor.", "torch.").replace("webgpu_torch", "torch")
+                )
 
 
 @story

@@ -9,6 +9,8 @@ import torch
 import webgpu_torch_core as ours
 import webgpu_torch_nn as nn
 from nn_oracle import close, copy_weights, to_ours
+from webgpu_torch_core.record.devices import canonical_device, engine_for, flush
+from webgpu_torch_core.replay.capture import live
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True}),
@@ -112,13 +114,13 @@ def test_captured_steps_of_the_other_optimizers_elsewhere(name: str, options: di
 
 @pytest.mark.parametrize(("name", "options"), [*CASES, *OTHERS])
 def test_a_step_is_one_plan_of_few_kernels(name: str, options: dict) -> None:
-    engine = ours.devices.engine_for(ours.devices.canonical_device("cpu"))
+    engine = engine_for(canonical_device("cpu"))
     training = Training(ours, nn, name, options, "cpu")
     training.take(ours.ones(6, 4))
     found = []
     # RAdam's first steps follow another rule.
     for _ in range(14):
-        ours.devices.flush()
+        flush()
         before = dict(engine.statistics)
         training.update()
         found.append(
@@ -154,7 +156,7 @@ def test_a_learning_rate_held_on_the_device(name: str, device: str) -> None:
 def test_a_live_number_is_no_option() -> None:
     @ours.compile
     def change(x: Any) -> Any:
-        return ours.add(x, x, alpha=ours.capture.live(lambda: 2.0))
+        return ours.add(x, x, alpha=live(lambda: 2.0))
 
     with pytest.raises(TypeError, match="unhashable"):
         change(ours.ones(2))

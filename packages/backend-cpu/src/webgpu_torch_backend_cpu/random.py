@@ -1,4 +1,4 @@
-"""PyTorch's CPU random numbers, vectorised: the bits of :mod:`webgpu_torch_core.random_distributions`, much faster.
+"""PyTorch's CPU random numbers, vectorised: the bits of :mod:`webgpu_torch_core.random_streams.distributions`, much faster.
 
 The words come from the core's generator, so both may take turns on one stream. Here, too, a fused multiply-add of
 float32 numbers is a product and a sum in double precision, rounded once; logarithms, sines and cosines of doubles are
@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core import _box_muller as scalar
-from webgpu_torch_core import random_distributions as core
-from webgpu_torch_core.dtypes import bfloat16, dtype, float32, float64
-from webgpu_torch_core.random_streams import integer_words, normal_words, uniform_words
+from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, float64
+from webgpu_torch_core.random_streams import box_muller as scalar
+from webgpu_torch_core.random_streams import distributions as core
+from webgpu_torch_core.random_streams.streams import integer_words, normal_words, uniform_words
 
 from .printer import TYPES
 from .runtime import to_bfloat16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.backend import Backend, Device
+from webgpu_torch_core.backend.interface import Backend, Device
 
 from . import config
 from .gpu.interface import Adapter, Runtime

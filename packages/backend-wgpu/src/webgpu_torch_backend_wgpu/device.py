@@ -10,10 +10,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend import Device, Plan
+from webgpu_torch_core.backend.interface import Device, Plan
 from webgpu_torch_core.config import DEBUG
-from webgpu_torch_core.dtypes import STORED_DTYPES, dtype, float64
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
+from webgpu_torch_core.ir.kernels import Kernel
 
 from . import config
 from .errors import DeviceLostError, translate
@@ -47,6 +47,7 @@ class WgpuDevice(Device):
         self.adapter = adapter
         self.capabilities = capabilities(adapter, gpu)
         self.maximum_bindings = maximum_bindings(self.capabilities)
+        self.binding_bytes = self.capabilities.binding_bytes
         self.dtypes: frozenset[dtype] = frozenset(STORED_DTYPES) - {float64}
         self.lock = threading.RLock()
         self.failure: Exception | None = None

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.ir.kernels import Kernel
 
 from .errors import KernelError, numbered
 from .families import Families
@@ -97,7 +97,14 @@ class Compiler:
         if self.debug >= 4:
             print(text_of(program), file=sys.stderr)
         limit = self.capabilities.workgroups_per_dimension
+        most = self.capabilities.storage_buffers
         for each in program.passes:
+            stored = sum(kind != "uniform" for kind in kinds_of(each))
+            if stored > most:
+                raise KernelError(
+                    f"kernel '{each.name}' (operation {kernel.name}) binds {stored} storage buffers, or parts of long ones; "
+                    f"this adapter binds at most {most}. Use smaller tensors or split them."
+                )
             if max(each.workgroups) > limit:
                 raise KernelError(
                     f"kernel '{each.name}' (operation {kernel.name}) asks for {each.workgroups} workgroups; "

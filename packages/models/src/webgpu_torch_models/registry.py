@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from webgpu_torch_core.files.host_tensors import brief
+
 if TYPE_CHECKING:
     from webgpu_torch_models.config import ModelConfig
     from webgpu_torch_models.pretrained import PreTrainedModel
@@ -87,7 +89,7 @@ def architecture(model_type: str | None, source: object) -> Architecture:
     Raises:
         ValueError: it is not among those supported.
     """
-    if model_type not in ARCHITECTURES:
+    if not isinstance(model_type, str) or model_type not in ARCHITECTURES:
         supported = ", ".join(sorted(ARCHITECTURES))
-        raise ValueError(f'{source}: model_type is "{model_type}"; supported are: {supported}')
+        raise ValueError(f"{source}: model_type is {brief(model_type)}; supported are: {supported}")
     return ARCHITECTURES[model_type]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.expression import Expression, topological
-from webgpu_torch_core.kernels import RowProgram
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.kernels import RowProgram
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities
 from .access import LANES, aligned
@@ -43,6 +43,15 @@ class Team:
         self.per_chunk = -(-self.steps // self.chunks)
         if not self.length or self.chunks > 1 or self.rounds * self.lanes * max(len(self.cached), 1) > REGISTERS:
             self.cached = ()
+
+    def merging(self, capabilities: Capabilities) -> Team:
+        """Return the team that merges the chunks of each of these rows: one workgroup per row."""
+        team: Team = object.__new__(Team)
+        team.row_count, team.length = self.row_count, self.chunks
+        team.size = team.workgroup = min(WORKGROUP, capabilities.invocations)
+        team.rows = team.chunks = team.lanes = 1
+        team.interleaved, team.vector, team.cached = False, None, ()
+        return team
 
     def _size(self, limit: int) -> int:
         size = 1

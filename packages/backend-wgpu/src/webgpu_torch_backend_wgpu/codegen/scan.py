@@ -6,17 +6,20 @@ chunks, a first pass leaves each chunk's total in scratch memory and the second 
 
 from __future__ import annotations
 
-from webgpu_torch_core.expression import Expression
-from webgpu_torch_core.kernels import Scan, Store
-from webgpu_torch_core.layouts import number_of_elements
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from webgpu_torch_core.ir.kernels import Scan, Store
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
-from .access import Buffers
-from .combining import Combining, assign, decode_state, encode_state, from_shared, shared_scalar, to_shared
-from .printer import LINEAR_GROUP, Module, Printer, split_index, spread_workgroups
+from .access import Buffers, evaluate
+from .combining import Combining
+from .ir import Name, Node, choose, every, fixed, minimum, u32
+from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .steps import convert
+from .workgroup import Partials, Records
 
-WORKGROUP = 256
 #: consecutive elements of a thread
 ELEMENTS = 4
 #: fewest tiles a chunk has, and most chunks a row is cut into
@@ -28,12 +31,17 @@ def generate_scan(kernel: Scan, capabilities: Capabilities) -> Program:
     """Return the program of a scan."""
     plan = ScanPlan(kernel, capabilities)
     if plan.chunks == 1:
-        return Program((_scan_pass(kernel, capabilities, plan),), ())
-    words = _Values(Module(kernel, capabilities), kernel).words
-    return Program(
-        (_total_pass(kernel, capabilities, plan), _scan_pass(kernel, capabilities, plan)),
-        (plan.rows * plan.chunks * words * 4,),
-    )
+        return Program((_scan_pass(kernel, capabilities, plan, None),), ())
+    partials = Partials()
+    scalars = Combining(Module(kernel, capabilities), kernel.monoid).scalars
+    totals = partials.records(plan.rows * plan.chunks, *scalars)
+    writer = _Writer(kernel, capabilities, plan)
+    with writer.tiles():
+        pass
+    with writer.body.when(every(writer.valid, writer.part.equals(fixed(0)))):
+        totals.write(writer.module, writer.row * plan.chunks + writer.chunk, writer.carry)
+    first = writer.finish(" (totals)")
+    return Program((first, _scan_pass(kernel, capabilities, plan, totals)), (partials.nbytes,))
 
 
 class ScanPlan:
@@ -53,170 +61,100 @@ class ScanPlan:
         self.chunks = -(-tiles // self.chunk_tiles)
 
 
-class _Values(Combining):
-    """The scanned states: ``name`` stands for variables ``name``, ``name_1``, …, one for each number."""
-
-    def __init__(self, module: Module, kernel: Scan) -> None:
-        super().__init__(module, kernel.monoid)
-        self.kernel = kernel
-
-    def names(self, name: str) -> list[str]:
-        """Return the variables of a state."""
-        return [f"{name}{f'_{part}' if part else ''}" for part in range(len(self.scalars))]
-
-    def merge(self, target: str, early: str, late: str) -> list[str]:
-        """Return statements that set ``target`` to what came early combined with what came late."""
-        lines: list[str] = []
-        values = self.combine(self.names(early), self.names(late), lines)
-        assign(self.names(target), values, self.module, lines)
-        return lines
-
-    def declare(self, name: str, values: list[str], keyword: str = "var") -> list[str]:
-        """Return the declaration of a state."""
-        parts = zip(self.names(name), self.scalars, values, strict=True)
-        return [
-            f"{keyword} {each}{f': {scalar}' if keyword == 'var' else ''} = {value};" for each, scalar, value in parts
-        ]
-
-    def put(self, array: str, index: str, name: str) -> list[str]:
-        """Return the statements that store a state in workgroup memory."""
-        parts = zip(self.names(array), self.scalars, self.names(name), strict=True)
-        return [f"{each}[{index}] = {to_shared(scalar, value)};" for each, scalar, value in parts]
-
-    def get(self, name: str, array: str, index: str) -> list[str]:
-        """Return the statements that name a state of workgroup memory."""
-        parts = zip(self.names(array), self.scalars, strict=True)
-        return self.declare(name, [from_shared(scalar, f"{each}[{index}]") for each, scalar in parts], "let")
-
-
 class _Writer:
-    """One pass of a scan."""
+    """One pass of a scan; rows behind the last repeat it without storing."""
 
-    def __init__(self, kernel: Scan, capabilities: Capabilities, plan: ScanPlan, stores: bool) -> None:
+    def __init__(self, kernel: Scan, capabilities: Capabilities, plan: ScanPlan) -> None:
         self.kernel, self.plan = kernel, plan
-        self.module = Module(kernel, capabilities)
-        self.values = _Values(self.module, kernel)
-        self.lines = self.module.lines
-        self.stores = tuple(
-            Store(index, kernel.offset, kernel.strides, kernel.value) for index in range(len(kernel.outputs))
-        )
-        self.buffers = Buffers(self.module, kernel, self.stores if stores else (), None)
-        for name in ("first", "second"):
-            for array, scalar in zip(self.values.names(name), map(shared_scalar, self.values.scalars), strict=True):
-                self.module.shared.append(f"var<workgroup> {array}: array<{scalar}, {plan.workgroup}>;")
-        self.open()
+        self.module = module = Module(kernel, capabilities)
+        self.body = body = module.body
+        self.values = Combining(module, kernel.monoid)
+        self.buffers = Buffers(module)
+        self.arrays = [self.values.arrays(name, plan.workgroup) for name in ("first", "second")]
+        self.part = body.let("part", THREAD % plan.team)
+        group = body.let("group_number", LINEAR_GROUP)
+        self.chunk = body.let("chunk", group % plan.chunks)
+        wanted = body.let("wanted_row", (group // plan.chunks) * plan.together + THREAD // plan.team)
+        self.valid = body.let("valid", wanted < plan.rows)
+        self.row = body.let("row", choose(self.valid, wanted, u32(plan.rows - 1)))
+        self.outer = split_index(module, self.row, kernel.shape[:-1])
+        self.carry = self.values.var("carry", self.values.identity())
+        #: of a thread's elements: the values scanned so far, the numbers in the row and the coordinates
+        self.own: list[list[Name]] = []
+        self.steps: list[Name] = []
+        self.places: list[Name] = []
 
-    def open(self) -> None:
-        """Write which row, chunk and part a thread has; rows behind the last repeat it without storing."""
-        plan, lines = self.plan, self.lines
-        lines += [f"let part = thread % {plan.team}u;", f"let group_number = {LINEAR_GROUP};"]
-        lines.append(f"let chunk = group_number % {plan.chunks}u;")
-        lines.append(f"let wanted_row = (group_number / {plan.chunks}u) * {plan.together}u + thread / {plan.team}u;")
-        lines += [f"let valid = wanted_row < {plan.rows}u;", f"let row = select({plan.rows - 1}u, wanted_row, valid);"]
-        shape = self.kernel.shape[:-1]
-        self.outer = split_index(lines, self.module, "row", shape) if shape else []
-        lines += self.values.declare("carry", self.values.identity())
+    @contextmanager
+    def tiles(self) -> Iterator[list[Name]]:
+        """Open the loop over tiles, with the scan of one; gives what comes before a thread's elements, the carry included."""
+        plan, body, values = self.plan, self.body, self.values
+        with body.loop("tile", fixed(0), lambda tile: tile < plan.chunk_tiles, fixed(1)) as tile:
+            start = body.let("start", (self.chunk * plan.chunk_tiles + tile) * plan.tile + self.part * ELEMENTS)
+            for each in range(ELEMENTS):
+                self._element(each, start)
+            own = values.var("own", self.own[-1])
+            arrays = list(self.arrays)
+            values.put(arrays[0], THREAD, own)
+            body.barrier()
+            distance = 1
+            while distance < plan.team:
+                with body.when(self.part >= distance):
+                    earlier = values.let(f"w{distance}", values.get(arrays[0], THREAD - distance))
+                    values.assign(own, values.combine(earlier, own))
+                arrays.reverse()
+                values.put(arrays[0], THREAD, own)
+                body.barrier()
+                distance *= 2
+            before = values.var("before", self.carry)
+            if plan.team > 1:
+                with body.when(self.part > fixed(0)):
+                    others = values.let("w", values.get(arrays[0], THREAD - fixed(1)))
+                    values.assign(before, values.combine(self.carry, others))
+            total = values.let("total", values.get(arrays[0], THREAD - self.part + (plan.team - 1)))
+            yield before
+            # The barrier keeps the next tile from overwriting what others still read.
+            values.assign(self.carry, values.combine(self.carry, total))
+            body.barrier()
 
-    def tile(self) -> None:
-        """Open the loop over tiles and write the scan of one: values ``v0``… of a thread, ``total`` of the tile.
-
-        After it ``before`` combines everything in front of the thread's elements, the carry included.
-        """
-        plan, lines, values = self.plan, self.lines, self.values
-        lines.append(f"for (var tile = 0u; tile < {plan.chunk_tiles}u; tile++) {{")
-        lines.append(f"let start = (chunk * {plan.chunk_tiles}u + tile) * {plan.tile}u + part * {ELEMENTS}u;")
-        for each in range(ELEMENTS):
-            self._element(each)
-        lines += values.declare("own", values.names(f"v{ELEMENTS - 1}"))
-        arrays = ["first", "second"]
-        lines += [*values.put("first", "thread", "own"), "workgroupBarrier();"]
-        distance = 1
-        while distance < plan.team:
-            lines.append(f"if (part >= {distance}u) {{")
-            lines += values.get(f"w{distance}", arrays[0], f"thread - {distance}u")
-            lines += [*values.merge("own", f"w{distance}", "own"), "}"]
-            arrays.reverse()
-            lines += [*values.put(arrays[0], "thread", "own"), "workgroupBarrier();"]
-            distance *= 2
-        lines += values.declare("before", values.names("carry"))
-        if plan.team > 1:
-            lines += [
-                "if (part > 0u) {",
-                *values.get("w", arrays[0], "thread - 1u"),
-                *values.merge("before", "carry", "w"),
-                "}",
-            ]
-        lines += values.get("total", arrays[0], f"thread - part + {plan.team - 1}u")
-
-    def _element(self, number: int) -> None:
-        plan, lines, values = self.plan, self.lines, self.values
-        length = plan.length
-        lines.append(f"let step{number} = start + {number}u;")
-        at = f"min(step{number}, {length - 1}u)"
-        lines.append(f"let at{number} = {f'{length - 1}u - {at}' if self.kernel.reverse else at};")
-        coordinates = [*self.outer, f"at{number}"]
-
-        def leaf(node: Expression, argument: str | None) -> str:
-            if node.step == "load":
-                return self.buffers.load(node, coordinates, 0, {}, lines)
-            if node.step == "load_at":
-                return self.buffers.load_at(node, argument or "0u")
-            return f"i32({coordinates[node.payload]})"
-
-        text = Printer(self.module, leaf).value(self.kernel.value)
-        state = values.lift(text, self.kernel.value.dtype, f"at{number}", lines)
-        pairs = zip(values.identity(), state, strict=True)
-        lines += values.declare(
-            f"v{number}", [f"select({nothing}, {value}, step{number} < {length}u)" for nothing, value in pairs]
-        )
+    def _element(self, number: int, start: Node) -> None:
+        body, values, length = self.body, self.values, self.plan.length
+        step = body.let(f"step{number}", start + fixed(number))
+        nearest = minimum(step, length - 1)
+        at = body.let(f"at{number}", u32(length - 1) - nearest if self.kernel.reverse else nearest)
+        ((value,),) = evaluate(self.buffers, [self.kernel.value], [*self.outer, at])
+        state = values.lift(value, self.kernel.value.dtype, at)
+        inside = step < length
+        present = zip(state, values.identity(), strict=True)
+        own = values.var(f"v{number}", [choose(inside, each, nothing) for each, nothing in present])
         if number:
-            lines += values.merge(f"v{number}", f"v{number - 1}", f"v{number}")
+            values.assign(own, values.combine(self.own[-1], own))
+        self.own.append(own)
+        self.steps.append(step)
+        self.places.append(at)
 
-    def close_tile(self) -> None:
-        """Carry the total on; the barrier keeps the next tile from overwriting what others still read."""
-        self.lines += [*self.values.merge("carry", "carry", "total"), "workgroupBarrier();", "}"]
-
-    def groups(self) -> tuple[int, int, int]:
-        """Return the workgroups of the pass."""
-        count = -(-self.plan.rows // self.plan.together) * self.plan.chunks
-        return spread_workgroups(count, self.module.capabilities.workgroups_per_dimension)
-
-
-def _total_pass(kernel: Scan, capabilities: Capabilities, plan: ScanPlan) -> Pass:
-    writer = _Writer(kernel, capabilities, plan, False)
-    values, lines = writer.values, writer.lines
-    writer.tile()
-    writer.close_tile()
-    name = writer.module.buffer("scratch", 0, "u32", True)
-    lines.append("if (valid && part == 0u) {")
-    for number, word in enumerate(encode_state(values.scalars, values.names("carry"))):
-        lines.append(f"{name}[(row * {plan.chunks}u + chunk) * {values.words}u + {number}u] = {word};")
-    lines.append("}")
-    return writer.module.finish((plan.workgroup, 1, 1), writer.groups(), " (totals)")
+    def finish(self, suffix: str = "") -> Pass:
+        """Return the pass."""
+        plan = self.plan
+        return self.module.finish(plan.workgroup, -(-plan.rows // plan.together) * plan.chunks, suffix)
 
 
-def _scan_pass(kernel: Scan, capabilities: Capabilities, plan: ScanPlan) -> Pass:
-    writer = _Writer(kernel, capabilities, plan, True)
-    values, lines, module = writer.values, writer.lines, writer.module
-    if plan.chunks > 1:
-        name = module.buffer("scratch", 0, "u32", False)
-        lines.append("for (var c = 0u; c < chunk; c++) {")
-        lines.append(f"let at = (row * {plan.chunks}u + c) * {values.words}u;")
-        words = [f"{name}[at + {each}u]" for each in range(values.words)]
-        lines += values.declare("w", decode_state(values.scalars, words), "let")
-        lines += [*values.merge("carry", "carry", "w"), "}"]
-    writer.tile()
-    for each in range(ELEMENTS):
-        lines += values.declare(f"r{each}", values.names(f"v{each}"))
-        lines += values.merge(f"r{each}", "before", f"v{each}")
-    for each in range(ELEMENTS):
-        lines.append(f"if (valid && step{each} < {plan.length}u) {{")
-        found = values.results(values.names(f"r{each}"), lines)
-        for store, text, source in zip(writer.stores, found, values.wanted, strict=False):
-            target = kernel.outputs[store.output].dtype
-            text = convert(text, (source.name, module.type(source).scalar), (target.name, module.type(target).scalar))
-            lines.append(f"let result{store.output} = {text};")
-            writer.buffers.store(store, [f"result{store.output}"], [*writer.outer, f"at{each}"], lines)
-        lines.append("}")
-    writer.close_tile()
-    return module.finish((plan.workgroup, 1, 1), writer.groups())
+def _scan_pass(kernel: Scan, capabilities: Capabilities, plan: ScanPlan, totals: Records | None) -> Pass:
+    writer = _Writer(kernel, capabilities, plan)
+    values, body, module = writer.values, writer.body, writer.module
+    if totals is not None:
+        with body.loop("c", fixed(0), lambda c: c < writer.chunk, fixed(1)) as c:
+            at = body.let("at", writer.row * plan.chunks + c)
+            values.assign(writer.carry, values.combine(writer.carry, values.let("w", totals.read(module, at))))
+    with writer.tiles() as before:
+        results = [values.var(f"r{number}", own) for number, own in enumerate(writer.own)]
+        for result, own in zip(results, writer.own, strict=True):
+            values.assign(result, values.combine(before, own))
+        for result, step, at in zip(results, writer.steps, writer.places, strict=True):
+            with body.when(every(writer.valid, step < plan.length)):
+                found = zip(values.results(result), values.wanted, kernel.outputs, strict=False)
+                for number, (value, source, output) in enumerate(found):
+                    pair = ((each.name, module.type(each).scalar) for each in (source, output.dtype))
+                    value = body.let(f"result{number}", convert(value, *pair))
+                    store = Store(number, kernel.offset, kernel.strides, kernel.value)
+                    writer.buffers.store(store, [value], [*writer.outer, at])
+    return writer.finish()

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..dtypes import dtype
+    from ..ir.dtypes import dtype
 
 
 class Context(threading.local):

@@ -14,9 +14,10 @@ from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
-from .. import config, profiling
-from ..backend import Copy, Device, Plan
-from ..dtypes import dtype
+from .. import config
+from ..backend import profiling
+from ..backend.interface import Copy, Device, Plan
+from ..ir.dtypes import dtype
 from ..scheduling import Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
 from ..scheduling.schedule import Slot
@@ -311,6 +312,7 @@ class Engine:
             frozenset(wanted),
             frozenset(donatable),
             self.device.maximum_bindings,
+            self.device.binding_bytes,
             fuses and self.device.fuses and not self.eager,
         )
 

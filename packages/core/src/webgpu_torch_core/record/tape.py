@@ -11,10 +11,10 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
 
 if TYPE_CHECKING:
-    from ..kernels import Kernel
+    from ..ir.kernels import Kernel
     from .engine import Engine
 
 

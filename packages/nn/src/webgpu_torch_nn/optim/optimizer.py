@@ -11,9 +11,10 @@ from itertools import chain
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core import Tensor, profiling
-from webgpu_torch_core.capture import require
-from webgpu_torch_core.devices import host_device
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.backend import profiling
+from webgpu_torch_core.record.devices import flush, host_device
+from webgpu_torch_core.replay.capture import require
 
 from webgpu_torch_nn.modules._conversion import clear_grad, typename
 from webgpu_torch_nn.utils.hooks import RemovableHandle
@@ -86,7 +87,7 @@ def _with_hooks(step: Callable) -> Callable:
         for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
             hook(self, args, kwargs)
         # Where every step ends, so that each step of a loop that reads nothing records the same programs.
-        torch.devices.flush()
+        flush()
         return result
 
     wrapped.hooked = True  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.capture import live, made_state, perform
+from webgpu_torch_core.replay.capture import live, made_state, perform
 
 from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, real_view, to_scalar
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.capture import live, made_state
+from webgpu_torch_core.replay.capture import live, made_state
 
 from webgpu_torch_nn.optim.optimizer import rate_tensor, to_scalar
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, gradient, options
