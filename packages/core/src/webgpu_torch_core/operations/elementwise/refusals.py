@@ -63,6 +63,11 @@ def _integer_division(operands: tuple[Any, ...], promoted: dtype) -> None:
         )
 
 
+def _power(operands: tuple[Any, ...], promoted: dtype) -> None:
+    if promoted is bool_ and not any(each.__class__ is bool for each in operands):
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+
+
 #: what PyTorch computes of floating-point (and complex) numbers only, and the name of its kernel
 _OF_FLOATS = {
     "frac": "frac", "silu": "silu", "softplus_": "softplus", "hypot": "hypot", "logaddexp": "logaddexp", "logaddexp2": "logaddexp2",
@@ -72,7 +77,7 @@ _OF_FLOATS = {
 _OF_NUMBERS = {
     "bitwise_left_shift": "lshift_cpu", "bitwise_right_shift": "rshift_cpu", "floor_divide": "div_floor_cpu",
     "divide_floor": "div_floor_cpu", "divide_trunc": "div_trunc_cpu", "fmod": "fmod_cpu", "remainder": "remainder_cpu",
-    "power_": "pow", "abs": "abs_cpu", "ceil": "ceil_vml_cpu", "floor": "floor_vml_cpu", "round_": "round_vml_cpu",
+    "abs": "abs_cpu", "ceil": "ceil_vml_cpu", "floor": "floor_vml_cpu", "round_": "round_vml_cpu",
     "trunc": "trunc_vml_cpu",
 }  # fmt: skip
 #: operation -> a function of its operands and their promoted type that raises where PyTorch does
@@ -81,6 +86,7 @@ REFUSALS: dict[str, Refusal] = {
     "neg": _negation,
     "relu": _relu,
     "addcdiv": _integer_division,
+    "power_": _power,
     **{name: _not_implemented(f"{kernel}_cpu", _whole) for name, kernel in _OF_FLOATS.items()},
     **{name: _not_implemented(kernel, _flag) for name, kernel in _OF_NUMBERS.items()},
     **dict.fromkeys(("gelu_erf", "gelu_tanh"), _not_implemented("GeluKernelImpl", _whole)),
