@@ -7,5 +7,5 @@ from webgpu_torch_core.config import Variable
 ADAPTER = Variable(
     "WEBGPU_TORCH_ADAPTER", "part of the name of the adapters that count: vendor, device, driver or kind"
 )
-CACHE = Variable("WEBGPU_TORCH_CACHE", "the folder of what is measured once, such as the facts about an adapter")
+CACHE = Variable("WEBGPU_TORCH_CACHE", "where facts about drivers are kept; the platform's folder for caches otherwise")
 CHECKED = Variable("WEBGPU_TORCH_CHECKED", "1: WebGPU modules with bounds checks")
