@@ -365,4 +365,4 @@ def ambient() -> Any:
     )  # fmt: skip
 
 
-__all__ = ["Description", "Same", "World", "ambient", "tensor_key"]
+__all__ = ["Description", "Same", "World", "ambient", "dir_of", "is_installed", "is_library", "is_module", "tensor_key"]
