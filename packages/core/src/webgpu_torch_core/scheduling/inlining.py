@@ -12,9 +12,10 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..ir.expression import Expression, load, load_at, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Record, Scan, Sort
+from ..ir.kernels import Contraction, Kernel, Record
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
-from .domain import Terms, groups, reindex, schedule_cache, split_dimensions
+from ..ir.reindexing import Terms, reindex
+from .domain import groups, schedule_cache, split_dimensions
 
 
 class Definition(Record):
@@ -156,8 +157,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_binding
         try:
             found = decompose(offset, strides, sizes, definition.shape)
         except NeedsSplit:
-            # The last dimension of a scan or sort is one line of elements; it cannot be split.
-            if isinstance(kernel, Scan | Sort):
+            if kernel.is_ordered:
                 return None
             raise
         if found is None:

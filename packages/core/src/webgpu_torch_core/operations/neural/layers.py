@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, dtype, float32, float64, int64
 from ...ir.layouts import wrap_dimension
-from ...replay.remembered import remembered
+from ...replay.recipes import remembered
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
