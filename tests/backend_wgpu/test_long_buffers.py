@@ -1,89 +1,111 @@
-"""Tensors longer than the adapter binds at once, and longer than it makes one buffer: tried by lowering both limits."""
+"""Buffers longer than an adapter binds at once, and memory of workgroups: kernels keep an adapter's limits."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import re
 from typing import Any
 
+import numpy as np
 import pytest
-from test_checking import opened
-from webgpu_torch_backend_wgpu.errors import OutOfMemoryError
-from webgpu_torch_backend_wgpu.memory import MOST_PARTS, LongBuffer
-from webgpu_torch_core.backend.interface import Copy, Plan
+from codegen_harness import harness
+from device_programs import plan
+from webgpu_torch_backend_wgpu.codegen import generate
+from webgpu_torch_core.ir.dtypes import float16, float32, int32, int64, uint8
+from webgpu_torch_core.ir.expression import cast, coordinate, load, load_at, reduced
+from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Store
+from webgpu_torch_core.ir.monoids import monoid
 
-LIMITS = {"max_storage_buffer_binding_size": 1 << 14, "max_buffer_size": 1 << 16}
-
-COMPUTE = """
-import json
-from webgpu_torch_backend_wgpu.backend import WgpuBackend
-from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
-import webgpu_torch as torch
-from webgpu_torch_core.backend.plugins import registry
-
-class Small(NativeRuntime):
-    def open(self, adapter, features):
-        gpu = super().open(adapter, features)
-        gpu.limits = gpu.limits.replace(max_storage_buffer_binding_size=1 << 14, max_buffer_size=1 << 16)
-        return gpu
-
-registry.load()
-registry.backends["webgpu"] = WgpuBackend(Small())
-
-def results(device):
-    n = 40_003
-    x = torch.arange(n, dtype=torch.float32, device=device)
-    wide = torch.arange(40_000, dtype=torch.float32, device=device).reshape(200, 200)
-    small = torch.arange(130_001, device=device).to(torch.uint8)
-    half = (torch.arange(70_000, device=device) % 100).half()
-    index = torch.tensor([0, 39_999, 17_000], device=device)
-    y = x.clone()
-    y[5:30_000] = 3.0
-    y.add_(1)
-    small[100:120_000] = 7
-    found = [(x + 1)[-3:], x.sum() / n, (x * 2).flip(0)[:3], y[[0, 4, 5, 29_999, 30_000]], small[[99, 100, 119_999, 120_000]]]
-    found += [wide.t().contiguous()[3, :4], wide.sum(1)[:3], wide.sum(0)[:3], (wide @ wide[:, :3]).sum() / 1e12, x[index]]
-    found += [(half * 2)[-3:], half.sum(dtype=torch.float32), wide.softmax(-1)[7, -2:], x.cumsum(0)[[1, 100, -1]] / 1e8]
-    found += [torch.cat([x, x])[[n - 1, n, -1]], (x > 5).sum(), x.to(torch.int32)[-2:], x.tolist()[39_990:]]
-    return [each.tolist() if isinstance(each, torch.Tensor) else each for each in found]
-
-print(json.dumps([results("cpu"), results("webgpu")]))
-"""
+#: bytes that the adapter of these tests binds at once
+BINDING = 1 << 12
+NUMPY = {"uint8": np.uint8, "int32": np.int32, "float32": np.float32, "float16": np.float16}
 
 
-def close(one: Any, other: Any) -> bool:
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(close, one, other))
-    return one == pytest.approx(other, rel=1e-4, abs=1e-6)
+@pytest.fixture
+def short(opened: Any) -> Any:
+    """Return a device that binds few bytes at once."""
+    opened.replayer.binding_bytes = BINDING
+    opened.compiler.capabilities = opened.compiler.capabilities.replace(binding_bytes=BINDING)
+    return opened
 
 
-def test_results_over_long_buffers(webgpu: None) -> None:
-    done = subprocess.run([sys.executable, "-c", COMPUTE], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    expected, found = json.loads(done.stdout)
-    for number, (theirs, ours) in enumerate(zip(expected, found, strict=True)):
-        assert close(ours, theirs), (number, ours, theirs)
+def run(device: Any, kernel: Kernel, operands: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the outputs of a kernel."""
+    buffers = []
+    for each in operands:
+        buffers.append(device.allocate(each.nbytes))
+        device.write(buffers[-1], memoryview(each.tobytes()))
+    targets: list[int] = []
+    for output in kernel.outputs:
+        if output.initial is None:
+            buffers.append(device.allocate(output.numel * output.dtype.itemsize))
+        targets.append(len(buffers) - 1 if output.initial is None else output.initial)
+    device.run(plan([(kernel, tuple(range(len(operands))), tuple(targets), ())], len(buffers)), buffers, [])
+    kinds = [(each.numel, np.dtype(NUMPY[each.dtype.name])) for each in kernel.outputs]
+    return [
+        np.frombuffer(device.read(buffers[target], numel * kind.itemsize), kind)
+        for target, (numel, kind) in zip(targets, kinds, strict=True)
+    ]
 
 
-def test_a_long_buffer_is_written_read_and_copied_by_its_parts() -> None:
-    device = opened("discrete", **LIMITS)
-    one, other, short = device.allocate(200_003), device.allocate(200_003), device.allocate(40_000)
-    assert isinstance(one, LongBuffer)
-    assert len(one.parts) == 13
-    device.write(one, memoryview(bytes(200_003)))
-    device.write(one, memoryview(bytes(16_385)))
-    assert len(device.read(one, 200_003)) == 200_003
-    device.run(Plan([Copy(0, 1, 200_003), Copy(1, 2, 40_000), Copy(2, 0, 39_999)], 3, ()), [one, other, short], [])
-    device.synchronize()
-    assert device.gpu.broken == []
-    assert one.pieces(16_380, 32_772) == [(one.key[0], 16_380, 4), (one.key[1], 0, 16_384), (one.key[2], 0, 4)]
-    del one, other
-    assert device.memory_allocated() == short.nbytes
+@pytest.mark.parametrize("kind", [float32, float16, uint8], ids=str)
+def test_whole_groups_in_parts(short: Any, kind: Any) -> None:
+    count = 9000
+    x = (np.arange(count) % 100).astype(NUMPY[kind.name])
+    wide = int32 if kind is uint8 else float32
+    value = cast(cast(load(0, 0, (1,), kind), wide) + 1, kind)
+    kernel = Pointwise(
+        (Operand(kind, count),), (Output(kind, count, None),), (), "step", (count,), (Store(0, 0, (1,), value),)
+    )
+    (found,) = run(short, kernel, [x])
+    np.testing.assert_array_equal(found, x + 1)
 
 
-def test_what_is_too_long_even_in_parts_is_refused() -> None:
-    device = opened("discrete", **LIMITS)
-    with pytest.raises(OutOfMemoryError, match=f"at most {MOST_PARTS} parts of 16384"):
-        device.allocate((MOST_PARTS + 1) << 14)
-    assert device.live_buffers() == 0
+@pytest.mark.parametrize("kind", [float32, uint8], ids=str)
+def test_single_elements_in_parts(short: Any, kind: Any) -> None:
+    """Every third element of a long buffer, in place: packed ones change their own bits of words in several parts."""
+    count, step = 12000, 3
+    x = (np.arange(count) % 100).astype(NUMPY[kind.name])
+    wide = int32 if kind is uint8 else float32
+    value = cast(cast(load(0, 1, (step,), kind), wide) * 2, kind)
+    kernel = Pointwise(
+        (Operand(kind, count),), (Output(kind, count, 0),), (), "step", (count // step,), (Store(0, 1, (step,), value),)
+    )
+    (found,) = run(short, kernel, [x])
+    expected = x.copy()
+    expected[1::step] *= 2
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_gather_from_parts(short: Any) -> None:
+    table = np.arange(5000, dtype=np.float32)
+    count = 300
+    index = cast(coordinate(0) * 16 + 3, int64)
+    kernel = Pointwise(
+        (Operand(float32, 5000),), (Output(float32, count, None),), (), "gather", (count,),
+        (Store(0, 0, (1,), load_at(0, index, float32)),),
+    )  # fmt: skip
+    (found,) = run(short, kernel, [table])
+    np.testing.assert_array_equal(found, table[3::16][:count])
+
+
+@pytest.mark.usefixtures("webgpu")
+def test_states_of_rows_fit_workgroup_memory() -> None:
+    """Sums of three types and a position, each with workgroup memory of its own, by 1024 threads where there is room."""
+    rows, length = 4, 8000
+    element = load(0, 0, (length, 1), float32)
+    reductions = (
+        Reduction(monoid("sum", float32), element),
+        Reduction(monoid("sum", int64), cast(element, int64)),
+        Reduction(monoid("sum", int32), cast(element, int32)),
+        Reduction(monoid("argmaximum", float32), element),
+    )
+    kernel = RowProgram(
+        (Operand(float32, rows * length),), (Output(float32, rows, None),), (), "sums", (rows,), (length,), reductions,
+        (Store(0, 0, (1,), reduced(0, float32)),), (),
+    )  # fmt: skip
+    for given in (1 << 14, 1 << 15):
+        capabilities = harness().native.replace(invocations=1024, workgroup_bytes=given)
+        for entry in generate(kernel, capabilities).passes:
+            arrays = re.findall(r"var<workgroup> \w+: array<([\w<>]+), (\d+)>;", entry.source)
+            sizes = {"f32": 4, "u32": 4, "i32": 4, "i64": 8, "vec2<u32>": 8}
+            assert sum(sizes[kind] * int(count) for kind, count in arrays) <= given
