@@ -239,7 +239,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
         value = number.real
     filled = value if isinstance(value, Tensor) else input.new_full((), value)
-    return e.select_(filled.to(dtype=input.dtype, device=input.device), input, mask)
+    filled = filled.to(dtype=input.dtype, device=input.device)
+    return e.select_(filled, input if mask.ndim > input.ndim else input.contiguous(), mask)
 
 
 @operation("elementwise", method=False)

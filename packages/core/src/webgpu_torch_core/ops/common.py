@@ -17,7 +17,7 @@ kernel_cache = lru_cache(maxsize=4096)
 
 
 def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()) -> Any:
-    """Record a kernel over tensors and return its outputs as contiguous tensors of the given shapes.
+    """Record a kernel over tensors and return its outputs as tensors: contiguous of given shapes, or of given layouts.
 
     Returns one tensor for one output, else a tuple.
     """
@@ -25,7 +25,7 @@ def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = ()
         raise NotImplementedError(f"\"{kernel.name}\" not implemented for 'ComplexFloat'")
     first = inputs[0]
     engine = first._storage.value.engine
-    layouts = [contiguous_layout(tuple(shape)) for shape in shapes]
+    layouts = [each if each.__class__ is Layout else contiguous_layout(tuple(each)) for each in shapes]
     return record_on(engine, first.device, kernel, [each._storage.value for each in inputs], parameters, layouts)
 
 
@@ -79,8 +79,16 @@ def attach(
     outputs = result if isinstance(result, tuple) else (result,)
     node = Node(title, edges, backward, len(outputs))
     for number, each in enumerate(outputs):
+        # A result is no view of what it was made through: writing into it starts from this node.
+        each._base = None
         if each.dtype.category >= 2 and (differentiable is None or number in differentiable):
             each._set_gradient(node, number)
+    return result
+
+
+def no_view(result: Any) -> Any:
+    """Return a result that was made by way of a view of something nobody else sees: it is a tensor of its own."""
+    result._base = None
     return result
 
 

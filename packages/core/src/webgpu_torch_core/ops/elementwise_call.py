@@ -12,7 +12,15 @@ from ..autograd.saved import SavedOperand
 from ..devices import MetaEngine
 from ..dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ..kernels import Operand, Output, Pointwise, Store
-from ..layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
+from ..layouts import (
+    Layout,
+    broadcast_shapes,
+    broadcast_strides,
+    contiguous_layout,
+    dense_strides,
+    is_dense,
+    layout,
+)
 from ..steps import differentiate
 from ..tensor import MetaValue, Size, Tensor, check_supported
 from .common import same_device
@@ -192,7 +200,7 @@ class Elementwise:
         if result is not bool_ and result is not promoted and result.category == promoted.category:
             expression = ir.cast(expression, promoted)
         value = ir.cast(expression, result)
-        out = _result_layout(operands, shape)
+        out = result_layout(operands, shape)
         kernel = Pointwise(
             tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
             (Store(0, 0, out.strides, value),),
@@ -329,26 +337,15 @@ def _number_leaf(value: Any, promoted: dtype, compute: dtype, parameter_types: l
     return ir.cast(leaf, compute)
 
 
-def _result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
-    """Return the layout of a result: that of the first dense operand of the same shape (memory format), else row-major."""
-    for each in operands:
-        if isinstance(each, Tensor) and each._layout.shape == shape:
-            source = each._layout
-            if source.is_contiguous:
-                break
-            order = sorted(range(source.ndim), key=lambda index: (-source.strides[index], index))
-            expected = 1
-            for index in reversed(order):
-                if source.shape[index] != 1 and source.strides[index] != expected:
-                    return contiguous_layout(shape)
-                expected *= source.shape[index]
-            strides = [0] * source.ndim
-            step = 1
-            for index in reversed(order):
-                strides[index] = step
-                step *= max(source.shape[index], 1)
-            return layout(shape, tuple(strides))
-    return contiguous_layout(shape)
+def result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
+    """Return the layout of a result: dimensions in the order that they have in the operands, without gaps."""
+    found = [each._layout for each in operands if isinstance(each, Tensor)]
+    if all(each.shape == shape for each in found):
+        if all(each.is_contiguous for each in found):
+            return contiguous_layout(shape)
+        if is_dense(found[0]) and all(each.strides == found[0].strides for each in found):
+            return layout(shape, found[0].strides)
+    return layout(shape, dense_strides(shape, *(broadcast_strides(each, shape) for each in found)))
 
 
 def result_type(*operands: Any) -> dtype:

@@ -12,11 +12,12 @@ from ..layouts import (
     broadcast_shapes,
     contiguous_layout,
     contiguous_strides,
+    layout,
     number_of_elements,
     wrap_dimension,
 )
 from ..tensor import Tensor
-from .common import attach, is_half, kernel_cache, needs_gradient, record, wide
+from .common import attach, is_half, kernel_cache, needs_gradient, no_view, record, wide
 from .complex.dispatch import with_complex_rule
 from .index_checks import check_positions, check_source, check_written, outside
 from .inplace import check_apart
@@ -75,7 +76,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     if input.ndim == 0:
         return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out, True)
     if index.numel() == 0:
-        return into(input.reshape(-1)[:0].reshape(index.shape), out, True)
+        return into(no_view(input.reshape(-1)[:0].reshape(index.shape)), out, True)
     if input.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     axis = wrap_dimension(dim, input.ndim)
@@ -142,25 +143,38 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 @kernel_cache
 def positions_kernel(
-    source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int
+    source: Layout,
+    numel: int,
+    kind: dtype,
+    index: Layout,
+    index_numel: int,
+    index_kind: dtype,
+    dim: int,
+    target: Layout,
 ) -> Pointwise:
     """Return the kernel reading slices of ``source`` at the positions an n-d ``index`` lists along ``dim``."""
-    shape = (*source.shape[:dim], *index.shape, *source.shape[dim + 1 :])
     strides = (0,) * dim + index.strides + (0,) * (source.ndim - dim - 1)
     position = wrapped_position(ir.load(1, index.offset, strides, index_kind), source.shape[dim])
     before = [ir.coordinate(each) for each in range(dim)]
     after = [ir.coordinate(dim + index.ndim + each) for each in range(source.ndim - dim - 1)]
     value = ir.load_at(0, element_index(source, [*before, position, *after]), kind)
-    count = number_of_elements(shape)
     return Pointwise(
-        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, count, None),), (), "index_select", shape,
-        (Store(0, 0, contiguous_strides(shape), value),),
+        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, target.numel, None),), (), "index_select",
+        target.shape, (Store(0, 0, target.strides, value),),
     )  # fmt: skip
 
 
 @with_complex_rule("take_positions")
-def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor:
-    """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``."""
+def take_positions(
+    input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None
+) -> Tensor:
+    """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``.
+
+    ``strides``: those of the result, row-major by default.
+    """
+    source = input._layout.shape
+    shape = (*source[:dim], *index._layout.shape, *source[dim + 1 :])
+    target = contiguous_layout(shape) if strides is None else layout(shape, strides)
     kernel = positions_kernel(
         input._layout,
         input._storage.value.numel,
@@ -169,8 +183,9 @@ def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor
         index._storage.value.numel,
         index.dtype,
         dim,
+        target,
     )
-    result = record(kernel, (input, index), (), (kernel.shape,))
+    result = record(kernel, (input, index), (), (target,))
     if needs_gradient(input):
         shape, saved, dims = input._layout.shape, index._save(), index.ndim
 

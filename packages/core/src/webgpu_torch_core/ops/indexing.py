@@ -8,6 +8,8 @@ from ..dtypes import bool_, int64, uint8
 from ..layouts import (
     broadcast_shapes,
     contiguous_strides,
+    dense_strides,
+    layout,
     number_of_elements,
 )
 from ..tensor import Tensor
@@ -120,7 +122,7 @@ def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
                 f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
                 f"{list(view.shape)} at index {dim + axis}"
             )
-    return list(mask.to(view.device).nonzero(as_tuple=True))
+    return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
 
 
 def _joint(view: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Tensor], int, int]:
@@ -167,7 +169,16 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
         return view if view is not self else make_view(self, self._layout, "AliasBackward0", lambda grad: grad)
     view, chosen, first, count = _joint(view, indices)
     flat, position = _combined(view, chosen, first, count) if count > 1 else (view, chosen[0])
-    return take_positions(flat, first, position, "IndexBackward0")
+    return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first))
+
+
+def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int, ...]:
+    """Return the strides of what index tensors choose: dimensions in the order that the view and the indices have."""
+    source, index, last = view._layout, chosen[0]._layout.shape, first + len(chosen)
+    shape = (*source.shape[:first], *index, *source.shape[last:])
+    own = (*source.strides[:first], *(0 for _ in index), *source.strides[last:])
+    others = [(*(0,) * first, *each._layout.strides, *(0,) * (source.ndim - last)) for each in chosen]
+    return dense_strides(shape, own, *others)
 
 
 def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
@@ -248,14 +259,18 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
     positions, _ = nonzero_positions(input)
+    from .joining import stack
+    from .splitting import unbind
+
     rows = coordinates(positions, input._layout.shape)
     if as_tuple:
-        return tuple(rows) if input.ndim else (positions,)
+        return unbind(stack(rows, 0), 0) if input.ndim else (positions,)
     if not rows:
         return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
-    from .joining import stack
-
-    return into(stack(rows, 1), out)
+    # Column-major, as PyTorch's.
+    found, count = stack(rows, 0), int(positions.numel())
+    place = layout((count, len(rows)), (1, count))
+    return into(Tensor._from_storage(found._storage, place, int64, found.device), out)
 
 
 def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:

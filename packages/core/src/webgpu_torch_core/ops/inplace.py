@@ -12,7 +12,7 @@ from ..autograd.node import Node
 from ..autograd.saved import short_name
 from ..dtypes import complex64, dtype
 from ..kernels import Operand, Output, Pointwise, Store
-from ..layouts import Layout, broadcast_strides, contiguous_strides, real_layout, repeats, storage_extent
+from ..layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
 from ..layouts import layout as make_layout
 from ..tensor import MetaValue, Storage, Tensor
 
@@ -161,7 +161,7 @@ def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
 @lru_cache(maxsize=4096)
 def _gathered(place: Layout) -> Layout:
     """Return a layout without offset and gaps: with the same strides if they leave none."""
-    strides = place.strides if _is_dense(place) else contiguous_strides(place.shape)
+    strides = place.strides if is_dense(place) else contiguous_strides(place.shape)
     return make_layout(place.shape, strides)
 
 
@@ -224,7 +224,7 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
         storage.version += 1
         return
     given = source._storage.value
-    whole = layout.offset == 0 and layout.numel == value.numel and _is_dense(layout)
+    whole = layout.offset == 0 and layout.numel == value.numel and is_dense(layout)
     same = source.dtype is target.dtype and source._layout.strides == layout.strides and source._layout.offset == 0
     if fresh and whole and same and given.numel == value.numel and given.buffer is None and source._base is None:
         replacement = given
@@ -245,13 +245,6 @@ def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     if target.dtype is complex64:
         return real_alias(target), real_alias(source if source.dtype is complex64 else source.to(complex64))
     return target, part_alias(source, 0)
-
-
-def _is_dense(layout: Layout) -> bool:
-    order = sorted(range(layout.ndim), key=lambda index: -layout.strides[index])
-    sizes = [layout.shape[index] for index in order if layout.shape[index] != 1]
-    strides = tuple(layout.strides[index] for index in order if layout.shape[index] != 1)
-    return strides == contiguous_strides(sizes)
 
 
 def _record_write(value: Any, target: Tensor, source: Tensor, whole: bool) -> Any:

@@ -10,7 +10,7 @@ from ..dtypes import compute_dtype, dtype, int32, int64
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, contiguous_layout, wrap_dimension
 from ..tensor import Tensor
-from .common import kernel_cache, record
+from .common import kernel_cache, no_view, record
 from .creation import arange, tensor
 from .gathering import index_select
 from .indexing import coordinates, nonzero_positions
@@ -223,7 +223,7 @@ def repeat_interleave(
     spread = elements.unsqueeze(axis + 1)
     sizes = list(spread._layout.shape)
     sizes[axis + 1] = count
-    return spread.expand(sizes).clone().flatten(axis, axis + 1)
+    return spread.expand(sizes).clone(memory_format="contiguous").flatten(axis, axis + 1)
 
 
 def _repeated(repeats: Tensor, size: int, total: int | None) -> Tensor:
@@ -347,5 +347,5 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
         ordered, different = rows[order], ranks[1:] != ranks[:-1]
     fresh = cat([different.new_ones(1, dtype=int64).bool(), different], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
-    result = ordered[starts].reshape((-1, *moved.shape[1:])).movedim(0, axis)
+    result = no_view(ordered[starts].reshape((-1, *moved.shape[1:])).movedim(0, axis))
     return _packed(result, back, counts, return_inverse, return_counts)

@@ -11,7 +11,7 @@ from ..layouts import wrap_dimension
 from ..return_types import make
 from ..tensor import Tensor
 from .arithmetic import clamp, where
-from .common import as_dimensions, is_half, wide
+from .common import as_dimensions, is_half, no_view, wide
 from .complex.joining import join
 from .complex.views import conj, part
 from .creation import arange, tensor
@@ -182,7 +182,7 @@ def _quantile(
         kept = tuple(1 if place == axis else each for place, each in enumerate(input.shape))
         kept = kept if keepdim else tuple(each for place, each in enumerate(input.shape) if place != axis)
         result = result.movedim(-1, 0)
-    return result.reshape((wanted.numel(), *kept) if wanted.ndim else kept)
+    return no_view(result.reshape((wanted.numel(), *kept) if wanted.ndim else kept))
 
 
 @operation("composite")

@@ -71,8 +71,12 @@ def place_inside_rule(
     return complex_view(function(view_as_real(as_complex(input)), (*before, 0), (*shape, 2), 0, steps))
 
 
-def take_positions_rule(function: Any, input: Tensor, dim: int, index: Tensor, title: str) -> Tensor:
-    return complex_view(function(view_as_real(input), dim, index, title))
+def take_positions_rule(
+    function: Any, input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None
+) -> Tensor:
+    if strides is not None:
+        strides = (*(2 * each for each in strides), 1)
+    return complex_view(function(view_as_real(input), dim, index, title, strides))
 
 
 def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
