@@ -29,7 +29,7 @@ class Recording:
     """The plans of one call and how to run them again."""
 
     def __init__(self, given: Arguments) -> None:
-        self.arguments = {id(each._storage): number for number, each in enumerate(given.tensors)}
+        self.arguments = {each._storage.number: number for number, each in enumerate(given.tensors)}
         self.objects = list(given.objects)
         self.broken: str | None = None
         self.runs: list[tuple[Engine, Any, list[Any], list[Any]]] = []
@@ -183,7 +183,7 @@ class Replay:
         }
         places = {id(value): (number, position) for value, number, position in recording.outputs}
         found = Arguments(result)
-        own = {id(each._storage) for each in found.tensors} - set(recording.arguments)
+        own = {each._storage.number for each in found.tensors} - set(recording.arguments)
         for value, number, position in recording.outputs:
             owner = value.owner() if value.owner is not None else None
             if owner is None or id(owner) in own or owner.value is not value:
@@ -283,7 +283,7 @@ class _Result:
         value = tensor._storage.value
         self.numel = value.numel
         self.place = places.get(id(value))
-        self.argument = recording.arguments.get(id(tensor._storage))
+        self.argument = recording.arguments.get(tensor._storage.number)
         # A tensor the function merely returned (a parameter, a cache) is returned again.
         self.same = tensor if self.place is None and self.argument is None else None
 
@@ -337,7 +337,7 @@ class Arguments:
         after = Arguments(*values)
         if after.key != self.key:
             return "it changes attributes of its arguments"
-        if any(one._storage is not other._storage for one, other in zip(after.tensors, self.tensors)):
+        if any(one._storage.number != other._storage.number for one, other in zip(after.tensors, self.tensors)):
             return "it puts new tensors into its arguments"
         return None
 

@@ -15,6 +15,7 @@ from .devices import MetaEngine, canonical_device, device, engine_for
 from .dtypes import complex64, dtype, float32
 from .graph import Engine
 from .layouts import Layout, contiguous_layout
+from .memory import DataStorage
 from .memory import MetaValue as MetaValue
 from .memory import Size as Size
 from .memory import Storage as Storage
@@ -233,7 +234,10 @@ class Tensor(TensorKinds, TensorMethods):
     @property
     def requires_grad(self) -> bool:
         """Whether operations on the tensor record gradients."""
-        return self._requires_grad or self._grad_fn is not None
+        if self._requires_grad or self._grad_fn is not None:
+            return True
+        # A view made without recording requires what its base requires, though no gradient passes through it.
+        return self._base is not None and self._base.requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -267,7 +271,7 @@ class Tensor(TensorKinds, TensorMethods):
     @property
     def grad_fn(self) -> Node | None:
         """The node that computes this tensor's gradient contribution, None for leaves."""
-        if self._base is not None and self._grad_fn is not None:
+        if self._base is not None:
             self._refresh_view()
         return self._grad_fn
 
@@ -308,9 +312,9 @@ class Tensor(TensorKinds, TensorMethods):
         self._grad = None
 
     def _gradient_edge(self) -> tuple[Node, int] | None:
+        if self._base is not None:
+            self._refresh_view()
         if self._grad_fn is not None:
-            if self._base is not None:
-                self._refresh_view()
             return self._grad_fn, self._output_number
         if not self._requires_grad:
             return None
@@ -359,7 +363,11 @@ class Tensor(TensorKinds, TensorMethods):
     def _refresh_view(self) -> None:
         """Re-derive a view's gradient when its base was written in place since the view was made."""
         base, state = self._base, self._base_state
-        if base is None or base._storage.version == state[0] or base._grad_fn is state[1]:
+        if base is None or base._storage.version == state[0] or not base.requires_grad:
+            return
+        if len(state) > 2 and state[2] == "no_grad" and recording.enabled:
+            raise RuntimeError(_WRITTEN_BEHIND)
+        if base._grad_fn is state[1]:
             return
         from .ops.inplace import view_gradient
 
@@ -393,8 +401,8 @@ class Tensor(TensorKinds, TensorMethods):
 
     @property
     def data(self) -> Tensor:
-        """The tensor without its gradient history."""
-        return self.detach()
+        """The tensor without its gradient history; writing into it does not count as writing into the tensor."""
+        return Tensor._from_storage(DataStorage(self._storage), self._layout, self.dtype, self.device)
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -446,6 +454,14 @@ class Tensor(TensorKinds, TensorMethods):
         if self._grad_fn is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
+
+
+_WRITTEN_BEHIND = (
+    "A view was created in no_grad mode and its base or another view of its base has been modified inplace with grad mode "
+    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside "
+    "(if you want the inplace to be tracked)."
+)
 
 
 def _warn_of_inner_gradient() -> None:

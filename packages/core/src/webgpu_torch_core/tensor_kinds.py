@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from .memory import Size
+
 
 class layout:
     """How a tensor's elements are stored; here always :data:`strided`."""
@@ -125,7 +127,7 @@ class TensorKinds:
 
     def new(self, *args: Any, device: Any = None) -> Any:
         """Return a tensor of this one's type from sizes or data, as PyTorch's legacy constructor."""
-        if len(args) == 1 and not isinstance(args[0], int):
+        if len(args) == 1 and not isinstance(args[0], int | Size):
             return self.new_tensor(args[0], device=device)  # type: ignore[attr-defined]
         return self.new_empty(*(args or (0,)), device=device)  # type: ignore[attr-defined]
 

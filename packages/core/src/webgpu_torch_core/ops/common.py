@@ -86,6 +86,15 @@ def attach(
     return result
 
 
+def refusing(error: Exception) -> Callable[..., Any]:
+    """Return the backward of what has no derivative: it raises."""
+
+    def run_backward(*grads: Any) -> Any:
+        raise type(error)(*error.args)
+
+    return run_backward
+
+
 def no_view(result: Any) -> Any:
     """Return a result that was made by way of a view of something nobody else sees: it is a tensor of its own."""
     result._base = None

@@ -10,7 +10,7 @@ from ..tensor import Tensor
 from . import elementwise as e
 from .arithmetic import clamp
 from .common import is_half
-from .inplace import make_in_place
+from .inplace import make_in_place, replaced
 from .joining import place_inside
 from .outputs import into
 from .registry import operation
@@ -106,7 +106,7 @@ def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
 def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where positive, else ``alpha * (exp(input) - 1)``."""
     result = e.elu_(input, alpha=float(alpha))
-    return input.copy_(result) if inplace else result
+    return replaced(input, result) if inplace else result
 
 
 @operation("composite", namespace="functional", method=False)

@@ -23,8 +23,8 @@ from ..layouts import (
 )
 from ..steps import differentiate
 from ..tensor import MetaValue, Size, Tensor, check_supported
-from .common import same_device
-from .complex.dispatch import involves_complex, rule
+from .common import needs_gradient, refusing, same_device
+from .complex.dispatch import involves_complex, rule, warn_of_lost_precision
 from .refusals import REFUSALS
 from .registry import Operation, register
 from .titles import ELEMENTWISE
@@ -112,6 +112,8 @@ class Elementwise:
         self.runs_on_numbers = True
         # PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
         self.saves_result = False
+        # By the number of an operand that PyTorch has no derivative for: what backward raises.
+        self.refused: dict[int, Exception] = {}
 
     def backward(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
         """Declare the gradient: a scalar function ``(grad, *arguments)`` returning one value per operand."""
@@ -139,7 +141,7 @@ class Elementwise:
                 # The kernel describes its whole buffers, of which the layout may be a part.
                 key.append(value.numel)
                 values.append(value)
-                tracked = tracked or each._requires_grad or each._grad_fn is not None
+                tracked = tracked or each._requires_grad or each._grad_fn is not None or each._base is not None
             else:
                 key.append(type(each))
                 parameters.append(each)
@@ -157,6 +159,7 @@ class Elementwise:
             if involves_complex(operands):
                 if self.refusal is not None:
                     self.refusal(operands, complex64)
+                warn_of_lost_precision(operands)
                 return rule(self.name)(None, *operands, *extras)
             found = self._resolve(identity, operands, extras)
         engine = values[0].engine
@@ -167,7 +170,7 @@ class Elementwise:
                 check_supported(engine, found.dtype)
             value = engine.record(found.kernel, values, parameters)[0]
         result = Tensor._from_value(value, found.layout, found.dtype, first.device)  # type: ignore[union-attr]
-        if tracked and recording.enabled and found.dtype.category >= 2:
+        if tracked and recording.enabled and found.dtype.category >= 2 and needs_gradient(*operands):
             self._track(result, operands, extras)
         return result
 
@@ -267,6 +270,9 @@ class Elementwise:
                 parts[index] = part if part.dtype is dtype else part.to(dtype)
             return parts
 
+        for index, error in self.refused.items():
+            if edges[index] is not None:
+                run_backward = refusing(error)
         title = self.node_title
         result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)
 

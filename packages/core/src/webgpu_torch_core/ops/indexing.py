@@ -24,11 +24,23 @@ from .views import make_view, permute, slice_view
 # Subscripts
 
 
+def _means_tuple(subscript: Any) -> bool:
+    """Return whether a list stands for a tuple of subscripts, by NumPy's old rule, which PyTorch keeps."""
+    return (
+        isinstance(subscript, list)
+        and len(subscript) < 32
+        and any(
+            each is None or each is Ellipsis or isinstance(each, Tensor | list | tuple | range | slice | str)
+            for each in subscript
+        )
+    )
+
+
 def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
     from .creation import tensor
 
-    items = list(subscript) if isinstance(subscript, tuple) else [subscript]
+    items = list(subscript) if isinstance(subscript, tuple) or _means_tuple(subscript) else [subscript]
     entries: list[Any] = []
     for each in items:
         if isinstance(each, list | tuple | range) or (type(each).__module__ == "numpy" and getattr(each, "ndim", 0)):
@@ -64,7 +76,7 @@ def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor
             view = view.unsqueeze(dim)
             indices.append(None)
             dim += 1
-        elif isinstance(each, bool):
+        elif isinstance(each, bool) or (isinstance(each, Tensor) and not each.ndim and each.dtype in (bool_, uint8)):
             view = view.unsqueeze(dim)
             indices.append(view.new_tensor([0] if each else [], dtype=int64))
             dim += 1
@@ -182,6 +194,8 @@ def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int
 
 
 def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
+    if isinstance(subscript, Tensor) and not subscript.ndim and subscript.dtype in (bool_, uint8):
+        subscript = bool(subscript)
     if subscript is False:
         return
     # True alone writes into the whole, and converts as writing into a slice does.

@@ -183,7 +183,9 @@ def check_apart(target: Tensor | None, *sources: Any) -> None:
         return
     start, count = target._layout.offset, target._layout.numel
     for each in sources:
-        same = isinstance(each, Tensor) and each._storage is target._storage and each._layout.is_contiguous
+        same = (
+            isinstance(each, Tensor) and each._storage.number == target._storage.number and each._layout.is_contiguous
+        )
         if same and max(start, each._layout.offset) < min(start + count, each._layout.offset + each._layout.numel):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
@@ -200,10 +202,16 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
     before = target._gradient_edge() if tracked else None
     write(target, source.detach(), fresh)
     if tracked and target.dtype.category >= 2:
-        _track_write(target, source)
+        _track_write(target, source, None if fresh and source.requires_grad else before)
         if target._retains_grad and before is not None:
             _retain_again(target, before)
     return target
+
+
+def replaced(target: Tensor, result: Tensor) -> Tensor:
+    """Make a tensor's elements those of what an operation made of it, with its gradient, and return it."""
+    check_writable(target, result.requires_grad)
+    return assign(target, result, fresh=result._storage.number != target._storage.number)
 
 
 def _retain_again(target: Tensor, before: tuple[Node, int]) -> None:
@@ -266,14 +274,22 @@ def write_kernel(
     )  # fmt: skip
 
 
-def _track_write(target: Tensor, source: Tensor) -> None:
-    """Give the target (and its base, where it is a view) the gradient of the write."""
+def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None = None) -> None:
+    """Give the target (and its base, where it is a view) the gradient of the write.
+
+    ``before``: what made the elements that are gone, where ``source`` was not computed from them. Their gradient is zero.
+    """
     edge = source._gradient_edge() if source.requires_grad else None
     base = target._base
     own = source.dtype
     if base is None:
-        node = Node("CopyBackwards", (edge,), lambda grad: (converted(grad, own),))
-        if edge is not None and source.dtype is target.dtype:
+
+        def overwritten(grad: Tensor) -> tuple[Any, Any]:
+            part = None if edge is None else converted(grad, own)
+            return part, None if before is None else grad.new_zeros(grad.shape)
+
+        node = Node("CopyBackwards", (edge, before), overwritten)
+        if edge is not None and before is None and source.dtype is target.dtype:
             # The result's own node is the target's node: in-place forms show their operation's name.
             target._grad_fn, target._output_number = edge
         else:

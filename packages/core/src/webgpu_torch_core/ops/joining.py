@@ -241,6 +241,8 @@ def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
     amounts = [int(each) for each in ([shifts] if is_whole(shifts) else shifts)]
     chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
+    if chosen and not input.ndim:
+        raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
     if len(amounts) != len(chosen):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims: {len(chosen)}")
     shape = input._layout.shape

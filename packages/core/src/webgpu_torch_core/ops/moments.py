@@ -156,7 +156,9 @@ def vector_norm(
         result = amin(input.abs(), dims, keepdim)
     elif ord == 0:
         # Counting has the gradient zero; PyTorch returns zeros rather than none.
-        result = sum(input * 0.0 + (input != 0).to(input.dtype), dims, keepdim)
+        shape = input._layout.shape
+        result = sum((input.detach() != 0).to(input.dtype.to_real()), dims, keepdim)
+        attach(result, "LinalgVectorNormBackward0", (input,), lambda grad: grad.new_zeros(shape))
     elif ord == 1:
         result = sum(input.abs(), dims, keepdim)
     elif ord == 2:

@@ -15,7 +15,7 @@ from .common import as_dimensions, attach, is_half, needs_gradient, wide
 from .contraction import _matmul, matmul
 from .gathering import index_add, take_positions
 from .index_checks import outside
-from .inplace import snapshot
+from .inplace import replaced, snapshot
 from .outputs import into
 from .random import HOST_DEVICES
 from .reduction import amax, mean, sum
@@ -322,7 +322,7 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
         result = input * input.new_zeros(())
     else:
         result = input * dropout_mask(input, 1.0 - p).div_(1.0 - p)
-    return input.copy_(result) if inplace else result
+    return replaced(input, result) if inplace else result
 
 
 def dropout_mask(input: Tensor, keep: float) -> Tensor:

@@ -220,6 +220,15 @@ def count_nonzero(input: Tensor, dim: Dimensions = None) -> Tensor:
     return sum(input != 0, dim)
 
 
+def spread_evenly(grad: Tensor, input: Tensor, value: Tensor) -> Tensor:
+    """Return the gradient of one element picked from all: those equal to it share it, others have none."""
+    from .arithmetic import where
+
+    source = input.detach()
+    hit = (source == value) | ((source != source) & (value != value))
+    return where(hit, grad / sum(hit.to(grad.dtype)), 0.0)
+
+
 def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
     dims = as_dimensions(dim, input.ndim)
     if input.ndim and count_of(input, dims) == 0:
@@ -238,6 +247,8 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
         def run_backward(grad: Tensor) -> Any:
             # PyTorch spreads the gradient evenly over equal extrema.
             source = saved.unpack()
+            if dim is None and title in ("max", "min"):
+                return spread_evenly(grad, source, kept.unpack().detach())
             full = restore(kept.unpack().detach(), shape, dims, keepdim)
             hit = (source == full) | (source != source)
             share = hit.to(grad.dtype)

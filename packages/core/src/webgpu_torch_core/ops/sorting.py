@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import expression as ir
@@ -199,10 +200,14 @@ def _running_share(input: Tensor, grad: Tensor, dim: int) -> Tensor:
     axis = wrap_dimension(dim, input.ndim)
     size = input.shape[axis]
     greatest = cummax(input.detach(), axis)[0]
-    steps = (greatest.narrow(axis, 0, max(size - 1, 0)) - greatest.narrow(axis, min(1, size), max(size - 1, 0))).exp()
-    own = (input - greatest).exp()
+    before, after = greatest.narrow(axis, 0, max(size - 1, 0)), greatest.narrow(axis, min(1, size), max(size - 1, 0))
+    # Equal infinities have no difference.
+    steps = (before - after).masked_fill(before == after, 0.0).exp()
+    same = greatest.isinf() & (input.detach() == greatest)
+    own = (input.masked_fill(same, 0.0) - greatest.masked_fill(same, 0.0)).exp().masked_fill(greatest == -math.inf, 0.0)
     total = _decayed_sum(own, steps, axis, False)
-    return own * _decayed_sum(grad / total, steps, axis, True)
+    share = own * _decayed_sum(grad / total, steps, axis, True)
+    return share.masked_fill(input.detach() == math.inf, math.nan)
 
 
 def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Tensor:

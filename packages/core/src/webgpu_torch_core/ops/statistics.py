@@ -11,7 +11,7 @@ from ..layouts import wrap_dimension
 from ..return_types import make
 from ..tensor import Tensor
 from .arithmetic import clamp, where
-from .common import as_dimensions, is_half, no_view, wide
+from .common import as_dimensions, attach, is_half, needs_gradient, no_view, refusing, wide
 from .complex.joining import join
 from .complex.views import conj, part
 from .creation import arange, tensor
@@ -21,6 +21,7 @@ from .joining import cat
 from .moments import vector_norm
 from .outputs import into
 from .ranges import linspace
+from .reduction import spread_evenly
 from .reduction import sum as summed
 from .registry import operation
 from .sorting import sort
@@ -77,7 +78,12 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
             if input.dtype.category == 2:
                 return flat.sum() + math.nan
             return input.new_full((), input.dtype.minimum if input.dtype.category else True)
-        return _middle(flat, 0, False, ignore_nan, title)[0]
+        value = _middle(flat.detach(), 0, False, ignore_nan, title)[0]
+        if not needs_gradient(input):
+            return value
+        saved, kept = input._save(), value.detach()
+        backward = lambda grad: spread_evenly(grad, saved.unpack(), kept)  # noqa: E731
+        return attach(value, f"{title.capitalize()}Backward0", (input,), backward)
     if input.ndim == 0:
         return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
     axis = wrap_dimension(dim, input.ndim)
@@ -414,7 +420,9 @@ def histogram(
     """How many elements (or how much weight) lie between neighbouring edges, and the edges."""
     edges = bins if isinstance(bins, Tensor) else _edges(input.reshape(-1), int(bins), range)
     counts = _counts(input.reshape(-1, 1), [edges], None if weight is None else weight.reshape(-1), density)
-    result = make("histogram", hist=counts, bin_edges=edges)
+    refused = refusing(RuntimeError("derivative for aten::histogram is not implemented"))
+    edges = attach(edges.detach(), "NotImplemented", (input,), refused)
+    result = make("histogram", hist=attach(counts, "NotImplemented", (input,), refused), bin_edges=edges)
     return into(result, out)
 
 

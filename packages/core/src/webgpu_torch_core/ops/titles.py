@@ -70,7 +70,7 @@ def titled(title: Title) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             result = function(*args, **kwargs)
             for each in (result,) if isinstance(result, Tensor) else result:
                 if each._base is not None and not any(
-                    isinstance(given, Tensor) and each._storage is given._storage for given in args
+                    isinstance(given, Tensor) and each._storage.number == given._storage.number for given in args
                 ):
                     # Made by way of a view of something that nobody else sees.
                     each._base = None
