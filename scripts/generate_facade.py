@@ -76,7 +76,7 @@ newaxis = None
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "func", "functional", "generator", "graph", "host_data", "memory",
+    "annotations", "attach_all", "backend", "builtins", "type_aliases", "typed", "typed_tensors", "tensor_kinds", "storages", "capture", "devices", "dlpack", "dtypes", "expression", "func", "functional", "generator", "record", "host_data", "memory",
     "interpreter", "kernels", "layouts", "ops", "overridden_members", "overrides", "plugins", "profiling", "pytree", "python_device", "random", "random_counts", "random_distributions", "random_streams",
     "return_types", "scalar", "scalar_math", "scheduling", "steps", "tensor_files", "limits", "philox", "printing", "autograd", "linalg", "masked", "fft", "signal", "special",
     "serialization", "settings",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from webgpu_torch_core import plugins
-from webgpu_torch_core.backend import Backend
+from webgpu_torch_core.backend import INTERFACE_VERSION, Backend
 from webgpu_torch_core.plugins import Origin, Registry, hookimpl
 from webgpu_torch_core.python_device import PythonDevice
 
 
 class FakeBackend(Backend):
+    interface_version = INTERFACE_VERSION
+
     def __init__(self, device_type, count=1):
         self.device_type = device_type
         self.count = count
@@ -57,19 +59,22 @@ def registry_with(monkeypatch, *found):
     return Registry()
 
 
-def test_two_backends_of_one_device_type_name_both(monkeypatch):
+def test_two_backends_of_one_device_type_name_both(monkeypatch, capsys):
     registry = registry_with(
         monkeypatch,
         (FakeDistribution("first-backend"), FakeEntryPoint("first", Plugin(FakeBackend("fast")))),
         (FakeDistribution("second-backend", "3.4"), FakeEntryPoint("second", Plugin(FakeBackend("fast")))),
     )
-    with pytest.raises(RuntimeError, match=r"'fast'") as caught:
-        registry.load()
-    assert "first-backend 1.2 (first.plugin)" in str(caught.value)
-    assert "second-backend 3.4 (second.plugin)" in str(caught.value)
+    registry.load()
+    assert "two backends claim the device type 'fast'" in capsys.readouterr().err
+    assert registry.device("python", 0).name == "python"
     # Asking again must not go on as if nothing had happened.
-    with pytest.raises(RuntimeError, match="second-backend"):
-        registry.device("fast", 0)
+    for ask in (lambda: registry.backend("fast"), lambda: registry.device("fast", 0)):
+        with pytest.raises(RuntimeError, match=r"'fast'") as caught:
+            ask()
+        assert "first-backend 1.2 (first.plugin)" in str(caught.value)
+        assert "second-backend 3.4 (second.plugin)" in str(caught.value)
+    assert registry.device_count("fast") == 0
 
 
 def test_a_conflict_claims_nothing(monkeypatch):
@@ -77,7 +82,15 @@ def test_a_conflict_claims_nothing(monkeypatch):
     registry.load()
     with pytest.raises(RuntimeError, match="python"):
         registry.register(Plugin(FakeBackend("new"), FakeBackend("python")))
-    assert "new" not in registry.backends
+    with pytest.raises(RuntimeError, match="two backends claim the device type 'same'"):
+        registry.register(Plugin(FakeBackend("new"), FakeBackend("same"), FakeBackend("same")))
+    assert list(registry.backends) == ["python"]
+
+
+def test_registering_what_is_installed_names_both(monkeypatch):
+    registry = registry_with(monkeypatch, (FakeDistribution("one"), FakeEntryPoint("one", Plugin(FakeBackend("mine")))))
+    with pytest.raises(RuntimeError, match=r"'mine': one 1\.2 \(one\.plugin\) and Plugin - \(registered"):
+        registry.register(Plugin(FakeBackend("mine")))
 
 
 def test_a_plugin_that_fails_to_load_is_reported_and_skipped(monkeypatch, capsys):
@@ -90,7 +103,7 @@ def test_a_plugin_that_fails_to_load_is_reported_and_skipped(monkeypatch, capsys
     assert "broken-backend 1.2 (broken.plugin): ImportError: no module named 'driver'" in capsys.readouterr().err
     monkeypatch.setattr(plugins, "registry", registry)
     text = plugins.describe()
-    assert "failed to load: broken-backend 1.2 (broken.plugin): ImportError: no module named 'driver'" in text
+    assert "failed: broken-backend 1.2 (broken.plugin): ImportError: no module named 'driver'" in text
     assert "device type good: good-backend 1.2 (good.plugin), 1 device(s)" in text
 
 
@@ -107,7 +120,17 @@ def test_a_hook_that_fails_is_reported_and_skipped(monkeypatch, capsys):
     )
     assert registry.backend("good").device_count() == 1
     assert "failing-backend 1.2 (failing.plugin): OSError: libdriver.so" in capsys.readouterr().err
-    assert [each.distribution for each in registry.failures] == ["failing-backend"]
+    assert [each.origin.distribution for each in registry.failures] == ["failing-backend"]
+
+
+def test_a_backend_that_is_installed_and_broken_is_not_to_be_installed_again(monkeypatch):
+    registry = registry_with(
+        monkeypatch,
+        (FakeDistribution("webgpu-torch-backend-cpu"), FakeEntryPoint("cpu", ImportError("no module named 'numpy'"))),
+    )
+    with pytest.raises(RuntimeError, match="failed to load: .*no module named 'numpy'") as caught:
+        registry.backend("cpu")
+    assert "pip install" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +157,7 @@ def test_devices_are_opened_once_and_checked(monkeypatch):
     backend = FakeBackend("two", count=2)
     registry = registry_with(monkeypatch, (FakeDistribution("two-backend"), FakeEntryPoint("two", Plugin(backend))))
     assert registry.device("two", 1) is registry.device("two", 1)
+    assert registry.device("two", 1).name == "python"
     assert backend.opened == [1]
     with pytest.raises(RuntimeError, match=r"'two:2' does not exist: this machine has 2 device\(s\)"):
         registry.device("two", 2)

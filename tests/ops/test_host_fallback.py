@@ -36,6 +36,7 @@ def test_other_devices_announce_once_and_count(device: str) -> None:
     assert len(found) == 1
     assert "cholesky" in str(found[0].message)
     assert device in str(found[0].message)
+    assert found[0].filename == __file__
     assert core.host_fallbacks() == {"cholesky": 3}
 
 
@@ -60,8 +61,20 @@ def test_no_cpu_backend(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError(f"no backend for {place}")
 
     monkeypatch.setattr(host, "engine_for", none)
-    with pytest.raises(RuntimeError, match="pip install webgpu-torch-backend-cpu"):
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="runs on the CPU backend: no backend for cpu"):
+        warnings.simplefilter("error")
         core.linalg.cholesky(matrix)
+
+
+def test_the_warning_points_at_the_users_line_from_deep_inside(device: str) -> None:
+    if device == "cpu":
+        pytest.skip("nothing falls back")
+    matrix = to_ours(MATRIX, device)
+    for call in (lambda: matrix.det(), lambda: core.linalg.pinv(matrix), lambda: core.linalg.cond(matrix, "nuc")):
+        host._counts.clear()
+        with pytest.warns(core.HostFallbackWarning) as caught:
+            call()
+        assert {each.filename for each in caught} == {__file__}
 
 
 def test_a_device_without_algorithms_names_the_package() -> None:

@@ -14,6 +14,7 @@ class ExampleBackend(Backend):
     """One device, which every machine has."""
 
     device_type = "example"
+    interface_version = 1
 
     def device_count(self) -> int:
         return 1

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 from webgpu_torch_core.backend import Copy, Device, Plan
-from webgpu_torch_core.dtypes import ALL_DTYPES, complex64, dtype
+from webgpu_torch_core.dtypes import complex64, dtype
 from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.record.runs import Run
 
 from . import random
 from .compiler import compile_kernel, source_of
@@ -87,7 +88,6 @@ class CpuDevice(Device):
     name = "cpu"
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
-    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {complex64}
 
     def __init__(self) -> None:
         self.allocated = 0
@@ -109,16 +109,16 @@ class CpuDevice(Device):
     def read(self, buffer: Buffer, nbytes: int) -> bytearray:
         return bytearray(memoryview(buffer.array)[:nbytes])
 
-    def wrap_host(self, array: Any) -> Buffer:
-        """Return a buffer that shares a contiguous array's memory."""
-        return Buffer(self, array.reshape(-1).view(np.uint8), array.nbytes)
+    def wrap_host(self, memory: memoryview) -> Buffer:
+        """Return a buffer that shares the host's memory."""
+        return Buffer(self, np.frombuffer(memory, np.uint8), memory.nbytes)
 
     def as_array(self, buffer: Buffer, kind: dtype, count: int) -> Any:
         """Return a buffer's elements as an array that shares its memory."""
         return buffer.array[: count * kind.itemsize].view(TYPES[kind.name])
 
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
-        self._run(self._prepared(plan), plan.temporaries, externals, parameters)
+        self.advance(Run(plan, externals, parameters))
 
     def run_timed(
         self,
@@ -131,28 +131,29 @@ class CpuDevice(Device):
             (None if function is None else _timed(function, step, report), *rest)
             for (function, *rest), step in zip(self._prepared(plan), plan.steps, strict=True)
         ]
-        self._run(entries, plan.temporaries, externals, parameters)
+        self._run(Run(plan, externals, parameters), entries)
 
-    def _run(
-        self,
-        entries: Sequence[Any],
-        sizes: Sequence[int],
-        externals: Sequence[Any],
-        parameters: Sequence[float | int],
-    ) -> None:
-        arrays = [buffer.array for buffer in externals]
-        temporaries = [self.pool.take(nbytes) for nbytes in sizes]
-        arrays += temporaries
+    def advance(self, run: Run) -> None:
+        self._run(run, self._prepared(run.plan))
+
+    def _run(self, run: Run, entries: Sequence[Any]) -> None:
+        count = len(run.externals)
+        if run.table is None:
+            temporaries = [self.pool.take(nbytes) for nbytes in run.plan.temporaries]
+            run.table = [*(buffer.array for buffer in run.externals), *temporaries]
+        arrays, parameters = run.table, run.parameters
         with np.errstate(all="ignore"):
-            for function, operands, outputs, numbers in entries:
+            for number in run.remaining():
+                function, operands, outputs, numbers = entries[number]
                 if function is None:
                     arrays[outputs][:numbers] = arrays[operands][:numbers]
                 else:
                     function(
                         [arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers]
                     )
-        for array in temporaries:
-            self.pool.give(array)
+        if run.finished:
+            for array in arrays[count:]:
+                self.pool.give(array)
 
     def _prepared(self, plan: Plan) -> Any:
         if plan.prepared is None:

@@ -13,6 +13,7 @@ class CpuBackend(Backend):
     """The host processor through NumPy."""
 
     device_type = "cpu"
+    interface_version = 1
 
     def device_count(self) -> int:
         return 1

@@ -84,6 +84,7 @@ class WgpuBackend(Backend):
     """WebGPU through wgpu-native: Vulkan, Metal or DirectX 12; OpenGL where there is none of them."""
 
     device_type = "webgpu"
+    interface_version = 1
 
     def __init__(self) -> None:
         self._adapters: list[Any] | None = None

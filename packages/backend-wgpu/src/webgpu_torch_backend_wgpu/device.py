@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from webgpu_torch_core.backend import Device, Plan
-from webgpu_torch_core.dtypes import ALL_DTYPES, complex64, dtype, float64
+from webgpu_torch_core.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.kernels import Kernel
 
 from . import native
@@ -54,7 +54,7 @@ class WgpuDevice(Device):
         )
         self.capabilities = capabilities(adapter, features)
         self.maximum_bindings = maximum_bindings(self.capabilities)
-        self.dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {float64, complex64}
+        self.dtypes: frozenset[dtype] = frozenset(STORED_DTYPES) - {float64}
         self.lock = threading.RLock()
         self.failure: Exception | None = None
         self.lost: str | None = None

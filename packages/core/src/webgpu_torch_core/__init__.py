@@ -117,7 +117,7 @@ from .typed_tensors import LongTensor as LongTensor
 from .typed_tensors import ShortTensor as ShortTensor
 
 if TYPE_CHECKING:
-    from .typed.torch import *  # noqa: F403
+    from .typed.torch import *
 
 bool = bool_
 half, float, double = float16, float32, float64

@@ -6,12 +6,12 @@ region's type, functions that need range or digits in float32, some of several o
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 from .dtypes import bfloat16, dtype, float16, float32, float64, promote_types
+from .record.context import context
 
 LOWER, SINGLE, WIDEST = "lower", "single", "widest"
 
@@ -54,21 +54,9 @@ RULES: dict[str, dict[str, str]] = {"webgpu": _GPU, "cpu": _CPU, "python": _CPU}
 NAMES = frozenset(_GPU) | frozenset(_CPU)
 
 
-class _State(threading.local):
-    def __init__(self) -> None:
-        self.enabled: dict[str, bool] = {}
-        self.types: dict[str, dtype] = {}
-        self.caching = True
-        self.nesting = 0
-        self.cache: dict[int, tuple[Any, Any]] = {}
-
-
-casting_state = _State()
-
-
 def autocast_type(device_type: str) -> dtype:
     """Return the type that regions for a kind of device use unless they say: float16, bfloat16 on the CPU."""
-    return casting_state.types.get(device_type, bfloat16 if device_type in ("cpu", "python") else float16)
+    return context.casting_types.get(device_type, bfloat16 if device_type in ("cpu", "python") else float16)
 
 
 def _eligible(value: Any, place: str) -> bool:
@@ -85,12 +73,12 @@ def _eligible(value: Any, place: str) -> bool:
 def _lowered(tensor: Any, kind: dtype) -> Any:
     if tensor.dtype is kind:
         return tensor
-    if not (casting_state.caching and tensor.dtype is float32 and tensor.requires_grad and tensor.is_leaf):
+    if not (context.casting_cache and tensor.dtype is float32 and tensor.requires_grad and tensor.is_leaf):
         return tensor.to(kind)
     # A weight used several times in a region is converted once.
-    found = casting_state.cache.get(id(tensor))
+    found = context.casts.get(id(tensor))
     if found is None or found[0] is not tensor or found[1].dtype is not kind:
-        found = casting_state.cache[id(tensor)] = (tensor, tensor.to(kind))
+        found = context.casts[id(tensor)] = (tensor, tensor.to(kind))
     return found[1]
 
 
@@ -118,7 +106,7 @@ def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any
     given = _tensors((*args, *kwargs.values()))
     place = given[0].device.type if given else ""
     rule = RULES.get(place, {}).get(name)
-    if rule is None or not casting_state.enabled.get(place):
+    if rule is None or not context.casting.get(place):
         return function(*args, **kwargs)
     if rule is LOWER:
         kind = autocast_type(place)
@@ -133,11 +121,11 @@ def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any
         convert = lambda tensor: tensor.to(kind)  # noqa: E731
     args = tuple(_converted(each, place, convert) for each in args)
     kwargs = {key: _converted(each, place, convert) for key, each in kwargs.items()}
-    before, casting_state.enabled = casting_state.enabled, {}
+    before, context.casting = context.casting, {}
     try:
         return function(*args, **kwargs)
     finally:
-        casting_state.enabled = before
+        context.casting = before
 
 
 def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,7 +135,7 @@ def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]
 
     @wraps(function)
     def casting(*args: Any, **kwargs: Any) -> Any:
-        return _run(name, function, args, kwargs) if casting_state.enabled else function(*args, **kwargs)
+        return _run(name, function, args, kwargs) if context.casting else function(*args, **kwargs)
 
     return casting
 
@@ -191,24 +179,24 @@ class autocast:
             )
             enabled = False
         self._enabled = enabled
-        self._cache_enabled = casting_state.caching if cache_enabled is None else cache_enabled
+        self._cache_enabled = context.casting_cache if cache_enabled is None else cache_enabled
         self._outer: list[Any] = []
 
     def __enter__(self) -> autocast:
-        self._outer.append((casting_state.enabled, dict(casting_state.types), casting_state.caching))
-        enabled = {**casting_state.enabled, self.device: self._enabled}
+        self._outer.append((context.casting, dict(context.casting_types), context.casting_cache))
+        enabled = {**context.casting, self.device: self._enabled}
         # Nothing is looked up where no region is open.
-        casting_state.enabled = enabled if any(enabled.values()) else {}
-        casting_state.types[self.device] = self.fast_dtype
-        casting_state.caching = self._cache_enabled
-        casting_state.nesting += 1
+        context.casting = enabled if any(enabled.values()) else {}
+        context.casting_types[self.device] = self.fast_dtype
+        context.casting_cache = self._cache_enabled
+        context.casting_depth += 1
         return self
 
     def __exit__(self, *_: object) -> None:
-        casting_state.enabled, casting_state.types, casting_state.caching = self._outer.pop()
-        casting_state.nesting -= 1
-        if casting_state.nesting == 0:
-            casting_state.cache.clear()
+        context.casting, context.casting_types, context.casting_cache = self._outer.pop()
+        context.casting_depth -= 1
+        if context.casting_depth == 0:
+            context.casts.clear()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(func)
@@ -221,7 +209,7 @@ class autocast:
 
 def is_autocast_enabled(device_type: str = "webgpu") -> bool:
     """Return whether an autocast region is open for a kind of device."""
-    return casting_state.enabled.get(device_type, False)
+    return context.casting.get(device_type, False)
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -232,8 +220,8 @@ def is_autocast_cpu_enabled() -> bool:
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Open or close the region of a kind of device for good; given only a bool, the GPU's."""
     place, value = (device_type, enabled) if isinstance(device_type, str) else ("webgpu", device_type)
-    kinds = {**casting_state.enabled, place: bool(value)}
-    casting_state.enabled = kinds if any(kinds.values()) else {}
+    kinds = {**context.casting, place: bool(value)}
+    context.casting = kinds if any(kinds.values()) else {}
 
 
 def get_autocast_dtype(device_type: str = "webgpu") -> dtype:
@@ -253,19 +241,19 @@ def get_autocast_cpu_dtype() -> dtype:
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Set the type that regions for a kind of device use."""
-    casting_state.types[device_type] = dtype
+    context.casting_types[device_type] = dtype
 
 
 def is_autocast_cache_enabled() -> bool:
     """Return whether converted weights are kept."""
-    return casting_state.caching
+    return context.casting_cache
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Set whether converted weights are kept."""
-    casting_state.caching = enabled
+    context.casting_cache = enabled
 
 
 def clear_autocast_cache() -> None:
     """Drop the converted weights."""
-    casting_state.cache.clear()
+    context.casts.clear()

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .dtypes import ALL_DTYPES, dtype
+from .dtypes import STORED_DTYPES, dtype
 from .kernels import Kernel, Record
+
+if TYPE_CHECKING:
+    from .record.runs import Run
+
+#: The version of everything a backend is written against: this module, the kernel forms, the steps of expressions and the
+#: element types. A backend says which one it follows; see the promise in "Writing a backend".
+INTERFACE_VERSION = 1
 
 
 class Step(Record):
@@ -54,10 +61,11 @@ class Plan:
 class Device(ABC):
     """One opened device. Methods may be called from several threads; core holds a lock around ``run``."""
 
-    #: the name of the device type and index: ``cpu``, ``webgpu:0``
-    name: str
-    #: element types tensors may have on this device
-    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES)
+    #: how messages name the device; the registry fills in the device type and index (``fast:0``) where it is empty
+    name: str = ""
+    #: element types buffers may have on this device: no kernel stores another one. Complex tensors are pairs of float32, so
+    #: complex types are never among them.
+    dtypes: frozenset[dtype] = frozenset(STORED_DTYPES)
     #: most operands plus outputs one kernel may bind; the scheduler fuses no further
     maximum_bindings: int = 1 << 30
     #: False asks the scheduler for one kernel per operation
@@ -90,8 +98,20 @@ class Device(ABC):
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
         """Execute a plan. ``externals`` are its first buffers, ``parameters`` the values of its run-time scalars.
 
-        May return before the work is done; what it reads and writes is ordered with later calls.
+        May return before the work is done; what it reads and writes is ordered with later calls. Whatever may fail
+        (compiling, allocating) comes before the first kernel: after an exception the buffers are as they were, and the
+        plan may be run again. Signals are held back meanwhile: a Ctrl-C is delivered when this returns.
         """
+
+    def advance(self, run: Run) -> None:
+        """Run a plan's kernels from where ``run`` stands: here all at once, by :meth:`run`.
+
+        A device whose kernels have run when ``run`` returns may run them one by one instead, so that a Ctrl-C is
+        delivered between two of them and a kernel that fails spares the others: prepare everything that may fail,
+        keep it in ``run.table``, and run each step that ``run.remaining()`` yields.
+        """
+        self.run(run.plan, run.externals, run.parameters)
+        run.finish()
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -164,6 +184,8 @@ class Backend(ABC):
 
     #: the device type it serves: ``cpu``, ``webgpu``, …
     device_type: str
+    #: the :data:`INTERFACE_VERSION` it was written for, as a number in its own source
+    interface_version: int
 
     @abstractmethod
     def device_count(self) -> int:

@@ -16,10 +16,12 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from . import profiling
 from .autograd.grad_mode import recording
 from .devices import MetaEngine, engines, flush
-from .graph import Engine, Value
+from .record.context import context
+from .record.engine import Engine
+from .record.runs import Run
+from .record.tape import Value
 from .tensor import Storage, Tensor
 
 RECORDING_LIMIT = 64
@@ -54,11 +56,11 @@ class Recording:
         self.owners[id(value.buffer)] = owner
         return True
 
-    def add(self, engine: Engine, scheduled: Any, parameters: list[Any], buffers: list[Any]) -> None:
+    def add(self, engine: Engine, scheduled: Any, tape: Any) -> None:
         """Keep a plan that is about to run."""
         sources: list[Any] = []
         for slot in scheduled.inputs:
-            buffer = buffers[slot]
+            buffer = tape.slots[slot].buffer
             made = self.produced.get(id(buffer))
             if made is not None:
                 sources.append(("plan", *made))
@@ -71,16 +73,16 @@ class Recording:
             else:
                 sources.append(("constant", buffer))
             self.keep.append(buffer)
-        self.runs.append((engine, scheduled, sources, list(parameters)))
+        self.runs.append((engine, scheduled, sources, tape.parameters()))
 
-    def ran(self, externals: list[Any], scheduled: Any, references: list[Any]) -> None:
+    def ran(self, externals: Any, scheduled: Any, tape: Any) -> None:
         """Note which buffers the plan that just ran produced."""
         number = len(self.runs) - 1
         for slot, position in scheduled.outputs:
             buffer = externals[position]
             self.produced[id(buffer)] = (number, position)
             self.keep.append(buffer)
-            value = references[slot]()
+            value = tape.slots[slot]()
             if value is not None:
                 self.outputs.append((value, number, position))
 
@@ -110,7 +112,7 @@ class Live(float):
 
 
 def _current() -> Recording | None:
-    return next((engine.capture for engine in engines() if engine.capture is not None), None)
+    return context.capture
 
 
 def live(read: Callable[[], float]) -> float:
@@ -208,7 +210,7 @@ class Replay:
             tables.append(externals)
             if self.draws or readings:
                 parameters = [self._moved(each, starts, readings) for each in parameters]
-            profiling.run(engine.device, scheduled.plan, externals, parameters)
+            engine.execute(Run(scheduled.plan, externals, parameters))
         for key, (generator, _, count) in self.draws.items():
             generator._offset = starts[key] + count
         for target, number, position, kind in self.writes:
@@ -419,17 +421,15 @@ class CompiledFunction:
             if isinstance(each._engine, MetaEngine):
                 return self.function(*args, **kwargs)
         recording = Recording(given)
-        active = engines()
-        for engine in active:
-            engine.flush()
-            engine.capture = recording
+        flush()
+        context.capture = recording
         try:
             result = self.function(*args, **kwargs)
-            for engine in active:
-                engine.flush()
+            flush()
         finally:
-            for engine in active:
-                engine.capture = None
+            context.capture = None
+            for engine in engines():
+                engine.detach()
         self.statistics["recorded"] += 1
         recording.broken = recording.broken or given.changed_by_call(args, kwargs) or _unknown_objects(result, given)
         if recording.broken is not None:

@@ -6,9 +6,9 @@ import os
 import threading
 from typing import Any
 
-from .autograd.grad_mode import recording
-from .graph import Engine
 from .plugins import registry
+from .record.context import context
+from .record.engine import Engine
 
 META = "meta"
 #: recorded operations that are worth a plan of their own
@@ -58,22 +58,14 @@ class device:
         return (device, (str(self),))
 
     def __enter__(self) -> device:
-        self._previous.append(_state.current())
-        _state.stack = self
+        self._previous.append(context.device)
+        context.device = self
         return self
 
     def __exit__(self, *_: object) -> None:
-        _state.stack = self._previous.pop()
+        context.device = self._previous.pop()
 
 
-class _State(threading.local):
-    stack: device | None = None
-
-    def current(self) -> device | None:
-        return self.stack
-
-
-_state = _State()
 _default: list[device | None] = [None]
 _engines: dict[tuple[str, int], Engine] = {}
 _engine_lock = threading.Lock()
@@ -105,6 +97,11 @@ def engine_for(place: device) -> Any:
             if found is None:
                 found = _engines[key] = Engine(registry.device(*key))
     return found
+
+
+def host_device() -> device:
+    """Return where the host's own bytes are tensors: the CPU, or the interpreter's device where no CPU backend is installed."""
+    return canonical_device("cpu" if registry.device_count("cpu") else "python")
 
 
 def engines() -> list[Engine]:
@@ -140,7 +137,7 @@ def get_default_device() -> device:
     Raises:
         RuntimeError: no backend is installed.
     """
-    chosen = _state.stack or _default[0]
+    chosen = context.device or _default[0]
     if chosen is None:
         chosen = _default[0] = _usual_device()
     return canonical_device(chosen)
@@ -152,8 +149,7 @@ def _usual_device() -> device:
         return canonical_device(named)
     registry.load()
     for name in ("cpu", "webgpu", *registry.backends):
-        backend = registry.backends.get(name)
-        if backend is not None and name != "python" and backend.device_count() > 0:
+        if name != "python" and registry.device_count(name) > 0:
             return canonical_device(name)
     raise RuntimeError(
         "no backend with a usable device is installed; install one with: pip install webgpu-torch-backend-cpu "
@@ -167,8 +163,7 @@ def synchronize(place: Any = None) -> None:
     for engine in chosen:
         engine.flush()
         engine.device.synchronize()
-        if engine.checks:
-            engine.raise_failed_checks()
+        engine.raise_failed_checks()
 
 
 def flush() -> None:
@@ -183,10 +178,10 @@ def hand_over(least: int = WORTH_A_PLAN) -> None:
     The device computes while Python records the next block, and blocks of one structure share a plan. Does nothing where
     gradients are recorded (a later gradient may fuse with what it needs) or a capture is under way.
     """
-    if recording.enabled:
+    if context.enabled:
         return
     for engine in _engines.values():
-        if engine.device.asynchronous and engine.capture is None and len(engine.kernels) >= least:
+        if engine.device.asynchronous and context.capture is None and len(engine.kernels) >= least:
             engine.flush()
 
 
@@ -197,7 +192,7 @@ class _Fork:
         self.held: list[Any] = []
 
     def before(self) -> None:
-        held = [engine.lock for engine in engines()] + [_engine_lock]
+        held = [lock for engine in engines() for lock in (engine.lock, engine.tapes_lock)] + [_engine_lock]
         for lock in held:
             lock.acquire()
         self.held = held

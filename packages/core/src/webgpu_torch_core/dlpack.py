@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from .devices import host_device
 from .dtypes import (
     bfloat16,
     bool_,
@@ -128,7 +129,7 @@ def _tensor_of(loan: _Loan) -> Tensor:
     if 0 in shape:
         from .ops.creation import empty
 
-        return empty(shape, dtype=kind, device="cpu")
+        return empty(shape, dtype=kind, device=host_device())
     count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     memory = bytes_at(array.data + array.byte_offset, count * kind.itemsize, loan)
     result = over_memory(memory, kind, shape, strides, loan)
@@ -136,7 +137,7 @@ def _tensor_of(loan: _Loan) -> Tensor:
         return result
     from .ops.creation import from_bytes
 
-    whole = from_bytes(memory.tobytes(), (count,), kind, None)
+    whole = from_bytes(memory, (count,), kind, host_device())
     return whole.as_strided(shape, strides).clone()
 
 
@@ -148,7 +149,7 @@ def exported(tensor: Tensor) -> Any:
     """
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if tensor.device.type != "cpu":
+    if tensor.device != host_device():
         raise BufferError(
             f"Can't export tensors on {tensor.device}: DLPack has no way to its memory; copy it to the CPU first"
         )
@@ -163,7 +164,7 @@ def exported(tensor: Tensor) -> Any:
 
 def device_of(tensor: Tensor) -> tuple[int, int]:
     """Return DLPack's numbers of a tensor's device type and index."""
-    if tensor.device.type == "cpu":
+    if tensor.device == host_device():
         return CPU, 0
     if tensor.device.type == "webgpu":
         return WEBGPU, tensor.device.index or 0

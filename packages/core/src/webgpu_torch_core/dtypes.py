@@ -102,6 +102,8 @@ float8_e8m0fnu = dtype(20, "float8_e8m0fnu", 1, 2, "")
 float4_e2m1fn_x2 = dtype(21, "float4_e2m1fn_x2", 1, 2, "")
 
 ALL_DTYPES = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64)
+#: what buffers hold: complex tensors are pairs of float32
+STORED_DTYPES = ALL_DTYPES[:-1]
 BY_NAME = {each.name: each for each in ALL_DTYPES} | {
     "half": float16, "float": float32, "double": float64, "int": int32, "long": int64, "short": int16,
 }  # fmt: skip

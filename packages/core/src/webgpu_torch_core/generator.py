@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .devices import canonical_device, device, engines
+from .devices import canonical_device, device, host_device
 from .random_streams import MersenneTwister
+from .record.context import context
 
 
 class Generator:
@@ -59,16 +60,14 @@ class Generator:
         del count
         offset = self._offset
         self._offset += 1
-        for engine in engines():
-            if engine.capture is not None:
-                return self._seed, engine.capture.draw(self, offset)
+        if context.capture is not None:
+            return self._seed, context.capture.draw(self, offset)
         return self._seed, offset
 
     def host_stream(self) -> MersenneTwister:
         """Return the CPU's stream to draw from now; a function that does cannot be replayed."""
-        for engine in engines():
-            if engine.capture is not None:
-                engine.capture.broken = "it draws random numbers on the host"
+        if context.capture is not None:
+            context.capture.broken = "it draws random numbers on the host"
         return self.twister
 
     def get_state(self) -> Any:
@@ -81,7 +80,7 @@ class Generator:
             if self.device.type in ("cpu", "python")
             else (self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little"))
         )
-        return from_bytes(data, (len(data),), uint8, "cpu" if self.device.type != "python" else "python")
+        return from_bytes(data, (len(data),), uint8, host_device())
 
     def set_state(self, new_state: Any) -> None:
         """Continue from a state :meth:`get_state` returned.
@@ -117,7 +116,7 @@ def _restored(place: str, state: bytes) -> Generator:
     from .ops.creation import from_bytes
 
     generator = Generator(place)
-    generator.set_state(from_bytes(state, (len(state),), uint8, generator.device if place == "python" else "cpu"))
+    generator.set_state(from_bytes(state, (len(state),), uint8, host_device()))
     return generator
 
 
@@ -128,6 +127,9 @@ _seed: list[int | None] = [None]
 def default_generator(place: device) -> Generator:
     """Return the generator a device draws from unless told otherwise."""
     found = _defaults.get(place)
+    if found is None and place.type == "python" and host_device() == place:
+        # The host has one stream, the CPU's, also where the interpreter draws from it.
+        found = _defaults[place] = default_generator(canonical_device("cpu"))
     if found is None:
         found = _defaults[place] = Generator(place)
         if _seed[0] is not None:

@@ -11,6 +11,21 @@ from .dtypes import bfloat16, bool_, complex64, dtype, float16
 from .scalar_math import bfloat16_bits_to_float, float_to_bfloat16_bits, round_to_float16
 
 
+def require_numpy(what: str) -> Any:
+    """Return the NumPy module for something that cannot do without.
+
+    Raises:
+        ModuleNotFoundError: it is not installed; the message says how to install it.
+    """
+    try:
+        import numpy
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{what} needs NumPy, which is not installed: pip install numpy", name="numpy"
+        ) from error
+    return numpy
+
+
 def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     """Return the shape of nested sequences and their numbers in row-major order.
 

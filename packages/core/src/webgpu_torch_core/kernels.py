@@ -77,10 +77,11 @@ class Operand(Record):
 
 
 class Output(Record):
-    """An output buffer; ``initial`` names the operand it starts as a copy of (None: every element is stored).
+    """An output buffer; ``initial`` names the operand it starts as (None: every element is stored).
 
-    Where nobody else needs that operand, the plan gives both the same buffer and the stores happen in place; a kernel
-    therefore must not load from operand ``initial`` any element other than the one it stores from the same coordinates.
+    A step of a plan always gives that operand and the output one buffer: where somebody else needs the operand, the plan
+    copies it before. The stores happen in place; a kernel therefore must not load from operand ``initial`` any element other
+    than the one it stores from the same coordinates.
     """
 
     __slots__ = fields = ("dtype", "numel", "initial")

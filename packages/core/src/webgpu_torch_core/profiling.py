@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .backend import Device, Plan
+
+if TYPE_CHECKING:
+    from .record.runs import Run
 
 
 class Observer:
@@ -56,13 +59,14 @@ def timed(name: str, action: Callable[..., Any], *arguments: Any) -> Any:
     return action(*arguments) if observer is None else observer.timed(name, action, *arguments)
 
 
-def run(device: Device, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
-    """Run a plan on a device."""
+def advance(device: Device, run: Run) -> None:
+    """Run a plan on a device from where it stands."""
     observer = _current
     if observer is None:
-        device.run(plan, externals, parameters)
+        device.advance(run)
     else:
-        observer.run(device, plan, externals, parameters)
+        observer.run(device, run.plan, run.externals, run.parameters)
+        run.finish()
 
 
 def _forget() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .backend import Backend, Copy, Device, Plan
-from .dtypes import ALL_DTYPES, complex64, dtype
+from .backend import INTERFACE_VERSION, Backend, Copy, Device, Plan
+from .dtypes import dtype
 from .host_data import pack, unpack
 from .interpreter import run_kernel
+from .record.runs import Run
 
 
 class PythonBuffer:
@@ -31,7 +32,6 @@ class PythonDevice(Device):
     """Interprets kernels over lists of Python numbers."""
 
     name = "python"
-    dtypes: frozenset[dtype] = frozenset(ALL_DTYPES) - {complex64}
     fuses = False
 
     def __init__(self) -> None:
@@ -48,8 +48,14 @@ class PythonDevice(Device):
         return bytearray(buffer.data[:nbytes])
 
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
-        table = [*externals, *(self.allocate(nbytes) for nbytes in plan.temporaries)]
-        for step in plan.steps:
+        self.advance(Run(plan, externals, parameters))
+
+    def advance(self, run: Run) -> None:
+        if run.table is None:
+            run.table = [*run.externals, *(self.allocate(nbytes) for nbytes in run.plan.temporaries)]
+        table, parameters = run.table, run.parameters
+        for position in run.remaining():
+            step = run.plan.steps[position]
             if isinstance(step, Copy):
                 table[step.target].data[: step.nbytes] = table[step.source].data[: step.nbytes]
                 continue
@@ -92,6 +98,7 @@ class PythonBackend(Backend):
     """The interpreter as a backend; always there."""
 
     device_type = "python"
+    interface_version = INTERFACE_VERSION
 
     def device_count(self) -> int:
         return 1

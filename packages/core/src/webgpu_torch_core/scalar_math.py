@@ -85,7 +85,12 @@ def divide(a: Any, b: Any) -> Real:
 
 
 def floor_divide(a: Any, b: Any) -> Any:
-    """Return ``floor(a / b)``; integers raise ZeroDivisionError for b = 0."""
+    """Return the quotient rounded down; integers raise ZeroDivisionError for b = 0.
+
+    Of floats it is PyTorch's, made from the exact remainder rather than from the rounded quotient: ``floor_divide(1, 0.1)``
+    is 9 (``floor(1 / 0.1)`` would be 10), ``floor_divide(1, -inf)`` is -1, an infinite or NaN ``a`` gives NaN, and a
+    divisor of zero gives ``a / 0``.
+    """
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
             raise ZeroDivisionError("ZeroDivisionError")

@@ -22,6 +22,13 @@ class UntypedStorage:
         self.device: device = canonical_device("cpu" if device is None else device)
 
     @classmethod
+    def of_bytes(cls, data: memoryview) -> UntypedStorage:
+        """Return a storage of the host's bytes."""
+        made = cls()
+        made._bytes = data
+        return made
+
+    @classmethod
     def of_tensor(cls, tensor: Tensor) -> UntypedStorage:
         """Return the storage of a tensor."""
         made = cls.__new__(cls)

@@ -13,12 +13,12 @@ from .autograd.node import AccumulateGrad, Node, RemovableHandle
 from .autograd.saved import SavedResult, SavedTensor
 from .devices import MetaEngine, canonical_device, device, engine_for
 from .dtypes import complex64, dtype, float32
-from .graph import Engine
 from .layouts import Layout, contiguous_layout
 from .memory import DataStorage
 from .memory import MetaValue as MetaValue
 from .memory import Size as Size
 from .memory import Storage as Storage
+from .record.engine import Engine
 from .tensor_kinds import TensorKinds
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .devices import canonical_device, device
+from .devices import canonical_device, device, host_device
 from .layouts import layout
-from .ops.conversion import to
 from .ops.creation import from_bytes
 from .serialization.host import HostStorage, HostTensor
 from .tensor import Tensor, storage_size
@@ -16,8 +15,10 @@ def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a safetensors file by name, on a device."""
     from .serialization import read_safetensors
 
+    place = _place(device)
+
     def make(host: HostTensor) -> Tensor:
-        return from_bytes(host.contiguous_bytes(), tuple(host.shape), host.dtype, device)
+        return from_bytes(host.contiguous_bytes(), tuple(host.shape), host.dtype, place)
 
     return read_safetensors(path, make)[0]  # type: ignore[return-value]
 
@@ -38,7 +39,11 @@ def _contiguous_host(tensor: Tensor) -> HostTensor:
 
 
 def save(obj: Any, f: Any, **options: Any) -> None:
-    """Write an object of tensors and plain containers to a file that PyTorch reads with ``weights_only=True``."""
+    """Write an object of tensors and plain containers to a file that PyTorch reads with ``weights_only=True``.
+
+    The file says of every storage that it was on the CPU, wherever it was: a file that names a ``webgpu`` device is one that
+    PyTorch reads only with ``map_location``.
+    """
     from .serialization import write_pickle
 
     del options
@@ -67,7 +72,8 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, **options:
     name; anything else is refused by name.
 
     ``map_location``: where storages go: a device, a dict from names of devices to devices, or a function of the storage and the
-    name of its device that returns the storage (or None).
+    name of its device that returns the storage (or None). ``"cpu"`` means the host's memory: device ``python`` where no CPU
+    backend is installed.
 
     Raises:
         TypeError: another ``map_location``.
@@ -89,8 +95,9 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, **options:
         found = storages.get(key)
         if found is None:
             data = memoryview(host.storage.data).cast("B")  # type: ignore[arg-type]
-            flat = from_bytes(data, (len(data) // host.dtype.itemsize,), host.dtype, "cpu")
-            found = storages[key] = (_placed(flat, host.storage.location, map_location), host.storage)
+            place = _wanted_place(data, host.storage.location, map_location)
+            flat = from_bytes(data, (len(data) // host.dtype.itemsize,), host.dtype, place)
+            found = storages[key] = (flat, host.storage)
         base = found[0]
         view = layout(tuple(host.shape), tuple(host.strides), host.storage_offset)
         result = Tensor._from_storage(base._storage, view, host.dtype, base.device)
@@ -104,21 +111,21 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, **options:
     return read_pickle(f, make)
 
 
-def _placed(flat: Tensor, location: str, wanted: Any) -> Tensor:
-    """Return a storage's elements where ``map_location`` wants those that were saved on ``location``."""
+def _wanted_place(data: memoryview, location: str, wanted: Any) -> device:
+    """Return where ``map_location`` wants a storage of these bytes that was saved on ``location``."""
     if isinstance(wanted, dict):
         wanted = wanted.get(location)
     elif callable(wanted) and not isinstance(wanted, device):
         from .storages import UntypedStorage
 
-        storage: Any = wanted(UntypedStorage.of_tensor(flat), location)
+        storage: Any = wanted(UntypedStorage.of_bytes(data), location)
         wanted = None if storage is None else storage.device
-    return to(flat, device=_place(wanted))
+    if not (wanted is None or isinstance(wanted, str | device)):
+        raise TypeError(f"map_location must be a device or a string naming one, not {type(wanted).__name__}")
+    return _place(wanted or "cpu")
 
 
-def _place(map_location: Any) -> device:
-    if map_location is None:
-        return canonical_device("cpu")
-    if isinstance(map_location, str | device):
-        return canonical_device(map_location)
-    raise TypeError(f"map_location must be a device or a string naming one, not {type(map_location).__name__}")
+def _place(wanted: str | device) -> device:
+    """Return a device that was asked for; what is to be on the CPU goes wherever the host's bytes are."""
+    found = canonical_device(wanted)
+    return host_device() if found.type == "cpu" else found

@@ -11,9 +11,7 @@ from .plugins import registry
 
 def device_count() -> int:
     """Return how many WebGPU devices there are."""
-    registry.load()
-    backend = registry.backends.get("webgpu")
-    return 0 if backend is None else backend.device_count()
+    return registry.device_count("webgpu")
 
 
 def is_available() -> bool:

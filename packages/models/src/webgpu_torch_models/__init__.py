@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from webgpu_torch_models.auto import AutoConfig as AutoConfig
+from webgpu_torch_models.auto import AutoModel as AutoModel
 from webgpu_torch_models.auto import AutoModelForCausalLM as AutoModelForCausalLM
+from webgpu_torch_models.auto import AutoModelForMaskedLM as AutoModelForMaskedLM
+from webgpu_torch_models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
 from webgpu_torch_models.cache import KeyValueCache as KeyValueCache
 from webgpu_torch_models.generation import GenerationConfig as GenerationConfig
 from webgpu_torch_models.generation import generate as generate
@@ -17,7 +20,10 @@ from webgpu_torch_models.tokenizer import Tokenizer as Tokenizer
 
 __all__ = [
     "AutoConfig",
+    "AutoModel",
     "AutoModelForCausalLM",
+    "AutoModelForMaskedLM",
+    "AutoModelForSequenceClassification",
     "AutoTokenizer",
     "CausalLMOutput",
     "GPT2Config",

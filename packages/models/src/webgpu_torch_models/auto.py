@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from webgpu_torch_models.config import ModelConfig, read_json
 from webgpu_torch_models.hub import find_folder
-from webgpu_torch_models.pretrained import PreTrainedModel
-from webgpu_torch_models.registry import Architecture, architecture
+from webgpu_torch_models.registry import CAUSAL_LM, MASKED_LM, MODEL, SEQUENCES, Architecture, architecture
 
 
 def _architecture_of(folder: Path) -> Architecture:
@@ -33,28 +32,55 @@ class AutoConfig:
         return _architecture_of(folder).config_class().from_folder(folder)
 
 
-class AutoModelForCausalLM:
-    """Language models by name."""
+class _AutoModel:
+    """Models by name, for one task."""
 
-    @staticmethod
+    task: ClassVar[str]
+
+    @classmethod
     def from_pretrained(
+        cls,
         name_or_path: str | Path,
         *,
         dtype: Any = None,
         device: Any = None,
         token: str | None = None,
         revision: str | None = None,
-    ) -> PreTrainedModel:
+    ) -> Any:
         """Load a model from a local folder or hub id, in evaluation mode.
 
         Args and errors: as :meth:`PreTrainedModel.from_pretrained`; also
-            ValueError if the config.json's model_type is not supported.
+            ValueError if the config.json's model_type is not supported, or has no model for the task.
         """
         folder = find_folder(name_or_path, token=token, revision=revision)
-        model_class = _architecture_of(folder).causal_lm_class()
+        model_class = _architecture_of(folder).model_class(cls.task)
         return model_class.from_pretrained(folder, dtype=dtype, device=device)
 
-    @staticmethod
-    def from_config(config: ModelConfig) -> PreTrainedModel:
+    @classmethod
+    def from_config(cls, config: ModelConfig) -> Any:
         """Make a model with newly drawn weights."""
-        return architecture(config.model_type, type(config).__name__).causal_lm_class()(config)
+        return architecture(config.model_type, type(config).__name__).model_class(cls.task)(config)
+
+
+class AutoModel(_AutoModel):
+    """Networks without a head, by name."""
+
+    task = MODEL
+
+
+class AutoModelForCausalLM(_AutoModel):
+    """Language models by name."""
+
+    task = CAUSAL_LM
+
+
+class AutoModelForMaskedLM(_AutoModel):
+    """Encoders that name masked words, by name."""
+
+    task = MASKED_LM
+
+
+class AutoModelForSequenceClassification(_AutoModel):
+    """Classifiers of texts, by name."""
+
+    task = SEQUENCES

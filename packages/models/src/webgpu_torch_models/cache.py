@@ -25,6 +25,7 @@ class CacheStep:
         position: int64 [1], how many tokens the cache held before this call.
         count: how many tokens this call adds to each sequence.
         window: how much of the capacity attention looks at.
+        length: how many tokens the cache holds after this call.
         padding: int64 [batch], how many tokens at each sequence's start are padding; None if there are none.
         is_first: whether the cache was empty before this call.
     """
@@ -35,28 +36,37 @@ class CacheStep:
         position: Tensor,
         count: int,
         window: int,
+        length: int,
         padding: Tensor | None = None,
         is_first: bool = False,
     ) -> None:
         self.buffers = buffers
-        self.window = window
+        self.window, self.length = window, length
         self.positions = position + torch.arange(count, device=position.device)
         self.position_ids = self.positions.unsqueeze(0)
         if padding is not None:
             self.position_ids = (self.position_ids - padding.unsqueeze(1)).clamp(min=0)
+        self.count, self.padding = count, padding
         self.is_causal = is_first and padding is None
-        """Whether the new tokens see exactly each other, so that no mask and no cached value is needed."""
-        self.mask = None if self.is_causal else self._mask(padding)
+        """Whether the new tokens see exactly each other, so that no cached value is needed."""
 
-    def _mask(self, padding: Tensor | None) -> Tensor:
-        """Return which cached tokens each new token sees: bool [batch or 1, 1, count, window]."""
+    def mask_within(self, sliding_window: int | None = None) -> Tensor | None:
+        """Return which tokens each new token sees: bool [batch or 1, 1, count, tokens]; None is itself and earlier ones.
+
+        Args:
+            sliding_window: how many tokens, itself included, a token sees at most; None is all.
+        """
+        if self.is_causal and (sliding_window is None or sliding_window >= self.count):
+            return None
         rows = self.positions.unsqueeze(1)
-        columns = torch.arange(self.window, device=rows.device).unsqueeze(0)
-        if padding is None:
-            return (columns <= rows)[None, None]
+        seen = torch.arange(self.count if self.is_causal else self.window, device=rows.device).unsqueeze(0)
+        near = seen <= rows
+        if sliding_window is not None and sliding_window < self.window:
+            near = near & (seen > rows - sliding_window)
+        if self.padding is None:
+            return near[None, None]
         # A padding token sees itself: a row that sees nothing would be all NaN.
-        seen = (columns >= padding[:, None, None]) | (columns == rows)
-        return ((columns <= rows) & seen).unsqueeze(1)
+        return (near & ((seen >= self.padding[:, None, None]) | (seen == rows))).unsqueeze(1)
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store a layer's new keys and values [batch, heads, count, head_dim]; return those to attend to."""
@@ -96,6 +106,11 @@ class KeyValueCache:
         self.length = 0
         """The host's copy of the position."""
 
+    def clear(self) -> None:
+        """Forget all tokens."""
+        self.length = 0
+        self.position = torch.zeros_like(self.position)
+
     def window(self, length: int) -> int:
         """Return the window that holds ``length`` tokens."""
         return min(self.capacity, -(-length // WINDOW_STEP) * WINDOW_STEP)
@@ -116,7 +131,7 @@ class KeyValueCache:
         self.check_room(count)
         is_first = self.length == 0
         window = self.window(self.length + count)
-        result = CacheStep(self.buffers, self.position, count, window, self.padding, is_first)
+        result = CacheStep(self.buffers, self.position, count, window, self.length + count, self.padding, is_first)
         self.length += count
         self.position = self.position + count
         return result

@@ -144,34 +144,43 @@ class Decoder:
         self.config = config
         self.cache = model.new_cache(batch_size, capacity, padding)
         self.compile = compile
-        self._steps: dict[int, Callable[..., tuple[Tensor, Tensor]]] = {}
+        self._seen: list[Tensor] = []
+        self._variant: Any = None
+        self._steps: dict[tuple[int, Any], Callable[..., tuple[Tensor, Tensor]]] = {}
 
     def prefill(self, input_ids: Tensor) -> Tensor:
         """Take up the prompt [batch, tokens]; return what :func:`_choose` returns for the token after it."""
+        self._seen = [input_ids]
+        self._variant = self.model.step_variant(input_ids.shape[1])
         return _choose(self.model(input_ids, cache=self.cache, logits_to_keep=1).logits, self.config)
 
     def advance(self, token: Tensor) -> Tensor:
         """Take up one token per sequence [batch]; return what :func:`_choose` returns for the token after it."""
         cache = self.cache
         cache.check_room(1)
+        self._seen.append(token.unsqueeze(1))
+        variant = self.model.step_variant(cache.length + 1)
+        if variant != self._variant and self.model.starts_anew_with_variant:
+            cache.clear()
+            return self.prefill(torch.cat(self._seen, dim=1))
         cache.length += 1
-        window = cache.window(cache.length)
-        step = self._steps.get(window)
+        kind = cache.window(cache.length), variant
+        step = self._steps.get(kind)
         if step is None:
-            step = self._step_for(window)
-            self._steps = {window: torch.compile(step) if self.compile else step}
-            step = self._steps[window]
+            step = self._step_for(kind[0], cache.length)
+            self._steps = {kind: torch.compile(step) if self.compile else step}
+            step = self._steps[kind]
         # The padding, if any, is the same object at every step, as the buffers are.
         padding = () if cache.padding is None else (cache.padding,)
         choice, cache.position = step(token, cache.position, *padding, *cache.buffers)
         return choice
 
-    def _step_for(self, window: int) -> Callable[..., tuple[Tensor, Tensor]]:
+    def _step_for(self, window: int, length: int) -> Callable[..., tuple[Tensor, Tensor]]:
         padded = self.cache.padding is not None
 
         def step(token: Tensor, position: Tensor, *state: Tensor) -> tuple[Tensor, Tensor]:
             padding, buffers = (state[0], state[1:]) if padded else (None, state)
-            view = CacheStep(buffers, position, 1, window, padding)
+            view = CacheStep(buffers, position, 1, window, length, padding)
             logits = self.model(token.unsqueeze(1), cache=view).logits
             return _choose(logits, self.config), position + 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import ClassVar
 
 import webgpu_torch_core as torch
@@ -14,18 +13,9 @@ from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep, KeyValueCache
 from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.language import activation, causal_mask, next_token_loss
 from webgpu_torch_models.output import CausalLMOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
-    "silu": F.silu,
-    "swish": F.silu,
-    "tanh": F.tanh,
-}
 
 
 @dataclasses.dataclass
@@ -56,9 +46,7 @@ class GPT2Config(ModelConfig):
     def __post_init__(self) -> None:
         if self.n_embd % self.n_head != 0:
             raise ValueError(f"n_embd must be divisible by n_head, got n_embd={self.n_embd} and n_head={self.n_head}")
-        if self.activation_function not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise ValueError(f'activation_function "{self.activation_function}" is unknown; known are: {known}')
+        activation(self.activation_function)
 
 
 class Conv1D(Module):
@@ -116,7 +104,7 @@ class GPT2MLP(Module):
         inner = 4 * config.n_embd if config.n_inner is None else config.n_inner
         self.c_fc = Conv1D(inner, config.n_embd)
         self.c_proj = Conv1D(config.n_embd, inner)
-        self.activation = ACTIVATIONS[config.activation_function]
+        self.activation = activation(config.activation_function)
         self.dropout = Dropout(config.resid_pdrop)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -220,7 +208,7 @@ class GPT2LMHeadModel(PreTrainedModel):
             raise ValueError(f"{seen + tokens} tokens are more than the model's n_positions={self.config.n_positions}")
         step = cache.step(tokens) if isinstance(cache, KeyValueCache) else cache
         if step is not None:
-            mask, default_positions = step.mask, step.position_ids
+            mask, default_positions = step.mask_within(), step.position_ids
         else:
             mask = None if attention_mask is None else causal_mask(attention_mask)
             default_positions = torch.arange(tokens, device=input_ids.device).unsqueeze(0)
@@ -228,17 +216,3 @@ class GPT2LMHeadModel(PreTrainedModel):
         logits = self.lm_head(hidden[:, -logits_to_keep:] if logits_to_keep else hidden)
         loss = None if labels is None else next_token_loss(logits, labels)
         return CausalLMOutput(logits=logits, loss=loss, cache=cache)
-
-
-def causal_mask(attention_mask: Tensor) -> Tensor:
-    """Return which tokens each token sees, bool [batch, 1, tokens, tokens]: itself, and earlier ones not padding."""
-    columns = torch.arange(attention_mask.shape[1], device=attention_mask.device)
-    rows = columns.unsqueeze(1)
-    return (((columns <= rows) & (attention_mask != 0).unsqueeze(1)) | (columns == rows)).unsqueeze(1)
-
-
-def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean cross-entropy, in float32, of predicting each label from the position before it."""
-    # The labels are shifted, not the logits: they are smaller by the size of the vocabulary.
-    targets = F.pad(labels[:, 1:], (0, 1), value=-100)
-    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), targets.reshape(-1), ignore_index=-100)

@@ -21,3 +21,29 @@ class CausalLMOutput:
     logits: Tensor
     loss: Tensor | None = None
     cache: Any = None
+
+
+@dataclasses.dataclass
+class EncoderOutput:
+    """The result of a network without a head.
+
+    Attributes:
+        last_hidden_state: [batch, tokens, width].
+        pooler_output: [batch, width], of the whole sequence, where the network has such a layer.
+    """
+
+    last_hidden_state: Tensor
+    pooler_output: Tensor | None = None
+
+
+@dataclasses.dataclass
+class LogitsOutput:
+    """The result of a network with a head.
+
+    Attributes:
+        logits: [batch, classes], or [batch, tokens, classes] where every token has its own.
+        loss: cross-entropy, if labels were given.
+    """
+
+    logits: Tensor
+    loss: Tensor | None = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_nn import Module
+from webgpu_torch_nn import Module, init
 
 if TYPE_CHECKING:
     from typing import Self
@@ -26,15 +27,25 @@ class PreTrainedModel(Module):
         config_class: the configuration's class.
         base_model_prefix: the submodule under which bare checkpoints (without a head) keep their names.
         tied_weights: names of parameters that are another one, with the name of that one.
+        base_of: the prefix under which checkpoints of models with a head keep this model, which has none.
         ignored_keys: patterns of checkpoint keys that hold no weights.
+        renamed_keys: patterns of checkpoint keys, and what their text is replaced by.
+        new_keys: patterns of parameters that are drawn anew where the checkpoint has none: a new task's head.
+
+    Attributes:
+        starts_anew_with_variant: cached keys are of no use to steps of another :meth:`step_variant`.
     """
 
     config_class: ClassVar[type[ModelConfig]]
     base_model_prefix: ClassVar[str] = ""
+    base_of: ClassVar[str] = ""
     tied_weights: ClassVar[dict[str, str]] = {}
     ignored_keys: ClassVar[tuple[str, ...]] = ()
+    renamed_keys: ClassVar[dict[str, str]] = {}
+    new_keys: ClassVar[tuple[str, ...]] = ()
 
     config: Any
+    starts_anew_with_variant: bool = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -64,6 +75,10 @@ class PreTrainedModel(Module):
         for name, source in self.active_ties().items():
             parent, _, attribute = name.rpartition(".")
             setattr(self.get_submodule(parent), attribute, self.get_parameter(source))
+
+    def step_variant(self, length: int) -> Any:
+        """Return what must be equal for two decoding steps, after which ``length`` tokens are seen, to be the same."""
+        return None
 
     def generate(self, input_ids: Tensor, **options: Any) -> Tensor:
         """Continue ``input_ids``; see :func:`webgpu_torch_models.generation.generate`."""
@@ -104,10 +119,12 @@ class PreTrainedModel(Module):
         return model.eval()
 
     def _assign(self, weights: dict[str, Tensor], folder: Path, dtype: Any) -> None:
-        weights = self._renamed(weights)
+        weights = self.from_checkpoint(self._renamed(weights))
         wanted = dict(self.state_dict(keep_vars=True))
         ties = self.active_ties()
         missing = [key for key in wanted if key not in weights and key not in ties]
+        drawn = [key for key in missing if any(re.search(pattern, key) for pattern in self.new_keys)]
+        missing = [key for key in missing if key not in drawn]
         unexpected = [key for key in weights if key not in wanted]
         problems = [
             f"{key}: the checkpoint has {list(weights[key].shape)}, the model {list(wanted[key].shape)}"
@@ -123,13 +140,39 @@ class PreTrainedModel(Module):
             )
         if dtype is not None:
             weights = {key: value.to(dtype) if value.is_floating_point() else value for key, value in weights.items()}
+        if drawn:
+            warnings.warn(f"{folder} has no {', '.join(drawn)}: drawn anew, to be trained", stacklevel=4)
+            weights.update({key: self._drawn(wanted[key], weights) for key in drawn})
         self.load_state_dict(weights, strict=False, assign=True)
         self.tie_weights()
 
+    def _drawn(self, parameter: Tensor, weights: dict[str, Tensor]) -> Tensor:
+        """Return new values for a parameter on the meta device: a matrix is drawn, a bias is zero."""
+        like = next(iter(weights.values()))
+        result = torch.zeros(parameter.shape, dtype=like.dtype, device=like.device)
+        return init.normal_(result, std=self.config.initializer_range) if result.ndim > 1 else result
+
+    def from_checkpoint(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return a checkpoint's weights as the model holds them; an architecture that holds them as they are does nothing."""
+        return weights
+
+    def to_checkpoint(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Undo :meth:`from_checkpoint`."""
+        return weights
+
     def _renamed(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Drop keys without weights and put the base model's prefix before the names of a bare checkpoint."""
+        """Drop keys without weights, rename others, and put the base model's prefix before the names of a bare checkpoint."""
         patterns = [re.compile(pattern) for pattern in self.ignored_keys]
-        kept = {key: value for key, value in weights.items() if not any(p.search(key) for p in patterns)}
+        kept: dict[str, Tensor] = {}
+        for key, value in weights.items():
+            for pattern, text in self.renamed_keys.items():
+                key = re.sub(pattern, text, key)
+            if not any(each.search(key) for each in patterns):
+                kept[key] = value
+        if self.base_of and any(key.startswith(self.base_of + ".") for key in kept):
+            # A checkpoint with a head: the head is left out.
+            prefix = self.base_of + "."
+            return {key.removeprefix(prefix): value for key, value in kept.items() if key.startswith(prefix)}
         prefix = self.base_model_prefix + "."
         if not self.base_model_prefix or any(key.startswith(prefix) for key in kept):
             return kept
@@ -149,5 +192,5 @@ class PreTrainedModel(Module):
         self.config.save_pretrained(folder)
         self.generation_config.save_pretrained(folder)
         ties = self.active_ties()
-        weights = {key: value for key, value in self.state_dict().items() if key not in ties}
+        weights = self.to_checkpoint({key: value for key, value in self.state_dict().items() if key not in ties})
         checkpoint.save(weights, folder, max_shard_size)

@@ -11,23 +11,60 @@ if TYPE_CHECKING:
 
 
 class Architecture(NamedTuple):
-    """Where an architecture is; its module is imported when it is first asked for."""
+    """Where an architecture is; its module is imported when it is first asked for.
+
+    Attributes:
+        module: in this package.
+        name: what its classes' names start with; the configuration's is ``name`` + "Config" unless ``config`` says another.
+        tasks: what its models end in: "Model", "ForCausalLM" and so on.
+        config: the configuration's class.
+        causal_lm: the language model's class, where it has a name of its own.
+    """
 
     module: str
-    config: str
-    causal_lm: str
+    name: str
+    tasks: tuple[str, ...]
+    config: str = ""
+    causal_lm: str = ""
 
     def config_class(self) -> type[ModelConfig]:
         """Return the configuration's class."""
-        return getattr(importlib.import_module(self.module), self.config)
+        return self._get(self.config or f"{self.name}Config")
 
-    def causal_lm_class(self) -> type[PreTrainedModel]:
-        """Return the class of the model with a language-modelling head."""
-        return getattr(importlib.import_module(self.module), self.causal_lm)
+    def model_class(self, task: str) -> type[PreTrainedModel]:
+        """Return the class of the model for a task.
 
+        Raises:
+            ValueError: there is none.
+        """
+        if task not in self.tasks:
+            raise ValueError(f"{self.name} has no model {task}; it has: {', '.join(self.tasks)}")
+        return self._get(self.causal_lm if task == CAUSAL_LM and self.causal_lm else self.name + task)
+
+    def _get(self, name: str) -> type:
+        return getattr(importlib.import_module(f"webgpu_torch_models.{self.module}"), name)
+
+
+MODEL, CAUSAL_LM, MASKED_LM, SEQUENCES = "Model", "ForCausalLM", "ForMaskedLM", "ForSequenceClassification"
+_LANGUAGE = (CAUSAL_LM,)
+_ENCODER = (MODEL, MASKED_LM, SEQUENCES)
 
 ARCHITECTURES: dict[str, Architecture] = {
-    "gpt2": Architecture("webgpu_torch_models.gpt2", "GPT2Config", "GPT2LMHeadModel"),
+    "bert": Architecture("bert", "Bert", _ENCODER),
+    "distilbert": Architecture("distilbert", "DistilBert", _ENCODER),
+    "gemma": Architecture("decoder_families", "Gemma", _LANGUAGE),
+    "gemma2": Architecture("decoder_families", "Gemma2", _LANGUAGE),
+    "gemma3_text": Architecture("decoder_families", "Gemma3", _LANGUAGE, config="Gemma3TextConfig"),
+    "gpt2": Architecture("gpt2", "GPT2", _LANGUAGE, causal_lm="GPT2LMHeadModel"),
+    "llama": Architecture("decoder_families", "Llama", _LANGUAGE),
+    "mistral": Architecture("decoder_families", "Mistral", _LANGUAGE),
+    "mixtral": Architecture("experts", "Mixtral", _LANGUAGE),
+    "olmo2": Architecture("decoder_families", "Olmo2", _LANGUAGE),
+    "phi3": Architecture("decoder_families", "Phi3", _LANGUAGE),
+    "qwen2": Architecture("decoder_families", "Qwen2", _LANGUAGE),
+    "qwen3": Architecture("decoder_families", "Qwen3", _LANGUAGE),
+    "qwen3_moe": Architecture("experts", "Qwen3Moe", _LANGUAGE),
+    "roberta": Architecture("bert", "Roberta", _ENCODER),
 }
 
 

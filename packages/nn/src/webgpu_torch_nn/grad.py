@@ -9,6 +9,9 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn.functional import conv1d, conv2d, conv3d
+from webgpu_torch_nn.functional._arguments import per_rank
+
+CONVOLUTIONS = {1: conv1d, 2: conv2d, 3: conv3d}
 
 
 def _slope(
@@ -21,61 +24,36 @@ def _slope(
     return torch.autograd.grad(result, operands[wanted], grad_output)[0]
 
 
-def _of_input(function: Callable[..., Tensor], size: Any, weight: Tensor, grad_output: Tensor, *options: Any) -> Tensor:
-    # A convolution is linear: its input's gradient does not depend on the input.
-    return _slope(function, 0, grad_output.new_zeros(1).expand(tuple(size)), weight, grad_output, *options)
+def _nothing(size: Any, like: Tensor) -> Tensor:
+    # A convolution is linear in each operand: that one's gradient does not depend on its values.
+    return like.new_zeros(1).expand(tuple(size))
 
 
-def _of_weight(function: Callable[..., Tensor], input: Tensor, size: Any, grad_output: Tensor, *options: Any) -> Tensor:
-    return _slope(function, 1, input, grad_output.new_zeros(1).expand(tuple(size)), grad_output, *options)
+def _make_input(spatial: int):
+    def convNd_input(
+        input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        """Return the gradient of :func:`convNd` in its input, of shape ``input_size``."""
+        like = _nothing(input_size, grad_output)
+        return _slope(CONVOLUTIONS[spatial], 0, like, weight, grad_output, stride, padding, dilation, groups)
+
+    return convNd_input
 
 
-def conv1d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Return the gradient of :func:`conv1d` in its input, of shape ``input_size``."""
-    return _of_input(conv1d, input_size, weight, grad_output, stride, padding, dilation, groups)
+def _make_weight(spatial: int):
+    def convNd_weight(
+        input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        """Return the gradient of :func:`convNd` in its weight, of shape ``weight_size``."""
+        like = _nothing(weight_size, grad_output)
+        return _slope(CONVOLUTIONS[spatial], 1, input, like, grad_output, stride, padding, dilation, groups)
+
+    return convNd_weight
 
 
-def conv1d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Return the gradient of :func:`conv1d` in its weight, of shape ``weight_size``."""
-    return _of_weight(conv1d, input, weight_size, grad_output, stride, padding, dilation, groups)
-
-
-def conv2d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Return the gradient of :func:`conv2d` in its input, of shape ``input_size``."""
-    return _of_input(conv2d, input_size, weight, grad_output, stride, padding, dilation, groups)
-
-
-def conv2d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Return the gradient of :func:`conv2d` in its weight, of shape ``weight_size``."""
-    return _of_weight(conv2d, input, weight_size, grad_output, stride, padding, dilation, groups)
-
-
-def conv3d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Return the gradient of :func:`conv3d` in its input, of shape ``input_size``."""
-    return _of_input(conv3d, input_size, weight, grad_output, stride, padding, dilation, groups)
-
-
-def conv3d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Return the gradient of :func:`conv3d` in its weight, of shape ``weight_size``."""
-    return _of_weight(conv3d, input, weight_size, grad_output, stride, padding, dilation, groups)
-
+conv1d_input, conv2d_input, conv3d_input = per_rank(_make_input)
+conv1d_weight, conv2d_weight, conv3d_weight = per_rank(_make_weight)
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]

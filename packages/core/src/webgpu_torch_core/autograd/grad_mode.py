@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from ..record.context import context
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -16,12 +17,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _GENERATOR = 0x20
 
 
-class _Mode(threading.local):
-    enabled = True
-    inference = False
-
-
-recording = _Mode()
+#: the thread's switches, of which two are this module's
+recording = context
 
 
 def is_grad_enabled() -> bool:

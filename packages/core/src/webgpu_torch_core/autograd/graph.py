@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import saved
+from .grad_mode import recording
 from .node import Node as Node
 from .node import RemovableHandle, running
 
@@ -63,11 +64,11 @@ class saved_tensors_hooks:
     def __enter__(self) -> Any:
         if saved.disabled:
             raise RuntimeError(saved.disabled[-1])
-        saved.hooks.append((self.pack_hook, self.unpack_hook))
+        recording.saved_hooks.append((self.pack_hook, self.unpack_hook))
         return None
 
     def __exit__(self, *args: object) -> None:
-        saved.hooks.pop()
+        recording.saved_hooks.pop()
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -98,7 +99,7 @@ class disable_saved_tensors_hooks:
         self.error_message = error_message
 
     def __enter__(self) -> None:
-        if saved.hooks:
+        if recording.saved_hooks:
             raise RuntimeError(self.error_message)
         saved.disabled.append(self.error_message)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..graph import Value
+from ..record.tape import Value
 from .grad_mode import recording
 from .node import Node, anomaly, running
 
-#: pairs of functions that pack and unpack what is saved, the innermost last; and why there may be none
-hooks: list[tuple[Any, Any]] = []
+#: why hooks of what is saved are refused, the innermost last
 disabled: list[str] = []
 
 
@@ -30,7 +29,7 @@ class SavedTensor:
         self.version = storage.version
         self.tensor = tensor
         self.packed: Any = None
-        if hooks:
+        if recording.saved_hooks:
             self.packed = Packed(tensor.detach(), tensor._gradient_edge())
             self.tensor = None
 
@@ -59,7 +58,7 @@ class SavedResult:
         self.number = number
         self.title = title
         self.packed: Any = None
-        if hooks:
+        if recording.saved_hooks:
             self.packed = Packed(self.tensor, None)
             self.tensor = None
 
@@ -86,7 +85,7 @@ class Packed:
     __slots__ = ("edge", "unpack_hook", "value")
 
     def __init__(self, tensor: Any, edge: tuple[Node, int] | None) -> None:
-        pack_hook, self.unpack_hook = hooks[-1]
+        pack_hook, self.unpack_hook = recording.saved_hooks[-1]
         self.edge = edge
         version = tensor._storage.version
         saved, recording.enabled = recording.enabled, False
@@ -150,7 +149,7 @@ class SavedOperand:
         self.result = weakref.ref(result._storage)
         self.result_version = result._storage.version
         self.packed: Any = None
-        if hooks:
+        if recording.saved_hooks:
             self.packed = Packed(tensor.detach(), edge)
             self.storage = self.value = None
             return

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .. import expression as ir
-from ..devices import canonical_device, device
+from ..devices import canonical_device, device, host_device
 from ..dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
-from ..host_data import unpack
+from ..host_data import require_numpy, unpack
 from ..kernels import Operand, Output, Pointwise, Store
 from ..layouts import Layout, channels_last_strides, contiguous_layout, dense_strides, is_dense, layout, real_layout
 from ..tensor import MetaValue, Tensor, storage_size
@@ -223,9 +223,9 @@ def type_as(self: Tensor, other: Tensor | Number) -> Tensor:
 
 @operation("composite", namespace="method")
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor on the CPU."""
+    """The tensor in the host's memory: on the CPU, or on device ``python`` where no CPU backend is installed."""
     del memory_format
-    return to(self, device="cpu")
+    return to(self, device=host_device())
 
 
 @operation("composite", namespace="method")
@@ -344,12 +344,16 @@ def item(self: Tensor) -> Any:
 
 @operation("composite", namespace="method")
 def numpy(self: Tensor, *, force: bool = False) -> Any:
-    """The elements as a NumPy array; on the CPU it shares the tensor's memory."""
-    import numpy as np
+    """The elements as a NumPy array; on the CPU it shares the tensor's memory.
 
+    Raises:
+        ModuleNotFoundError: NumPy is not installed.
+        TypeError: the tensor is on a device that is not the host, or of a type that NumPy has not.
+    """
+    np = require_numpy("Tensor.numpy()")
     if self.requires_grad and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    if self.device.type != "cpu" and not force:
+    if not force and self.device != host_device():
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
@@ -399,7 +403,7 @@ class _Window:
 
 
 def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
-    array = numpy(self.cpu() if self.device.type != "cpu" else self)
+    array = numpy(self.cpu())
     if dtype is not None and array.dtype != dtype:
         return array.astype(dtype)
     return array.copy() if copy else array
@@ -410,7 +414,7 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
     from .creation import array_tensor
 
     del context, return_scalar
-    return array_tensor(array, None, "cpu").to(self.device)
+    return array_tensor(array, None, host_device()).to(self.device)
 
 
 def _single(self: Tensor, name: str) -> Any:

@@ -21,7 +21,7 @@ from ..dtypes import (
     int64,
     promote_types,
 )
-from ..host_data import check_number, flatten, pack
+from ..host_data import check_number, flatten, pack, require_numpy
 from ..kernels import Output, Pointwise, Store
 from ..layouts import contiguous_layout
 from ..tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
@@ -145,8 +145,7 @@ def array_tensor(data: Any, kind: dtype | None, where: Any) -> Tensor:
         TypeError: elements of a type that tensors do not have.
         ValueError: negative strides.
     """
-    import numpy
-
+    numpy = require_numpy("a tensor of an array")
     if any(stride < 0 for stride in data.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from .conversion import contiguous_format
 from .creation import from_bytes
 
 _counts: dict[str, int] = {}
+#: packages whose lines are not the user's
+_OWN = ("webgpu_torch", "webgpu_torch_core", "webgpu_torch_models", "webgpu_torch_nn")
 
 
 class HostFallbackWarning(UserWarning):
@@ -46,14 +49,12 @@ def host_call(
         if shapes is None:
             raise NotImplementedError(f"'{name}' of meta tensors: the shape of its result depends on data")
         return tuple(inputs[0].new_empty(tuple(shape), dtype=kind) for shape, kind in zip(shapes, dtypes, strict=True))
-    if place.type != "cpu":
-        _announce(name, place)
     try:
         engine = engine_for(canonical_device("cpu"))
     except RuntimeError as error:
-        raise RuntimeError(
-            f"'{name}' runs on the CPU backend, which is not installed: pip install webgpu-torch-backend-cpu"
-        ) from error
+        raise RuntimeError(f"'{name}' of tensors on {place} runs on the CPU backend: {error}") from error
+    if place.type != "cpu":
+        _announce(name, place)
     copies = [each.detach().to("cpu").clone(memory_format=contiguous_format) for each in inputs]
     operands = [(each._storage.value.realize(), each.dtype, tuple(each._layout.shape)) for each in copies]
     results = engine.device.algorithm(name, operands, options)
@@ -73,12 +74,20 @@ def _wrapped(array: Any, shape: tuple[int, ...], kind: dtype) -> Tensor:
     return from_bytes(data, shape, kind, "cpu")
 
 
+def _users_level() -> int:
+    """Return the ``stacklevel`` with which a warning of the caller's points at the line that called the library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OWN:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def _announce(name: str, place: Any) -> None:
     if name not in _counts:
         warnings.warn(
             f"'{name}' has no kernel on {place.type}: it runs on the CPU, and its tensors travel there and back. "
             "torch.host_fallbacks() counts how often.",
             HostFallbackWarning,
-            stacklevel=4,
+            stacklevel=_users_level(),
         )
     _counts[name] = _counts.get(name, 0) + 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ..devices import canonical_device, engine_for
+from ..devices import canonical_device, engine_for, host_device
 from ..dtypes import BY_NAME, complex64, dtype, float32
-from ..graph import Value
 from ..layouts import layout
+from ..record.tape import Value
 from ..tensor import Storage, Tensor
 from .creation import array_tensor, as_dtype, as_tensor, from_bytes
 from .elementwise_call import default_float
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def over_memory(
-    memory: Any, kind: dtype, shape: tuple[int, ...], strides: tuple[int, ...], keeper: Any
+    memory: memoryview, kind: dtype, shape: tuple[int, ...], strides: tuple[int, ...], keeper: Any
 ) -> Tensor | None:
     """Return a CPU tensor over an array of bytes, or None where the CPU backend takes none; ``keeper`` owns the memory."""
-    place = canonical_device("cpu")
+    place = host_device()
     engine = engine_for(place)
     wrap = getattr(engine.device, "wrap_host", None)
     if wrap is None:
@@ -34,15 +34,13 @@ def over_memory(
     return Tensor._from_storage(Storage(value), layout(shape, strides), kind, place)
 
 
-def bytes_at(address: int, nbytes: int, keeper: Any) -> Any:
-    """Return the bytes at an address as a writable array that keeps their owner alive."""
+def bytes_at(address: int, nbytes: int, keeper: Any) -> memoryview:
+    """Return the bytes at an address, writable; they keep their owner alive."""
     import ctypes
-
-    import numpy
 
     window: Any = (ctypes.c_ubyte * nbytes).from_address(address)
     window.keeper = keeper
-    return numpy.frombuffer(window, numpy.uint8)
+    return memoryview(window).cast("B")
 
 
 def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -51,7 +49,7 @@ def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 @operation("creation", method=False)
 def from_numpy(ndarray: Any) -> Tensor:
-    """A CPU tensor sharing an array's memory, strides included.
+    """A CPU tensor sharing an array's memory, strides included; a copy where no CPU backend is installed.
 
     Raises:
         TypeError: something that is no array, or elements of a type that tensors do not have.
@@ -61,7 +59,7 @@ def from_numpy(ndarray: Any) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     kind = BY_NAME.get(ndarray.dtype.name)
     if kind is None:
-        return array_tensor(ndarray, None, "cpu")
+        return array_tensor(ndarray, None, host_device())
     if not ndarray.dtype.isnative:
         raise ValueError(
             "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
@@ -90,7 +88,7 @@ def from_numpy(ndarray: Any) -> Tensor:
         result = over_memory(memory, kind, tuple(ndarray.shape), strides, ndarray)
         if result is not None:
             return result
-    return array_tensor(ndarray, None, "cpu")
+    return array_tensor(ndarray, None, host_device())
 
 
 @operation("creation", method=False)
@@ -129,10 +127,8 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
             stacklevel=2,
         )
     else:
-        import numpy
-
-        result = over_memory(numpy.frombuffer(part, numpy.uint8), dtype, (count,), (1,), buffer)
-    result = from_bytes(part, (count,), dtype, "cpu") if result is None else result
+        result = over_memory(part, dtype, (count,), (1,), buffer)
+    result = from_bytes(part, (count,), dtype, host_device()) if result is None else result
     return result.requires_grad_() if requires_grad else result
 
 
@@ -174,7 +170,7 @@ def asarray(
     source: Any = obj
     if isinstance(obj, UntypedStorage):
         whole, own = obj.host_bytes(), kind or default_float[0]
-        source = from_bytes(whole, (len(whole) // own.itemsize,), own, "cpu")
+        source = from_bytes(whole, (len(whole) // own.itemsize,), own, host_device())
     elif isinstance(obj, bytes | bytearray | memoryview):
         source = frombuffer(obj, dtype=kind or default_float[0])
     elif type(obj).__module__ == "numpy" and hasattr(obj, "ctypes"):

@@ -6,9 +6,9 @@ import weakref
 from typing import Any
 
 from ..dtypes import complex64, dtype, float32
-from ..graph import Value
 from ..layouts import Layout, layout
-from ..tensor import MetaValue, Storage, Tensor
+from ..record.tape import Value
+from ..tensor import MetaValue, Storage, Tensor, check_supported
 from .inplace import type_title
 
 
@@ -17,6 +17,7 @@ def view_as_type(self: Tensor, kind: dtype) -> Tensor:
 
     Raises:
         RuntimeError: sizes, strides or the offset do not divide into elements of that type.
+        TypeError: the device has no such type.
     """
     target = self._layout if kind.itemsize == self.dtype.itemsize else _converted(self, kind)
     stored, own = (float32 if each is complex64 else each for each in (kind, self.dtype))
@@ -60,6 +61,7 @@ def _twin(storage: Storage, own: dtype, kind: dtype) -> Storage:
     if isinstance(value, MetaValue):
         return Storage(MetaValue(value.engine, kind, count))
     engine = value.engine
+    check_supported(engine, kind)
     if engine.capture is not None:
         engine.capture.broken = "it looks at its memory as elements of another type"
     # Both values see one buffer. Each counts as seen from outside while the other lives: then what is written lands in

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
-from ..autocast import casting_state
-from ..autograd.grad_mode import recording
 from ..dtypes import dtype
+from ..record.context import context
+from ..record.tape import Tape
 from ..tensor import Tensor
 
 #: kinds of calls kept per operation
@@ -34,7 +34,7 @@ class _Recipe:
 
     __slots__ = ("device", "dtype", "layout", "result", "steps")
 
-    def __init__(self, steps: list[tuple[Any, list[int], list[Any]]], number: int, result: Tensor) -> None:
+    def __init__(self, steps: list[tuple[Any, list[int], tuple[Any, ...]]], number: int, result: Tensor) -> None:
         self.steps = steps
         self.result = number
         self.layout, self.dtype, self.device = result._layout, result.dtype, result.device
@@ -49,7 +49,7 @@ def remembered(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         key: list[Any] = []
         values: list[Any] = []
         given = (*args, *kwargs, *kwargs.values()) if kwargs else args
-        if casting_state.enabled or not _describe(given, key, values):
+        if context.casting or not _describe(given, key, values):
             return function(*args, **kwargs)
         identity = tuple(key)
         found = recipes.get(identity)
@@ -68,7 +68,7 @@ def _describe(given: Iterable[Any], key: list[Any], values: list[Any]) -> bool:
     for each in given:
         kind = each.__class__
         if kind in PLAIN:
-            if recording.enabled and (each._requires_grad or each._grad_fn is not None):
+            if context.enabled and (each._requires_grad or each._grad_fn is not None):
                 return False
             value = each._storage.value
             key += (each._layout, each.dtype, value.numel, value.engine)
@@ -97,45 +97,36 @@ def _watched(
     # Devices without kernels (meta) have nothing to remember.
     if not hasattr(engine, "record") or not _distinct(values) or any(each.engine is not engine for each in values):
         return function(*args, **kwargs)
-    with engine.lock:
-        before = _state(engine)
-        start = len(engine.kernels), len(engine.signature), len(engine.references), len(engine.parameters)
-        result = function(*args, **kwargs)
-        given = any(result is each for each in (*args, *kwargs.values()))
-        if _state(engine) == before and result.__class__ is Tensor and result._grad_fn is None and not given:
-            recipe = _recipe(engine, values, start, result)
-            if recipe is not None:
-                if len(recipes) >= _LIMIT:
-                    recipes.clear()
-                recipes[identity] = recipe
-        return result
+    tape, before = engine.tape, _state(engine)
+    start = len(tape.entries)
+    result = function(*args, **kwargs)
+    given = any(result is each for each in (*args, *kwargs.values()))
+    if tape.open and _state(engine) == before and result.__class__ is Tensor and result._grad_fn is None and not given:
+        recipe = _recipe(tape, values, start, result)
+        if recipe is not None:
+            if len(recipes) >= _LIMIT:
+                recipes.pop(next(iter(recipes)))
+            recipes[identity] = recipe
+    return result
 
 
 def _state(engine: Any) -> tuple[Any, ...]:
-    """Return what a call changes that does more than record: a flush, a read, a check of values."""
-    return engine.epoch, engine.statistics["reads"], tuple(engine.checks.values())
+    """Return what a call changes that does more than record: a read, a check of values."""
+    return engine.reads, tuple(engine.checks.values())
 
 
-def _recipe(engine: Any, values: list[Any], start: tuple[int, int, int, int], result: Tensor) -> _Recipe | None:
-    """Return what was recorded since the graph had ``start`` kernels, entries, slots and parameters."""
-    first, position, slot, parameter = start
-    number_of = {each.slot: number for number, each in enumerate(values) if each.epoch is engine.epoch}
-    signature, count = engine.signature, len(values)
-    steps: list[tuple[Any, list[int], list[Any]]] = []
-    for kernel in engine.kernels[first:]:
-        while signature[position] < 0:
-            # A value that enters the graph.
-            position, slot = position + 1, slot + 1
-        following = position + 1 + len(kernel.operands)
-        operands = signature[position + 1 : following]
+def _recipe(tape: Tape, values: list[Any], start: int, result: Tensor) -> _Recipe | None:
+    """Return what was recorded since the tape had ``start`` kernels."""
+    number_of = {each.place[1]: number for number, each in enumerate(values) if each.place[0] is tape}
+    count = len(values)
+    steps: list[tuple[Any, list[int], tuple[Any, ...]]] = []
+    for kernel, operands, output, parameters in tape.entries[start:]:
         if any(each not in number_of for each in operands):
             return None
-        parameters = engine.parameters[parameter : parameter + len(kernel.parameters)]
         steps.append((kernel, [number_of[each] for each in operands], parameters))
-        position, parameter = following, parameter + len(parameters)
-        for _ in kernel.outputs:
+        for slot in range(output, output + len(kernel.outputs)):
             number_of[slot] = count
-            slot, count = slot + 1, count + 1
-    value = result._storage.value
-    number = number_of.get(value.slot, -1) if value.epoch is engine.epoch else -1
+            count += 1
+    tape_of_result, slot = result._storage.value.place
+    number = number_of.get(slot, -1) if tape_of_result is tape else -1
     return _Recipe(steps, number, result) if number >= len(values) else None

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.ops.inplace import replaced, snapshot
 
 Sizes = int | Sequence[int]
+Function = TypeVar("Function", bound=Callable[..., Any])
+PLACES = {1: "length", 2: "height, width", 3: "depth, height, width"}
+
+
+def per_rank(make: Callable[[int], Function]) -> tuple[Function, Function, Function]:
+    """Return a function for one, two and three spatial dimensions, made by ``make`` for a number of them.
+
+    The N of the function's name becomes the number, "{places}" in its documentation the dimensions' names.
+    """
+
+    def named(spatial: int) -> Function:
+        function = make(spatial)
+        function.__name__ = function.__qualname__ = function.__name__.replace("N", str(spatial))
+        function.__doc__ = str(function.__doc__).replace("{places}", PLACES[spatial]).replace("Nd`", f"{spatial}d`")
+        return function
+
+    return named(1), named(2), named(3)
 
 
 def spread(value: Sizes, count: int, function: str, name: str) -> tuple[int, ...]:

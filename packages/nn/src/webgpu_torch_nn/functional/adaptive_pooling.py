@@ -11,8 +11,8 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.ops.resampling import Table, resampled
 from webgpu_torch_core.ops.windows import Window, nothing, window_sum
 
-from ._arguments import Sizes, batched, spread
-from .pooling import maxima
+from ._arguments import Sizes, batched, per_rank, spread
+from .pooling import _maxima
 
 OutputSize = int | Sequence[int | None]
 
@@ -23,7 +23,7 @@ def _regions(size: int, count: int) -> list[range]:
 
 
 @lru_cache(maxsize=256)
-def averaging_table(size: int, count: int) -> Table:
+def _averaging_table(size: int, count: int) -> Table:
     """Return the table of adaptive average pooling from ``size`` to ``count`` positions."""
     return Table(size, [[(position, 1.0 / len(each)) for position in each] for each in _regions(size, count)])
 
@@ -73,23 +73,19 @@ def _adaptive_average(input: Tensor, output_size: OutputSize, spatial: int) -> T
     elif window is not None:
         result = window_sum(source, window, 1.0 / math.prod(window.taps))
     else:
-        result = resampled(source, [averaging_table(size, count) for size, count in zip(sizes, output, strict=True)])
+        result = resampled(source, [_averaging_table(size, count) for size, count in zip(sizes, output, strict=True)])
     return result.squeeze(0) if alone else result
 
 
-def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means of ``output_size`` even regions of [n, c, length] or [c, length]."""
-    return _adaptive_average(input, output_size, 1)
+def _make_adaptive_avg_pool(spatial: int):
+    def adaptive_avg_poolNd(input: Tensor, output_size: OutputSize) -> Tensor:
+        """Means of ``output_size`` even regions of [n, c, {places}] or without n; None keeps a size."""
+        return _adaptive_average(input, output_size, spatial)
+
+    return adaptive_avg_poolNd
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means of ``output_size`` even regions of [n, c, height, width]; None keeps a size."""
-    return _adaptive_average(input, output_size, 2)
-
-
-def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means of ``output_size`` even regions of [n, c, depth, height, width]; None keeps a size."""
-    return _adaptive_average(input, output_size, 3)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = per_rank(_make_adaptive_avg_pool)
 
 
 # Maxima
@@ -133,7 +129,7 @@ def _adaptive_maximum(
     sizes = tuple(source.shape[2:])
     window = _even_window(sizes, output)
     if window is not None:
-        return maxima(source, window, alone, return_indices)
+        return _maxima(source, window, alone, return_indices)
     if 0 in output or not source.numel():
         values = nothing(source, (*source.shape[:2], *output))
         indices = values.to(torch.int64)
@@ -145,49 +141,33 @@ def _adaptive_maximum(
     return (values, indices) if return_indices else values
 
 
-def adaptive_max_pool1d(
-    input: Tensor, output_size: OutputSize, return_indices: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima of ``output_size`` even regions of [n, c, length] or [c, length]; on request also their positions."""
-    return _adaptive_maximum(input, output_size, return_indices, 1)
+def _make_adaptive_max_pool(spatial: int):
+    def adaptive_max_poolNd(
+        input: Tensor, output_size: OutputSize, return_indices: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Maxima of ``output_size`` even regions of [n, c, {places}] or without n; on request also their positions."""
+        return _adaptive_maximum(input, output_size, return_indices, spatial)
+
+    return adaptive_max_poolNd
 
 
-def adaptive_max_pool2d(
-    input: Tensor, output_size: OutputSize, return_indices: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima of ``output_size`` even regions of [n, c, height, width]; on request also their positions."""
-    return _adaptive_maximum(input, output_size, return_indices, 2)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = per_rank(_make_adaptive_max_pool)
 
 
-def adaptive_max_pool3d(
-    input: Tensor, output_size: OutputSize, return_indices: bool = False
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima of ``output_size`` even regions of [n, c, depth, height, width]; on request also their positions."""
-    return _adaptive_maximum(input, output_size, return_indices, 3)
+def _make_adaptive_max_pool_with_indices(spatial: int):
+    def adaptive_max_poolNd_with_indices(
+        input: Tensor, output_size: OutputSize, return_indices: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`adaptive_max_poolNd` with ``return_indices``."""
+        del return_indices
+        return _adaptive_maximum(input, output_size, True, spatial)  # type: ignore[return-value]
+
+    return adaptive_max_poolNd_with_indices
 
 
-def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: OutputSize, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """:func:`adaptive_max_pool1d` with ``return_indices``."""
-    del return_indices
-    return _adaptive_maximum(input, output_size, True, 1)  # type: ignore[return-value]
-
-
-def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: OutputSize, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """:func:`adaptive_max_pool2d` with ``return_indices``."""
-    del return_indices
-    return _adaptive_maximum(input, output_size, True, 2)  # type: ignore[return-value]
-
-
-def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: OutputSize, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """:func:`adaptive_max_pool3d` with ``return_indices``."""
-    del return_indices
-    return _adaptive_maximum(input, output_size, True, 3)  # type: ignore[return-value]
+(adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices) = per_rank(
+    _make_adaptive_max_pool_with_indices
+)
 
 
 # Regions of random size
@@ -259,37 +239,35 @@ def _fractional(
     return (values.squeeze(0), indices.squeeze(0)) if alone else (values, indices)
 
 
-def fractional_max_pool2d_with_indices(
-    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
-    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """:func:`fractional_max_pool2d` with ``return_indices``."""
-    del return_indices
-    return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 2)
+def _make_fractional_max_pool(spatial: int):
+    def fractional_max_poolNd(
+        input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
+        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+        """Maxima of windows at pseudorandom places of [n, c, {places}] (Graham, "Fractional max-pooling", 2014)."""
+        found = _fractional(input, kernel_size, output_size, output_ratio, _random_samples, spatial)
+        return found if return_indices else found[0]
+
+    return fractional_max_poolNd
 
 
-def fractional_max_pool3d_with_indices(
-    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
-    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """:func:`fractional_max_pool3d` with ``return_indices``."""
-    del return_indices
-    return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 3)
+_, fractional_max_pool2d, fractional_max_pool3d = per_rank(_make_fractional_max_pool)
 
 
-def fractional_max_pool2d(
-    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
-    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """Maxima of windows at pseudorandom places of [n, c, height, width] (Graham, "Fractional max-pooling", 2014)."""
-    found = _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 2)
-    return found if return_indices else found[0]
+def _make_fractional_max_pool_with_indices(spatial: int):
+    def fractional_max_poolNd_with_indices(
+        input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
+        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """:func:`fractional_max_poolNd` with ``return_indices``."""
+        del return_indices
+        return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, spatial)
+
+    return fractional_max_poolNd_with_indices
 
 
-def fractional_max_pool3d(
-    input: Tensor, kernel_size: Sizes, output_size: OutputSize | None = None,
-    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Tensor | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """Maxima of windows at pseudorandom places of [n, c, depth, height, width]."""
-    found = _fractional(input, kernel_size, output_size, output_ratio, _random_samples, 3)
-    return found if return_indices else found[0]
+_, fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = per_rank(
+    _make_fractional_max_pool_with_indices
+)

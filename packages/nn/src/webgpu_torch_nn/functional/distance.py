@@ -13,7 +13,7 @@ from webgpu_torch_core.ops.windows import nothing
 from ._arguments import narrowed, wide
 
 
-def clamped_like_constant(values: Tensor, least: float) -> Tensor:
+def _clamped_like_constant(values: Tensor, least: float) -> Tensor:
     """Return values not below ``least``, with the gradient of the values themselves everywhere."""
     return values.detach().clamp(min=least) + (values - values.detach())
 
@@ -24,8 +24,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     if not kind.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind}")
     first, second = torch.broadcast_tensors(wide(x1.to(kind)), wide(x2.to(kind)))
-    first = first / clamped_like_constant(vector_norm(first, 2, dim, True), eps)
-    second = second / clamped_like_constant(vector_norm(second, 2, dim, True), eps)
+    first = first / _clamped_like_constant(vector_norm(first, 2, dim, True), eps)
+    second = second / _clamped_like_constant(vector_norm(second, 2, dim, True), eps)
     return (first * second).sum(dim).to(kind)
 
 

@@ -66,7 +66,7 @@ def _linear_row(size: int, count: int, position: float, place: int) -> list[tupl
     return [(first, 1.0 - share), (first + 1, share)]
 
 
-def cubic_weights(share: float) -> list[float]:
+def _cubic_weights(share: float) -> list[float]:
     """Return the weights of four neighbours by cubic convolution with a = -0.75 (Keys, 1981)."""
     return [_cubic(distance, -0.75) for distance in (share + 1, share, 1 - share, 2 - share)]
 
@@ -81,7 +81,7 @@ def _cubic(distance: float, a: float) -> float:
 def _cubic_row(size: int, position: float) -> list[tuple[int, float]]:
     first = math.floor(position)
     weights: dict[int, float] = {}
-    for tap, weight in enumerate(cubic_weights(position - first)):
+    for tap, weight in enumerate(_cubic_weights(position - first)):
         place = min(max(first - 1 + tap, 0), size - 1)
         weights[place] = weights.get(place, 0.0) + weight
     return list(weights.items())
@@ -103,7 +103,7 @@ def _smooth_row(size: int, place: int, scale: float, cubic: bool) -> list[tuple[
 
 
 @lru_cache(maxsize=256)
-def interpolation_table(
+def _interpolation_table(
     mode: str, size: int, count: int, align_corners: bool, factor: float | None, antialias: bool, double: bool
 ) -> Table:
     """Return the table that maps ``size`` positions to ``count`` by a mode: nearest, nearest-exact, linear, cubic."""
@@ -201,7 +201,7 @@ def interpolate(
     kind = mode if mode.startswith("nearest") else "cubic" if mode == "bicubic" else "linear"
     double = input.dtype is torch.float64
     tables = [
-        interpolation_table(kind, have, count, bool(align_corners), factor, antialias, double)
+        _interpolation_table(kind, have, count, bool(align_corners), factor, antialias, double)
         for have, count, factor in zip(input.shape[2:], sizes, factors, strict=True)
     ]
     if input.dtype.is_floating_point or kind.startswith("nearest"):

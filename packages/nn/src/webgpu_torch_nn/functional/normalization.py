@@ -162,7 +162,7 @@ def _neighbours(values: Tensor, size: int, before: int, scale: float) -> Tensor:
     return window_sum(flat, window, scale).reshape(values.shape)
 
 
-def cross_map_response_norm(input: Tensor, size: int, alpha: float, beta: float, k: float) -> Tensor:
+def _cross_map_response_norm(input: Tensor, size: int, alpha: float, beta: float, k: float) -> Tensor:
     """:func:`local_response_norm` of [n, c, h, w] as PyTorch's ``CrossMapLRN2d`` computes it.
 
     Its window has ``2 * ((size + 1) // 2) - 1`` channels, and the first channel stays in the sum after the window has

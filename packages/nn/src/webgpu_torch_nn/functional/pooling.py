@@ -10,11 +10,11 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.ops.outputs import into
 from webgpu_torch_core.ops.windows import Window, flat_indices, greatest_taps, nothing, picked, window_sum
 
-from ._arguments import Sizes, batched, spread, wide
+from ._arguments import Sizes, batched, per_rank, spread, wide
 from .activation import relu
 
 
-def output_size(size: int, taps: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+def _windows_that_fit(size: int, taps: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
     """Return how many windows fit; with ``ceil_mode`` one more that starts inside but reaches beyond the end."""
     reach = size + 2 * padding - dilation * (taps - 1) - 1
     count = (reach + (stride - 1 if ceil_mode else 0)) // stride + 1
@@ -40,7 +40,7 @@ def _check_line(taps: tuple[int, ...], stride: Sizes | None, dilation: Sizes) ->
             raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")
 
 
-def pooling_window(
+def _pooling_window(
     input: Tensor, spatial: int, function: str, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes,
     ceil_mode: bool,
 ) -> Window:  # fmt: skip
@@ -73,7 +73,7 @@ def pooling_window(
     if 0 in sizes or input.shape[1] == 0:
         raise RuntimeError(_EMPTY.get(function, _EMPTY["avg"]).format(function=function, shape=list(input.shape)))
     output = tuple(
-        output_size(size, taps[axis], steps[axis], pads[axis], spreads[axis], ceil_mode)
+        _windows_that_fit(size, taps[axis], steps[axis], pads[axis], spreads[axis], ceil_mode)
         for axis, size in enumerate(sizes)
     )
     if min(output) < 1:
@@ -132,7 +132,7 @@ def _avg_pool(
 ) -> Tensor:  # fmt: skip
     function = f"avg_pool{spatial}d"
     source, alone = batched(input, spatial, function)
-    window = pooling_window(source, spatial, function, kernel_size, stride, padding, 1, ceil_mode)
+    window = _pooling_window(source, spatial, function, kernel_size, stride, padding, 1, ceil_mode)
     result = _average(source, window, count_include_pad, divisor_override)
     return result.squeeze(0) if alone else result
 
@@ -145,43 +145,33 @@ def avg_pool1d(
     return _avg_pool(input, 1, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(
-    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Means of sliding windows over [n, c, height, width]; ``divisor_override`` replaces the windows' size."""
-    result = _avg_pool(input, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return into(result, out)
+def _make_avg_pool(spatial: int):
+    def avg_poolNd(
+        input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Means of sliding windows over [n, c, {places}]; ``divisor_override`` replaces the windows' size."""
+        result = _avg_pool(input, spatial, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        return into(result, out)
+
+    return avg_poolNd
 
 
-def avg_pool3d(
-    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Means of sliding windows over [n, c, depth, height, width]; ``divisor_override`` replaces the windows' size."""
-    result = _avg_pool(input, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return into(result, out)
+_, avg_pool2d, avg_pool3d = per_rank(_make_avg_pool)
 
 
-def lp_pool1d(
-    input: Tensor, norm_type: float, kernel_size: int, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """``(sum of x ** norm_type) ** (1 / norm_type)`` of sliding windows over [n, c, length]."""
-    return _power_mean(avg_pool1d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode), norm_type, kernel_size, 1)
+def _make_lp_pool(spatial: int):
+    def lp_poolNd(
+        input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+    ) -> Tensor:
+        """``(sum of x ** norm_type) ** (1 / norm_type)`` of sliding windows over [n, c, {places}]."""
+        mean = _avg_pool(input.pow(norm_type), spatial, kernel_size, stride, 0, ceil_mode, True)
+        return _power_mean(mean, norm_type, kernel_size, spatial)
+
+    return lp_poolNd
 
 
-def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """``(sum of x ** norm_type) ** (1 / norm_type)`` of sliding windows over [n, c, height, width]."""
-    return _power_mean(avg_pool2d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode), norm_type, kernel_size, 2)
-
-
-def lp_pool3d(
-    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """``(sum of x ** norm_type) ** (1 / norm_type)`` of sliding windows over [n, c, depth, height, width]."""
-    return _power_mean(avg_pool3d(input.pow(norm_type), kernel_size, stride, 0, ceil_mode), norm_type, kernel_size, 3)
+lp_pool1d, lp_pool2d, lp_pool3d = per_rank(_make_lp_pool)
 
 
 def _power_mean(mean: Tensor, order: float, kernel_size: Sizes, spatial: int) -> Tensor:
@@ -198,11 +188,11 @@ def _max_pool(
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     function = f"max_pool{spatial}d"
     source, alone = batched(input, spatial, function)
-    window = pooling_window(source, spatial, function, kernel_size, stride, padding, dilation, ceil_mode)
-    return maxima(source, window, alone, return_indices)
+    window = _pooling_window(source, spatial, function, kernel_size, stride, padding, dilation, ceil_mode)
+    return _maxima(source, window, alone, return_indices)
 
 
-def maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
+def _maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
     """Return the windows' maxima over [n, c, sizes…] and, where asked, their flat positions."""
     if not source.numel():
         values = nothing(source, (*source.shape[:2], *window.output))
@@ -216,55 +206,33 @@ def maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) ->
     return values, indices.squeeze(0) if alone else indices
 
 
-def max_pool1d(
-    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """Maxima of sliding windows over [n, c, length] or [c, length]; on request also their positions."""
-    return _max_pool(input, 1, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+def _make_max_pool(spatial: int):
+    def max_poolNd(
+        input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+        """Maxima of sliding windows over [n, c, {places}]; on request also their flat positions in {places}."""
+        return _max_pool(input, spatial, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+    return max_poolNd
 
 
-def max_pool2d(
-    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """Maxima of sliding windows over [n, c, height, width]; on request also their positions in height * width."""
-    return _max_pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+max_pool1d, max_pool2d, max_pool3d = per_rank(_make_max_pool)
 
 
-def max_pool3d(
-    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """Maxima of sliding windows over [n, c, depth, height, width]; on request also their positions in the volume."""
-    return _max_pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+def _make_max_pool_with_indices(spatial: int):
+    def max_poolNd_with_indices(
+        input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """:func:`max_poolNd` with ``return_indices``."""
+        del return_indices
+        return _max_pool(input, spatial, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
+
+    return max_poolNd_with_indices
 
 
-def max_pool1d_with_indices(
-    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """:func:`max_pool1d` with ``return_indices``."""
-    del return_indices
-    return _max_pool(input, 1, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
-
-
-def max_pool2d_with_indices(
-    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """:func:`max_pool2d` with ``return_indices``."""
-    del return_indices
-    return _max_pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
-
-
-def max_pool3d_with_indices(
-    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """:func:`max_pool3d` with ``return_indices``."""
-    del return_indices
-    return _max_pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
+max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = per_rank(_make_max_pool_with_indices)
 
 
 # Unpooling
@@ -307,25 +275,15 @@ def _unpool_size(wanted: tuple[int, ...], default: tuple[int, ...], steps: tuple
     return wanted
 
 
-def max_unpool1d(
-    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:  # fmt: skip
-    """The partial inverse of :func:`max_pool1d`: maxima at the positions they came from, zeros elsewhere."""
-    return _unpool(input, indices, 1, kernel_size, stride, padding, output_size)
+def _make_max_unpool(spatial: int):
+    def max_unpoolNd(
+        input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+        output_size: Sequence[int] | None = None,
+    ) -> Tensor:  # fmt: skip
+        """The partial inverse of :func:`max_poolNd`: maxima at the positions they came from, zeros elsewhere."""
+        return _unpool(input, indices, spatial, kernel_size, stride, padding, output_size)
+
+    return max_unpoolNd
 
 
-def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:  # fmt: skip
-    """The partial inverse of :func:`max_pool2d`: maxima at the positions they came from, zeros elsewhere."""
-    return _unpool(input, indices, 2, kernel_size, stride, padding, output_size)
-
-
-def max_unpool3d(
-    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-    output_size: Sequence[int] | None = None,
-) -> Tensor:  # fmt: skip
-    """The partial inverse of :func:`max_pool3d`: maxima at the positions they came from, zeros elsewhere."""
-    return _unpool(input, indices, 3, kernel_size, stride, padding, output_size)
+max_unpool1d, max_unpool2d, max_unpool3d = per_rank(_make_max_unpool)

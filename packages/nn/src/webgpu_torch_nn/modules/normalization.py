@@ -9,7 +9,7 @@ from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn import functional as F
 from webgpu_torch_nn import init
-from webgpu_torch_nn.functional.normalization import cross_map_response_norm
+from webgpu_torch_nn.functional.normalization import _cross_map_response_norm
 from webgpu_torch_nn.modules.module import Module
 from webgpu_torch_nn.parameter import Parameter
 
@@ -193,7 +193,7 @@ class CrossMapLRN2d(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        return cross_map_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        return _cross_map_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -1,4 +1,4 @@
-"""Pooling: maxima, means and power means of windows."""
+"""Pooling: _maxima, means and power means of windows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Any
 
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn import functional as F
-from webgpu_torch_nn.modules.module import Module
-from webgpu_torch_nn.modules.utils import _pair, _single, _triple
+from webgpu_torch_nn.modules._ranked import _Ranked
 
 Sizes = int | tuple[int, ...]
 OutputSizes = int | None | tuple[int | None, ...]
 
 
-class _MaxPoolNd(Module):
+class _MaxPoolNd(_Ranked):
     """What the maxima of sliding windows take.
 
     Args:
@@ -41,8 +39,10 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+    def forward(self, input: Tensor) -> Any:
+        return self._function("max_pool")(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
     def extra_repr(self) -> str:
         return (
@@ -54,30 +54,33 @@ class _MaxPoolNd(Module):
 class MaxPool1d(_MaxPoolNd):
     """Maxima of sliding windows over [N, C, length] or [C, length]."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool1d(input, *self._arguments())
+    _spatial = 1
 
 
 class MaxPool2d(_MaxPoolNd):
     """Maxima of sliding windows over [N, C, height, width] or [C, height, width]."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool2d(input, *self._arguments())
+    _spatial = 2
 
 
 class MaxPool3d(_MaxPoolNd):
     """Maxima of sliding windows over [N, C, depth, height, width] or without N."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool3d(input, *self._arguments())
+    _spatial = 3
 
 
-class _MaxUnpoolNd(Module):
+class _MaxUnpoolNd(_Ranked):
     """What the partial inverses of maxima take: the pooling's own kernel size, stride and padding."""
 
-    kernel_size: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
+        super().__init__()
+        self.kernel_size = self._sizes(kernel_size)
+        self.stride = self._sizes(kernel_size if stride is None else stride)
+        self.padding = self._sizes(padding)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        unpool = self._function("max_unpool")
+        return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -86,43 +89,22 @@ class _MaxUnpoolNd(Module):
 class MaxUnpool1d(_MaxUnpoolNd):
     """Maxima at the positions they came from, zeros elsewhere; undoes :class:`MaxPool1d` in part."""
 
-    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
-        super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(kernel_size if stride is None else stride)
-        self.padding = _single(padding)
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _spatial = 1
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
     """Maxima at the positions they came from, zeros elsewhere; undoes :class:`MaxPool2d` in part."""
 
-    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
-        super().__init__()
-        self.kernel_size = _pair(kernel_size)
-        self.stride = _pair(kernel_size if stride is None else stride)
-        self.padding = _pair(padding)
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _spatial = 2
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """Maxima at the positions they came from, zeros elsewhere; undoes :class:`MaxPool3d` in part."""
 
-    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
-        super().__init__()
-        self.kernel_size = _triple(kernel_size)
-        self.stride = _triple(kernel_size if stride is None else stride)
-        self.padding = _triple(padding)
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _spatial = 3
 
 
-class _AvgPoolNd(Module):
+class _AvgPoolNd(_Ranked):
     """What the means of sliding windows take."""
 
     kernel_size: Any
@@ -142,6 +124,8 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: whether padding counts as zeros.
     """
 
+    _spatial = 1
+
     def __init__(
         self,
         kernel_size: Sizes,
@@ -151,14 +135,15 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(kernel_size if stride is None else stride)
-        self.padding = _single(padding)
+        self.kernel_size = self._sizes(kernel_size)
+        self.stride = self._sizes(kernel_size if stride is None else stride)
+        self.padding = self._sizes(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+        pool = self._function("avg_pool")
+        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class AvgPool2d(_AvgPoolNd):
@@ -170,6 +155,8 @@ class AvgPool2d(_AvgPoolNd):
         count_include_pad: whether padding counts as zeros.
         divisor_override: divides the sums in place of the windows' size.
     """
+
+    _spatial = 2
 
     def __init__(
         self,
@@ -188,28 +175,20 @@ class AvgPool2d(_AvgPoolNd):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return (
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
-
     def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool2d(input, *self._arguments())
+        return self._function("avg_pool")(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
+            self.divisor_override,
+        )  # fmt: skip
 
 
 class AvgPool3d(AvgPool2d):
     """Means of sliding windows over [N, C, depth, height, width] or without N; the arguments are :class:`AvgPool2d`'s."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool3d(input, *self._arguments())
+    _spatial = 3
 
 
-class _LPPoolNd(Module):
+class _LPPoolNd(_Ranked):
     """``(sum of x ** norm_type) ** (1 / norm_type)`` of sliding windows.
 
     Args:
@@ -227,8 +206,9 @@ class _LPPoolNd(Module):
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+    def forward(self, input: Tensor) -> Tensor:
+        pool = self._function("lp_pool")
+        return pool(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
         return (
@@ -240,25 +220,22 @@ class _LPPoolNd(Module):
 class LPPool1d(_LPPoolNd):
     """Power means of sliding windows over [N, C, length]."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool1d(input, *self._arguments())
+    _spatial = 1
 
 
 class LPPool2d(_LPPoolNd):
     """Power means of sliding windows over [N, C, height, width]."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool2d(input, *self._arguments())
+    _spatial = 2
 
 
 class LPPool3d(_LPPoolNd):
     """Power means of sliding windows over [N, C, depth, height, width]."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool3d(input, *self._arguments())
+    _spatial = 3
 
 
-class _FractionalMaxPoolNd(Module):
+class _FractionalMaxPoolNd(_Ranked):
     """Maxima of windows at pseudorandom places (Graham, "Fractional max-pooling", 2014).
 
     Args:
@@ -272,77 +249,48 @@ class _FractionalMaxPoolNd(Module):
 
     def __init__(
         self,
-        kernel_size: tuple[int, ...],
-        output_size: tuple[int, ...] | None,
-        output_ratio: tuple[float, ...] | None,
-        return_indices: bool,
-        _random_samples: Tensor | None,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | tuple[float, ...] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
-        if any(size <= 0 for size in kernel_size):
-            raise ValueError(f"kernel_size must be greater than zero for all dimensions, got {kernel_size}")
-        self.kernel_size = kernel_size
+        self.kernel_size: tuple[int, ...] = self._sizes(kernel_size)
+        self.output_size: tuple[int, ...] | None = self._sizes(output_size)
+        self.output_ratio: tuple[float, ...] | None = self._sizes(output_ratio)
+        if any(size <= 0 for size in self.kernel_size):
+            raise ValueError(f"kernel_size must be greater than zero for all dimensions, got {self.kernel_size}")
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = output_size
-        self.output_ratio = output_ratio
         name = type(self).__name__
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
-        if output_ratio is not None and not all(0 < ratio < 1 for ratio in output_ratio):
-            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {self.output_ratio})")
 
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "kernel_size": self.kernel_size,
-            "output_size": self.output_size,
-            "output_ratio": self.output_ratio,
-            "return_indices": self.return_indices,
-            "_random_samples": self._random_samples,
-        }
+    def forward(self, input: Tensor) -> Any:
+        return self._function("fractional_max_pool")(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Maxima of pseudorandom windows over [N, C, height, width] or [C, height, width]."""
 
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        output_size: Sizes | None = None,
-        output_ratio: float | tuple[float, ...] | None = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> None:
-        size = None if output_size is None else _pair(output_size)
-        ratio = None if output_ratio is None else _pair(output_ratio)
-        super().__init__(_pair(kernel_size), size, ratio, return_indices, _random_samples)
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool2d(input, **self._arguments())
+    _spatial = 2
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Maxima of pseudorandom windows over [N, C, depth, height, width] or without N."""
 
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        output_size: Sizes | None = None,
-        output_ratio: float | tuple[float, ...] | None = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> None:
-        size = None if output_size is None else _triple(output_size)
-        ratio = None if output_ratio is None else _triple(output_ratio)
-        super().__init__(_triple(kernel_size), size, ratio, return_indices, _random_samples)
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool3d(input, **self._arguments())
+    _spatial = 3
 
 
-class _AdaptiveMaxPoolNd(Module):
+class _AdaptiveMaxPoolNd(_Ranked):
     """What maxima of windows that fit an output size take.
 
     Args:
@@ -355,6 +303,9 @@ class _AdaptiveMaxPoolNd(Module):
         self.output_size = output_size
         self.return_indices = return_indices
 
+    def forward(self, input: Tensor) -> Any:
+        return self._function("adaptive_max_pool")(input, self.output_size, self.return_indices)
+
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
@@ -362,25 +313,22 @@ class _AdaptiveMaxPoolNd(Module):
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows over [N, C, length] as the output has elements."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)  # type: ignore[arg-type]
+    _spatial = 1
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows over [N, C, height, width] as the output has elements."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)  # type: ignore[arg-type]
+    _spatial = 2
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows over [N, C, depth, height, width] as the output has elements."""
 
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)  # type: ignore[arg-type]
+    _spatial = 3
 
 
-class _AdaptiveAvgPoolNd(Module):
+class _AdaptiveAvgPoolNd(_Ranked):
     """What means of windows that fit an output size take.
 
     Args:
@@ -391,6 +339,9 @@ class _AdaptiveAvgPoolNd(Module):
         super().__init__()
         self.output_size = output_size
 
+    def forward(self, input: Tensor) -> Tensor:
+        return self._function("adaptive_avg_pool")(input, self.output_size)
+
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
@@ -398,19 +349,16 @@ class _AdaptiveAvgPoolNd(Module):
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means of as many windows over [N, C, length] as the output has elements."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool1d(input, self.output_size)  # type: ignore[arg-type]
+    _spatial = 1
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means of as many windows over [N, C, height, width] as the output has elements."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(input, self.output_size)  # type: ignore[arg-type]
+    _spatial = 2
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means of as many windows over [N, C, depth, height, width] as the output has elements."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool3d(input, self.output_size)  # type: ignore[arg-type]
+    _spatial = 3

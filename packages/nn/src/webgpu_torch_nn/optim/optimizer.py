@@ -13,6 +13,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor, profiling
 from webgpu_torch_core.capture import require
+from webgpu_torch_core.devices import host_device
 
 from webgpu_torch_nn.modules._conversion import clear_grad, typename
 from webgpu_torch_nn.utils.hooks import RemovableHandle
@@ -218,7 +219,7 @@ class Optimizer:
         if not isinstance(value, dict):
             return value
         return {
-            key: torch.tensor(float(item), dtype=torch.float32, device="cpu")
+            key: torch.tensor(float(item), dtype=torch.float32, device=host_device())
             if key in SCALARS and isinstance(item, (int, float))
             else item
             for key, item in value.items()

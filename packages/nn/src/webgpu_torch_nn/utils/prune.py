@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.devices import host_device
 
 from webgpu_torch_nn.utils.convert_parameters import parameters_to_vector
 
@@ -276,7 +277,7 @@ class RandomStructured(BasePruningMethod):
         count = _count(self.amount, t.shape[self.dim])
         if count == 0:
             return default_mask
-        drawn = torch.rand(t.shape[self.dim], device="cpu")
+        drawn = torch.rand(t.shape[self.dim], device=host_device())
         kept = drawn > torch.kthvalue(drawn, count).values
         return _only_channels(t, self.dim, kept.to(t.device), default_mask)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.devices import host_device
 from webgpu_torch_core.functional import pad
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class PackedSequence(PackedSequence_):
             if not (isinstance(data, list | tuple) and len(data) == 2):
                 raise AssertionError("Expected data to be a list or tuple of length 2")
             data, batch_sizes = data
-        elif batch_sizes.device.type != "cpu":
+        elif batch_sizes.device != host_device():
             raise ValueError(
                 "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. They "
                 "should be instantiated by functions like pack_sequence and pack_padded_sequences in nn.utils.rnn. "
@@ -82,7 +83,7 @@ class PackedSequence(PackedSequence_):
 
     def cpu(self, *args: Any, **kwargs: Any) -> Self:
         """Return the sequences on the CPU."""
-        return self.to(*args, **kwargs).to(device="cpu")
+        return self.to(*args, **kwargs).to(device=host_device())
 
     def double(self) -> Self:
         """Return the sequences as float64."""
@@ -135,7 +136,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 def _checked_lengths(lengths: Tensor, batch: int) -> list[int]:
-    if lengths.ndim != 1 or lengths.device.type != "cpu":
+    if lengths.ndim != 1 or lengths.device != host_device():
         raise RuntimeError(
             f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D {lengths.device.type} Long tensor"
         )
@@ -185,7 +186,7 @@ def pack_padded_sequence(
     places = [step * count + number for step, size in enumerate(running) for number in range(size)]
     index = torch.tensor(places, dtype=torch.int64, device=input.device)
     data = steps.reshape(steps.shape[0] * count, *steps.shape[2:]).index_select(0, index)
-    return PackedSequence(data, torch.tensor(running, dtype=torch.int64, device="cpu"), sorted_indices, None)
+    return PackedSequence(data, torch.tensor(running, dtype=torch.int64, device=host_device()), sorted_indices, None)
 
 
 def pad_packed_sequence(
@@ -215,7 +216,7 @@ def pad_packed_sequence(
     index = torch.tensor(places, dtype=torch.int64, device=data.device)
     padded = torch.cat((data, padding)).index_select(0, index).reshape(len(running), count, *data.shape[1:])
     padded = padded.transpose(0, 1) if batch_first else padded
-    lengths = torch.tensor([sum(size > number for size in running) for number in range(count)], device="cpu")
+    lengths = torch.tensor([sum(size > number for size in running) for number in range(count)], device=host_device())
     if sequence.unsorted_indices is None:
         return padded, lengths
     order = sequence.unsorted_indices
@@ -260,7 +261,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Return sequences [length, …] packed; longest first unless ``enforce_sorted`` is False."""
-    lengths = torch.tensor([each.size(0) for each in sequences], device="cpu")
+    lengths = torch.tensor([each.size(0) for each in sequences], device=host_device())
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import multiprocessing as _multiprocessing
 import sys
-from multiprocessing import *  # noqa: F403
+from multiprocessing import *
 
 from .spawn import ENV_VAR_PARALLEL_START as ENV_VAR_PARALLEL_START
 from .spawn import ProcessContext as ProcessContext

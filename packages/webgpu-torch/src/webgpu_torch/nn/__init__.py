@@ -1,6 +1,6 @@
 """Modules, as ``torch.nn``."""
 
-from webgpu_torch_nn import *  # noqa: F403
+from webgpu_torch_nn import *
 from webgpu_torch_nn import common_types as common_types
 from webgpu_torch_nn import grad as grad
 from webgpu_torch_nn import init as init

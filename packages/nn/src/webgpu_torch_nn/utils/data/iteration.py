@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from webgpu_torch_core import profiling
 
 from webgpu_torch_nn.utils.data import transport
-from webgpu_torch_nn.utils.data._host import draw_seed
+from webgpu_torch_nn.utils.data._seeds import draw_seed
 from webgpu_torch_nn.utils.data.dataset import IterableDataset
 from webgpu_torch_nn.utils.data.worker import END, FAILURE, RESUME, TASK, Job, work
 

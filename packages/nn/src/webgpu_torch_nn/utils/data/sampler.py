@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import webgpu_torch_core as torch
+from webgpu_torch_core.devices import host_device
 
-from webgpu_torch_nn.utils.data._host import draw_seed, host_device
+from webgpu_torch_nn.utils.data._seeds import draw_seed
 
 _Index = TypeVar("_Index", covariant=True)
 

@@ -19,9 +19,9 @@ from queue import SimpleQueue
 from typing import Any
 
 import webgpu_torch_core as torch
+from webgpu_torch_core.devices import host_device
 
 from webgpu_torch_nn.utils.data import transport
-from webgpu_torch_nn.utils.data._host import host_device
 from webgpu_torch_nn.utils.data.dataset import IterableDataset
 from webgpu_torch_nn.utils.data.fetching import Fetcher, make_fetcher
 

@@ -1,6 +1,6 @@
 """Datasets and loaders, as ``torch.utils.data``."""
 
-from webgpu_torch_nn.utils.data import *  # noqa: F403
+from webgpu_torch_nn.utils.data import *
 
 from . import _utils as _utils
 from . import dataloader as dataloader

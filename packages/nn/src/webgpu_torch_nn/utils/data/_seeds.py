@@ -1,17 +1,11 @@
-"""Where the loaders' own small tensors live."""
+"""The seeds that loaders draw."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core.plugins import registry
-
-
-def host_device() -> str:
-    """Return the device that computes on the host and draws PyTorch's CPU stream, whatever the default device is."""
-    registry.load()
-    return "cpu" if "cpu" in registry.backends else "python"
+from webgpu_torch_core.devices import host_device
 
 
 def draw_seed(generator: Any = None) -> int:

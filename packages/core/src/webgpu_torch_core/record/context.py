@@ -1,0 +1,42 @@
+"""What a call depends on besides its arguments: one record per thread, because PyTorch's switches are per thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..dtypes import dtype
+
+
+class Context(threading.local):
+    """A thread's switches.
+
+    Attributes:
+        enabled: whether operations record gradients.
+        inference: whether tensors made now are of no use to gradients later.
+        device: where new tensors land inside of ``with device``, or None.
+        casting: device types -> whether an autocast region is open; empty where none is.
+        casting_types: device types -> the type that regions use.
+        casting_cache: whether converted weights are kept until the outermost region ends; they are in ``casts``.
+        casting_depth: how many regions are open.
+        saved_hooks: pairs of functions that pack and unpack what is saved for backward, the innermost last.
+        capture: the recording of a compiled function that the thread is in, or None.
+    """
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.inference = False
+        self.device: Any = None
+        self.casting: dict[str, bool] = {}
+        self.casting_types: dict[str, dtype] = {}
+        self.casting_cache = True
+        self.casting_depth = 0
+        self.casts: dict[int, tuple[Any, Any]] = {}
+        self.saved_hooks: list[tuple[Any, Any]] = []
+        self.capture: Any = None
+
+
+context = Context()
+
+__all__ = ["Context", "context"]

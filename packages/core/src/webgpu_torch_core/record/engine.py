@@ -1,0 +1,430 @@
+"""Runs what threads recorded for one device: plans by the structure of tapes, results into values, and nothing lost.
+
+Every thread has a tape of its own per device; the list of its kernels and slots is the structure of a graph, so the plan of
+a loop's second iteration is found by one dictionary look-up. Reading a value runs the tape that makes it, whoever
+recorded it. A tape is kept until it ran: what an exception kept from running runs when somebody asks for it again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+from weakref import ref
+
+from .. import profiling
+from ..backend import Copy, Device, Plan
+from ..dtypes import dtype
+from ..scheduling import Recorded, Scheduled, schedule
+from ..scheduling.domain import groups
+from ..scheduling.schedule import Slot
+from .context import context
+from .interrupts import hold
+from .runs import Run
+from .tape import Entry, Leaf, Structure, Tape, Value
+
+#: makes an entry without the arguments of its class being looked at
+_new_entry = tuple.__new__
+NODE_LIMIT = int(os.environ.get("WEBGPU_TORCH_NODE_LIMIT", "8192"))
+PLAN_CACHE_LIMIT = 512
+
+
+class _Recorder(threading.local):
+    """What one thread records for a device."""
+
+    def __init__(self) -> None:
+        self.tape = Tape(open=False)
+        self.reads = 0
+        # By its messages, a value that says which of them applies (0: none): read with the next results.
+        self.checks: dict[tuple[str, ...], Value] = {}
+
+
+class _Work:
+    """A tape that is being run."""
+
+    __slots__ = ("run", "scheduled", "tape")
+
+    def __init__(self, tape: Tape, scheduled: Scheduled, run: Run) -> None:
+        self.tape = tape
+        self.scheduled = scheduled
+        self.run = run
+
+
+class Engine:
+    """Records kernels for one device, a tape per thread, and runs them as plans."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        # The first is held while plans run, the second while a tape grows or is closed; taken in this order.
+        self.lock = threading.RLock()
+        self.tapes_lock = threading.RLock()
+        self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
+        self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "reads": 0}
+        self.eager = os.environ.get("WEBGPU_TORCH_EAGER", "0") not in ("", "0")
+        self.paused: _Work | None = None
+        self._recorder = _Recorder()
+        # What a device that works on its own does in between has states that no exception may interrupt.
+        self._hold: Any = hold if device.asynchronous else nullcontext()
+
+    # Recording
+
+    @property
+    def capture(self) -> Any:
+        """The recording of a compiled function that this thread is in, or None."""
+        return context.capture
+
+    @property
+    def checks(self) -> dict[tuple[str, ...], Value]:
+        """By its messages, a value that says which of them applies (0: none): read with this thread's next results."""
+        return self._recorder.checks
+
+    @property
+    def reads(self) -> int:
+        """How often this thread has read results."""
+        return self._recorder.reads
+
+    @property
+    def tape(self) -> Tape:
+        """What this thread recorded and nothing has computed yet."""
+        tape = self._recorder.tape
+        if not tape.open:
+            tape = self._recorder.tape = Tape(context.capture)
+        return tape
+
+    @property
+    def kernels(self) -> list[Any]:
+        """The kernels that this thread recorded and nothing has computed yet."""
+        return [entry.kernel for entry in self._recorder.tape.entries]
+
+    def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
+        """Append a kernel over these values and return its outputs, which nothing has computed yet."""
+        while True:
+            tape = self._recorder.tape
+            if not tape.open:
+                tape = self.tape
+            slots: list[int] = []
+            for value in values:
+                place = value.place
+                slots.append(place[1] if place[0] is tape else self._enter(tape, value))
+            outputs: list[Value] = []
+            with self.tapes_lock:
+                # Another thread that wanted one of its values may have run the tape in the meantime.
+                if tape.open:
+                    first = len(tape.slots)
+                    for output in kernel.outputs:
+                        value = Value(self, output.dtype, output.numel)
+                        value.place = (tape, len(tape.slots))
+                        tape.slots.append(ref(value))
+                        outputs.append(value)
+                    tape.entries.append(_new_entry(Entry, (kernel, tuple(slots), first, tuple(parameters))))
+                    break
+        if self.eager or tape.hasty or len(tape.entries) >= NODE_LIMIT:
+            self.flush()
+        return outputs
+
+    def _enter(self, tape: Tape, value: Value) -> int:
+        """Give a value from outside of a tape a slot there, computing it first if need be."""
+        buffer = value.buffer
+        if buffer is None:
+            buffer = self.compute(value)
+        with self.tapes_lock:
+            return tape.admit(value, buffer)
+
+    def allocate(self, dtype: dtype, numel: int) -> Value:
+        """Return a value with a buffer of undefined contents."""
+        return Value(self, dtype, numel, self.device.allocate(numel * dtype.itemsize))
+
+    def upload(self, dtype: dtype, data: Any) -> Value:
+        """Return a value holding host bytes."""
+        view = memoryview(data).cast("B") if not isinstance(data, memoryview) or data.format != "B" else data
+        value = self.allocate(dtype, len(view) // dtype.itemsize)
+        if len(view):
+            with self._hold:
+                self.device.write(value.buffer, view)
+        return value
+
+    # Results
+
+    def read(self, value: Value) -> bytearray:
+        """Return a value's bytes, computing it first if need be.
+
+        Raises:
+            RuntimeError: the device returned another number of bytes.
+        """
+        if context.capture is not None:
+            context.capture.broken = "it reads results while it runs"
+        self.statistics["reads"] += 1
+        self._recorder.reads += 1
+        buffer = value.realize()
+        if self.checks:
+            self.raise_failed_checks()
+        return self._read(buffer, value.numel * value.dtype.itemsize)
+
+    def _read(self, buffer: Any, nbytes: int) -> bytearray:
+        if not nbytes:
+            return bytearray()
+        with self._hold:
+            data = self.device.read(buffer, nbytes)
+        if len(data) != nbytes:
+            raise RuntimeError(f"{self.device.name}: read() returned {len(data)} bytes where {nbytes} were asked for")
+        return data
+
+    def raise_failed_checks(self) -> None:
+        """Raise the RuntimeError of a check that failed since the last results were read."""
+        checks, self._recorder.checks = self.checks, {}
+        for messages, value in checks.items():
+            failed = int.from_bytes(self._read(value.realize(), 4), sys.byteorder)
+            if failed:
+                raise RuntimeError(messages[failed - 1])
+
+    def overwrite(self, target: Value, source: Value) -> None:
+        """Copy a value's elements into the buffer of another, whose memory is visible outside."""
+        with self.lock:
+            buffer = source.realize()
+            nbytes = target.numel * target.dtype.itemsize
+            with hold:
+                self.device.run(Plan([Copy(0, 1, nbytes)], 2, ()), [buffer, target.buffer], ())
+                self.device.synchronize()
+            if context.capture is not None and target.owner() is not None:
+                context.capture.overwrite(self, target.owner(), source)
+
+    def flush(self) -> None:
+        """Compute everything this thread recorded that somebody can still reach.
+
+        Raises:
+            Exception: what a kernel raised. Whatever does not depend on it is computed; the rest is when it is asked for.
+        """
+        tape = self._recorder.tape
+        if tape.entries or self.paused is not None:
+            try:
+                with self.lock:
+                    self._go_on()
+                    failures = self._run_tape(tape)
+            except Exception:
+                # Whoever wants one of its values tries again; others need not hear of it.
+                self._recorder.tape = Tape(open=False)
+                raise
+            if failures:
+                raise failures[0]
+
+    def compute(self, value: Value) -> Any:
+        """Return a value's buffer: run the tape that makes it or, where that fails, what the value depends on.
+
+        Raises:
+            Exception: what a kernel raised that the value depends on, with a note of its name and device.
+        """
+        with self.lock:
+            self._go_on()
+            tape = value.place[0]
+            if value.buffer is None and tape is not None:
+                try:
+                    self._run_tape(tape)
+                except Exception:
+                    # What the value does not depend on is no reason to withhold it; what it does raises again.
+                    pass
+                if value.buffer is None:
+                    self._compute_alone(tape, value)
+            if value.buffer is None:
+                raise RuntimeError("this value's computation failed earlier; its tensor holds nothing")
+            return value.buffer
+
+    def execute(self, run: Run) -> None:
+        """Run a plan over buffers that nobody else sees: an exception leaves the rest undone, for good."""
+        with self.lock:
+            while not run.finished:
+                with hold:
+                    self._advance(run)
+                if run.failures:
+                    raise run.failures[0]
+
+    def detach(self) -> None:
+        """Let what this thread records from now on be a tape of its own."""
+        tape = self._recorder.tape
+        with self.tapes_lock:
+            tape.open = False
+
+    # Running
+
+    def _go_on(self) -> None:
+        """Run the rest of what was interrupted."""
+        while self.paused is not None:
+            self._drive(self.paused)
+
+    def _run_tape(self, tape: Tape) -> list[BaseException]:
+        """Run a tape; return what kernels raised. An exception before the first kernel leaves the tape as it was."""
+        with self.tapes_lock:
+            tape.open = False
+        if not tape.entries or tape.failure is not None:
+            return []
+        structure = tape.structure()
+        scheduled = self._plan(structure, tape)
+        externals = [tape.slots[slot].buffer for slot in scheduled.inputs]  # type: ignore[attr-defined]
+        externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
+        capture = tape.capture
+        if capture is not None:
+            capture.add(self, scheduled, tape)
+        self.statistics["flushes"] += 1
+        self.statistics["recorded"] += len(tape.entries)
+        self.statistics["kernels"] += len(scheduled.plan.steps)
+        work = _Work(tape, scheduled, Run(scheduled.plan, externals, tape.parameters()))
+        self._drive(work)
+        return work.run.failures
+
+    def _plan(self, structure: Structure, tape: Tape) -> Scheduled:
+        """Return the plan of a tape: the one found last time, moved to the end of those to be dropped, or a new one."""
+        found = self.plans.pop(structure, None)
+        if found is None:
+            numbers = range(len(tape.entries))
+            scheduled = profiling.timed(
+                "webgpu_torch::schedule", self._schedule, tape, numbers, structure.wanted, structure.donatable, True
+            )
+            found = (scheduled, tape.entries)
+            explain(self.device, scheduled.plan)
+            while len(self.plans) >= PLAN_CACHE_LIMIT:
+                self.plans.pop(next(iter(self.plans)))
+        self.plans[structure] = found
+        return found[0]
+
+    def _schedule(
+        self, tape: Tape, numbers: Sequence[int], wanted: Sequence[int], donatable: Sequence[int], fuses: bool
+    ) -> Scheduled:
+        """Return the plan of some entries of a tape."""
+        self.statistics["scheduled"] += 1
+        slots = [Slot(None, 0, True) for _ in tape.slots]
+        recorded: list[Recorded] = []
+        parameter = 0
+        for number in numbers:
+            kernel, operands, first, parameters = tape.entries[number]
+            for slot, operand in zip(operands, kernel.operands, strict=True):
+                if slots[slot].is_leaf:
+                    slots[slot].dtype, slots[slot].numel = operand.dtype, operand.numel
+            outputs = tuple(range(first, first + len(kernel.outputs)))
+            for slot, output in zip(outputs, kernel.outputs, strict=True):
+                slots[slot] = Slot(output.dtype, output.numel, False)
+            recorded.append(Recorded(kernel, operands, outputs, parameter))
+            parameter += len(parameters)
+        return schedule(
+            recorded,
+            slots,
+            frozenset(wanted),
+            frozenset(donatable),
+            self.device.maximum_bindings,
+            fuses and self.device.fuses and not self.eager,
+        )
+
+    def _drive(self, work: _Work) -> None:
+        """Run a plan to its end, or to where a signal waits to be delivered, and hand out its results."""
+        self.paused = work
+        try:
+            with hold:
+                self._advance(work.run)
+                if work.run.finished:
+                    self._publish(work)
+                    self.paused = None
+        except BaseException:
+            if work.run.table is None and not work.run.finished:
+                # Nothing ran: the tape is as it was.
+                self.paused = None
+            raise
+
+    def _advance(self, run: Run) -> None:
+        """Run kernels; one that fails keeps what depends on it from running, and nothing else."""
+        while not run.finished:
+            try:
+                profiling.advance(self.device, run)
+                return
+            except Exception as error:
+                if run.table is None:
+                    raise
+                _name(error, run.name(), self.device)
+                run.fail(error)
+
+    def _publish(self, work: _Work) -> None:
+        """Give values the buffers that a plan computed."""
+        tape, scheduled, run = work.tape, work.scheduled, work.run
+        for slot, number in scheduled.outputs:
+            if number in run.poisoned:
+                continue
+            buffer = run.externals[number]
+            value = tape.slots[slot]()
+            if value is not None:
+                value.buffer = buffer
+                if value.place[0] is tape:
+                    value.place = (None, -1)
+            if run.failures:
+                tape.computed[slot] = buffer
+        if tape.capture is not None:
+            tape.capture.ran(run.externals, scheduled, tape)
+        if not run.failures:
+            tape.clear()
+            return
+        if tape.capture is not None:
+            tape.capture.broken = "a kernel failed while it ran"
+        tape.failure = run.failures[0]
+        overwritten = run.overwritten()
+        for number, slot in enumerate(scheduled.inputs):
+            if number in overwritten:
+                tape.slots[slot].buffer = None  # type: ignore[attr-defined]
+        for slot, found in enumerate(tape.slots):
+            value = found()
+            if not isinstance(found, Leaf) and value is not None and slot not in tape.computed:
+                value.place = (tape, slot)
+
+    def _compute_alone(self, tape: Tape, value: Value) -> None:
+        """Compute one value of a tape that could not run as a whole, without overwriting anything."""
+        slot = value.place[1]
+        numbers = tape.cone(slot)
+        parameters = [each for number in numbers for each in tape.entries[number].parameters]
+        for fuses in (True, False):
+            scheduled = self._schedule(tape, numbers, (slot,), (), fuses)
+            try:
+                run = self._run_alone(tape, scheduled, parameters)
+            except Exception as error:
+                if fuses and self.device.fuses and not self.eager and len(numbers) > 1:
+                    continue
+                names = dict.fromkeys(step.kernel.name for step in scheduled.plan.steps if not isinstance(step, Copy))
+                _name(error, ", ".join(names)[:200], self.device)
+                raise
+            number = dict(scheduled.outputs)[slot]
+            with hold:
+                tape.computed[slot] = value.buffer = run.externals[number]
+                value.place = (None, -1)
+            return
+
+    def _run_alone(self, tape: Tape, scheduled: Scheduled, parameters: list[float | int]) -> Run:
+        externals = [tape.buffer_of(slot) for slot in scheduled.inputs]
+        externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
+        run = Run(scheduled.plan, externals, parameters)
+        self.execute(run)
+        return run
+
+
+def _name(error: BaseException, name: str, device: Device) -> None:
+    """Note which kernel raised an exception, once."""
+    if not any("kernel '" in each for each in getattr(error, "__notes__", ())):
+        error.add_note(
+            f"in kernel '{name}' on {device.name}; WEBGPU_TORCH_EAGER=1 runs each operation where it is called"
+        )
+
+
+def explain(device: Device, plan: Plan) -> None:
+    """Print a new plan's kernels (level 3) and their source (level 4)."""
+    level = debug_level()
+    for number, step in enumerate(plan.steps if level >= 3 else ()):
+        if isinstance(step, Copy):
+            print(f"{device.name}: step {number}: copy of {step.nbytes} bytes", file=sys.stderr)
+            continue
+        domain = " ".join(str(group) for group in groups(step.kernel))
+        shown = f"{step.kernel.form} '{step.kernel.name}' over {domain}"
+        print(f"{device.name}: step {number}: {shown}, buffers {step.operands} -> {step.outputs}", file=sys.stderr)
+        if level >= 4:
+            print(device.source(step.kernel), file=sys.stderr)
+
+
+def debug_level() -> int:
+    """Return ``WEBGPU_TORCH_DEBUG`` as a number (0 when unset)."""
+    text = os.environ.get("WEBGPU_TORCH_DEBUG", "0")
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,211 @@
+"""What a thread recorded for a device: kernels over slots, and the values that those slots will fill.
+
+A tape grows by one append per operation, so that an exception between two steps of the interpreter leaves it as it was or
+one operation longer. It is kept until all of it ran.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..dtypes import dtype
+
+if TYPE_CHECKING:
+    from ..kernels import Kernel
+    from .engine import Engine
+
+
+class Value:
+    """A flat run of elements on a device: a buffer, or a slot of a tape that will fill one.
+
+    Attributes:
+        place: the tape that knows the value and its slot there. As long as there is no buffer, the tape that makes it.
+        owner: a weak reference to the one storage whose value this is.
+        saved: backward relies on these elements although PyTorch would not.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "dtype", "engine", "numel", "outside", "owner", "place", "saved")
+
+    def __init__(self, engine: Engine, dtype: dtype, numel: int, buffer: Any = None) -> None:
+        self.engine = engine
+        self.dtype = dtype
+        self.numel = numel
+        self.buffer = buffer
+        # One attribute: several threads may have the same value in tapes of theirs.
+        self.place: tuple[Tape | None, int] = NOWHERE
+        self.owner: Any = None
+        self.outside: tuple[Callable[[], Any], ...] = ()
+        self.saved = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether somebody outside sees this memory (an array given to ``from_numpy`` or returned by ``numpy()``).
+
+        The planner never overwrites such a buffer, and operations that read it run at once.
+        """
+        return any(each() is not None for each in self.outside)
+
+    def share(self, visible: Callable[[], Any]) -> None:
+        """Note that somebody outside sees this memory as long as ``visible()`` (a weak reference) is not None."""
+        self.outside = (*(each for each in self.outside if each() is not None), visible)
+
+    def realize(self) -> Any:
+        """Return the buffer, computing it first if need be."""
+        buffer = self.buffer
+        return self.engine.compute(self) if buffer is None else buffer
+
+
+NOWHERE: tuple[None, int] = (None, -1)
+
+
+class Leaf(weakref.ref[Value]):
+    """A slot that a computed value came in by.
+
+    Attributes:
+        buffer: the value's; None once a failed run has overwritten it.
+        kept: the buffer must keep its contents, whoever still refers to it.
+    """
+
+    __slots__ = ("buffer", "kept")
+    buffer: Any
+    kept: bool
+
+
+class Entry(NamedTuple):
+    """One recorded kernel: the slots of its operands, the first slot of its outputs, its parameters."""
+
+    kernel: Kernel
+    operands: tuple[int, ...]
+    output: int
+    parameters: tuple[float | int, ...]
+
+
+class Structure(NamedTuple):
+    """What the plan of a tape depends on, and nothing else: the key of plans.
+
+    Fields:
+        entries: kernels (by identity: plans keep them alive), operands and outputs.
+        wanted: slots that somebody can still reach.
+        donatable: slots of buffers that nobody will read again, which a plan may overwrite.
+    """
+
+    entries: tuple[tuple[int, tuple[int, ...], int], ...]
+    wanted: tuple[int, ...]
+    donatable: tuple[int, ...]
+
+
+class Tape:
+    """Kernels that a thread recorded for a device.
+
+    Attributes:
+        entries: the kernels in order.
+        slots: a weak reference per value: a :class:`Leaf`, or what an entry makes. A slot may belong to neither.
+        capture: the recording of a compiled function that the tape is a part of, or None.
+        open: whether more may be appended; a tape that began to run is closed.
+        computed: buffers of slots that a run which failed elsewhere has computed.
+        failure: what a kernel raised, if one failed after others had run: only parts of the tape can run again.
+    """
+
+    __slots__ = ("capture", "computed", "entries", "failure", "hasty", "leaves", "open", "slots")
+
+    def __init__(self, capture: Any = None, open: bool = True) -> None:
+        self.entries: list[Entry] = []
+        self.slots: list[weakref.ref[Value]] = []
+        self.leaves: dict[int, int] = {}
+        self.capture = capture
+        self.open = open
+        self.hasty = False
+        self.computed: dict[int, Any] = {}
+        self.failure: BaseException | None = None
+
+    def admit(self, value: Value, buffer: Any) -> int:
+        """Give a computed value a slot, or find the one it has."""
+        number = self.leaves.get(id(buffer))
+        if number is None or self.slots[number]() is not value:
+            capture = self.capture
+            leaf = Leaf(value)
+            leaf.buffer = buffer
+            shared = bool(value.outside) and value.shared
+            # A recording notes every value that enters, shared or not.
+            constant = capture is not None and not capture.enter(value)
+            leaf.kept = shared or constant
+            # Whoever sees this memory may write into it as soon as the operation returns.
+            self.hasty = self.hasty or (shared and capture is None)
+            number = len(self.slots)
+            self.slots.append(leaf)
+            self.leaves[id(buffer)] = number
+        value.place = (self, number)
+        return number
+
+    def structure(self) -> Structure:
+        """Return what the plan depends on: what was recorded, and who still refers to it."""
+        wanted: list[int] = []
+        donatable: list[int] = []
+        for number, slot in enumerate(self.slots):
+            if slot.__class__ is Leaf:
+                # A buffer that another thread's tape, a recording or anybody else holds as well keeps its contents.
+                if slot() is None and not slot.kept and sys.getrefcount(slot.buffer) <= _ALONE:  # type: ignore[attr-defined]
+                    donatable.append(number)
+            elif slot() is not None:
+                wanted.append(number)
+        entries = tuple([(id(kernel), operands, output) for kernel, operands, output, _ in self.entries])
+        return Structure(entries, tuple(wanted), tuple(donatable))
+
+    def parameters(self) -> list[float | int]:
+        """Return the run-time numbers of all kernels in order."""
+        return [number for entry in self.entries if entry.parameters for number in entry.parameters]
+
+    def clear(self) -> None:
+        """Forget everything, which has been computed: values that came in still refer to the tape."""
+        self.open = False
+        self.entries, self.slots, self.leaves, self.computed, self.failure = [], [], {}, {}, None
+
+    def buffer_of(self, slot: int) -> Any:
+        """Return a slot's buffer, None where it has none (yet, or any more)."""
+        found = self.slots[slot]
+        return found.buffer if isinstance(found, Leaf) else self.computed.get(slot)
+
+    def cone(self, slot: int) -> list[int]:
+        """Return the numbers of the entries that a slot depends on and that have to run (again) for it, in order.
+
+        Raises:
+            RuntimeError: a failed run has overwritten something that it depends on.
+        """
+        maker = {
+            entry.output + each: number
+            for number, entry in enumerate(self.entries)
+            for each in range(len(entry.kernel.outputs))
+        }
+        needed: set[int] = set()
+        waiting = [slot]
+        while waiting:
+            number = maker.get(waiting.pop())
+            if number is None or number in needed:
+                continue
+            needed.add(number)
+            for operand in self.entries[number].operands:
+                if self.buffer_of(operand) is not None:
+                    continue
+                if isinstance(self.slots[operand], Leaf):
+                    name = self.entries[maker[slot]].kernel.name
+                    raise RuntimeError(
+                        f"the result of '{name}' cannot be computed: what it starts from was being overwritten when a "
+                        f"kernel failed ({type(self.failure).__name__}: {self.failure})"
+                    ) from self.failure
+                waiting.append(operand)
+        return sorted(needed)
+
+
+def _alone() -> int:
+    leaf = Leaf(Value(None, None, 0))  # type: ignore[arg-type]
+    leaf.buffer = object()
+    return sys.getrefcount(leaf.buffer)
+
+
+_ALONE = _alone()
+
+
+__all__ = ["NOWHERE", "Entry", "Leaf", "Structure", "Tape", "Value"]

@@ -1,0 +1,357 @@
+"""Decoders of Llama's kind: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi-3, SmolLM, OLMo-2 are options of one network.
+
+Parameter names are those of Hugging Face's checkpoints. In comments B is the batch, T tokens, S tokens attended to,
+H heads, K heads of keys and values, D elements of a head, E the width of the residual stream.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_nn import Embedding, Linear, Module, ModuleList, Parameter, init
+from webgpu_torch_nn import functional as F
+
+from webgpu_torch_models.cache import CacheStep, KeyValueCache
+from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.language import activation, causal_mask, next_token_loss
+from webgpu_torch_models.output import CausalLMOutput
+from webgpu_torch_models.pretrained import PreTrainedModel
+from webgpu_torch_models.rotary import RotaryEmbedding, rope_parameters, rotate
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+@dataclasses.dataclass
+class DecoderConfig(ModelConfig):
+    """Sizes and options, named as in config.json; families differ in defaults and in what their class says.
+
+    Class attributes:
+        bias_of_queries: queries, keys and values have a bias whatever ``attention_bias`` says.
+        query_key_norm: "head" normalises each head's queries and keys, "projection" all heads together; "" neither.
+        norms: where the residual branches are normalised: "before", "after" or "both".
+        norm_offset: added to the weights of norms.
+        scaled_embedding: multiply embeddings by the square root of the width.
+        fused_projections: one matrix gives queries, keys and values, one the gate and the up projection.
+        default_theta: the base of the rotary frequencies.
+    """
+
+    bias_of_queries: ClassVar[bool] = False
+    query_key_norm: ClassVar[str] = ""
+    norms: ClassVar[str] = "before"
+    norm_offset: ClassVar[float] = 0.0
+    scaled_embedding: ClassVar[bool] = False
+    fused_projections: ClassVar[bool] = False
+    default_theta: ClassVar[float] = 10000.0
+
+    vocab_size: int = 32000
+    hidden_size: int = 4096
+    intermediate_size: int = 11008
+    num_hidden_layers: int = 32
+    num_attention_heads: int = 32
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    hidden_act: str = "silu"
+    hidden_activation: str | None = None
+    max_position_embeddings: int = 2048
+    initializer_range: float = 0.02
+    rms_norm_eps: float = 1e-6
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    attention_dropout: float = 0.0
+    rope_parameters: dict[str, Any] | None = None
+    sliding_window: int | None = None
+    layer_types: list[str] | None = None
+    query_pre_attn_scalar: float | None = None
+    attn_logit_softcapping: float | None = None
+    final_logit_softcapping: float | None = None
+    tie_word_embeddings: bool = False
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    pad_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_key_value_heads is None:
+            self.num_key_value_heads = self.num_attention_heads
+        if self.head_dim is None:
+            self.head_dim = self.hidden_size // self.num_attention_heads
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError(
+                f"num_attention_heads={self.num_attention_heads} is no multiple of "
+                f"num_key_value_heads={self.num_key_value_heads}"
+            )
+        activation(self.hidden_activation or self.hidden_act)
+        if self.layer_types is None:
+            self.layer_types = [self.default_layer_type(layer) for layer in range(self.num_hidden_layers)]
+        if len(self.layer_types) != self.num_hidden_layers:
+            raise ValueError(f"layer_types has {len(self.layer_types)} entries for {self.num_hidden_layers} layers")
+
+    def default_layer_type(self, layer: int) -> str:
+        """Return "full_attention" or "sliding_attention" for a layer of a configuration that does not list them."""
+        return FULL if self.sliding_window is None else SLIDING
+
+    def window_of(self, layer: int) -> int | None:
+        """Return how many tokens a layer's attention sees; None is all."""
+        assert self.layer_types is not None
+        return self.sliding_window if self.layer_types[layer] == SLIDING else None
+
+    def rope(self, layer_type: str) -> dict[str, Any]:
+        """Return the rotary options of a kind of layer."""
+        values = {**self.extra, "rope_parameters": self.rope_parameters}
+        return rope_parameters(values, self.default_theta, self.max_position_embeddings)
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by."""
+        return 1 / math.sqrt(self.query_pre_attn_scalar or self.head_dim or 1)
+
+
+class RMSNorm(Module):
+    """``x / rms(x) * (weight + offset)`` over the last dimension, in float32."""
+
+    def __init__(self, size: int, eps: float, offset: float = 0.0) -> None:
+        super().__init__()
+        self.eps, self.offset = eps, offset
+        self.weight = Parameter(torch.full((size,), 1.0 - offset))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        normal = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        if self.offset:
+            return (normal * (self.weight.float() + self.offset)).to(x.dtype)
+        return normal.to(x.dtype) * self.weight
+
+
+class DecoderAttention(Module):
+    """Causal self-attention with rotary positions, and fewer heads of keys and values than of queries."""
+
+    def __init__(self, config: DecoderConfig, layer: int) -> None:
+        super().__init__()
+        self.layer, self.scale, self.softcap = layer, config.scale, config.attn_logit_softcapping
+        self.dropout = config.attention_dropout
+        dim = self.head_dim = config.head_dim or 0
+        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads or 0
+        self.query_key_norm = config.query_key_norm
+        self.fused = config.fused_projections
+        widths = self.widths = (self.heads * dim, self.kv_heads * dim, self.kv_heads * dim)
+        bias = config.attention_bias or config.bias_of_queries
+        if self.fused:
+            self.qkv_proj = Linear(config.hidden_size, sum(widths), bias=bias)
+        else:
+            self.q_proj = Linear(config.hidden_size, widths[0], bias=bias)
+            self.k_proj = Linear(config.hidden_size, widths[1], bias=bias)
+            self.v_proj = Linear(config.hidden_size, widths[2], bias=bias)
+        self.o_proj = Linear(widths[0], config.hidden_size, bias=config.attention_bias)
+        if config.query_key_norm:
+            sizes = (dim, dim) if config.query_key_norm == "head" else widths[:2]
+            self.q_norm = RMSNorm(sizes[0], config.rms_norm_eps, config.norm_offset)
+            self.k_norm = RMSNorm(sizes[1], config.rms_norm_eps, config.norm_offset)
+
+    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, cache: CacheStep | None) -> Tensor:
+        batch, tokens, _ = x.shape
+        if self.fused:
+            query, key, value = self.qkv_proj(x).split(self.widths, dim=-1)
+        else:
+            query, key, value = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        if self.query_key_norm == "projection":
+            query, key = self.q_norm(query), self.k_norm(key)
+        query = query.reshape(batch, tokens, self.heads, -1).transpose(1, 2)  # (B, H, T, D)
+        key = key.reshape(batch, tokens, self.kv_heads, -1).transpose(1, 2)  # (B, K, T, D)
+        value = value.reshape(batch, tokens, self.kv_heads, -1).transpose(1, 2)  # (B, K, T, D)
+        if self.query_key_norm == "head":
+            query, key = self.q_norm(query), self.k_norm(key)
+        query, key = rotate(query, *angles), rotate(key, *angles)
+        if cache is not None:
+            key, value = cache.update(self.layer, key, value)  # (B, K, S, D)
+        attended = self._attend(query, key, value, mask)  # (B, H, T, D)
+        return self.o_proj(attended.transpose(1, 2).reshape(batch, tokens, -1))
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        if self.softcap is None:
+            return F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=mask is None, scale=self.scale,
+                enable_gqa=self.heads != self.kv_heads,
+            )  # fmt: skip
+        batch, _, tokens, dim = query.shape
+        grouped = query.reshape(batch, self.kv_heads, -1, tokens, dim)  # (B, K, H / K, T, D)
+        scores = grouped @ key.unsqueeze(2).transpose(-1, -2) * self.scale  # (B, K, H / K, T, S)
+        scores = torch.tanh(scores / self.softcap) * self.softcap
+        if mask is None:
+            mask = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).tril()[None, None]
+        scores = scores.masked_fill(~mask.unsqueeze(2), -float("inf"))
+        weights = F.dropout(F.softmax(scores.float(), dim=-1).to(query.dtype), dropout)
+        return (weights @ value.unsqueeze(2)).reshape(batch, -1, tokens, dim)  # (B, H, T, D)
+
+
+class GatedMLP(Module):
+    """``down(activation(gate(x)) * up(x))``."""
+
+    def __init__(self, config: DecoderConfig, inner: int | None = None) -> None:
+        super().__init__()
+        inner = config.intermediate_size if inner is None else inner
+        self.fused = config.fused_projections
+        if self.fused:
+            self.gate_up_proj = Linear(config.hidden_size, 2 * inner, bias=config.mlp_bias)
+        else:
+            self.gate_proj = Linear(config.hidden_size, inner, bias=config.mlp_bias)
+            self.up_proj = Linear(config.hidden_size, inner, bias=config.mlp_bias)
+        self.down_proj = Linear(inner, config.hidden_size, bias=config.mlp_bias)
+        self.activation = activation(config.hidden_activation or config.hidden_act)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up_proj(x).chunk(2, dim=-1) if self.fused else (self.gate_proj(x), self.up_proj(x))
+        return self.down_proj(self.activation(gate) * up)
+
+
+class DecoderLayer(Module):
+    """Attention and then the MLP, each normalised before, after or both, and added to the residual stream."""
+
+    def __init__(self, config: DecoderConfig, layer: int, mlp: Module | None = None) -> None:
+        super().__init__()
+        self.norms = config.norms
+
+        def norm() -> RMSNorm:
+            return RMSNorm(config.hidden_size, config.rms_norm_eps, config.norm_offset)
+
+        self.self_attn = DecoderAttention(config, layer)
+        self.mlp = GatedMLP(config) if mlp is None else mlp
+        if config.norms != "after":
+            self.input_layernorm = norm()
+        # In networks with norms before only, this one stands before the MLP.
+        self.post_attention_layernorm = norm()
+        if config.norms == "both":
+            self.pre_feedforward_layernorm = norm()
+        if config.norms != "before":
+            self.post_feedforward_layernorm = norm()
+
+    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, cache: CacheStep | None) -> Tensor:
+        if self.norms == "before":
+            x = x + self.self_attn(self.input_layernorm(x), angles, mask, cache)
+            return x + self.mlp(self.post_attention_layernorm(x))
+        inside = self.input_layernorm(x) if self.norms == "both" else x
+        x = x + self.post_attention_layernorm(self.self_attn(inside, angles, mask, cache))
+        inside = self.pre_feedforward_layernorm(x) if self.norms == "both" else x
+        return x + self.post_feedforward_layernorm(self.mlp(inside))
+
+
+class DecoderModel(Module):
+    """The embedding, the layers, and the last normalisation."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
+        self.layers = ModuleList([self.make_layer(config, layer) for layer in range(config.num_hidden_layers)])
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, config.norm_offset)
+        assert config.layer_types is not None
+        self.rotary = {
+            kind: RotaryEmbedding(config.rope(kind), config.head_dim or 0) for kind in set(config.layer_types)
+        }
+
+    def make_layer(self, config: Any, layer: int) -> Module:
+        """Return one of the layers."""
+        return DecoderLayer(config, layer)
+
+    def forward(
+        self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, cache: CacheStep | None
+    ) -> Tensor:
+        config = self.config
+        x = self.embed_tokens(input_ids)  # (B, T, E)
+        if config.scaled_embedding:
+            # The factor has the embedding's precision, as in the checkpoint's own library.
+            x = x * torch.tensor(math.sqrt(config.hidden_size), dtype=x.dtype, device=x.device)
+        length = input_ids.shape[1] if cache is None else cache.length
+        angles = {kind: rotary(position_ids, x.dtype, length) for kind, rotary in self.rotary.items()}
+        masks = {window: self._mask(input_ids, attention_mask, cache, window) for window in self.windows()}
+        for number, layer in enumerate(self.layers):
+            kind = config.layer_types[number]  # type: ignore[index]
+            x = layer(x, angles[kind], masks[config.window_of(number)], cache)
+        return self.norm(x)
+
+    def windows(self) -> set[int | None]:
+        """Return the different windows of the layers."""
+        return {self.config.window_of(layer) for layer in range(self.config.num_hidden_layers)}
+
+    @staticmethod
+    def _mask(
+        input_ids: Tensor, attention_mask: Tensor | None, cache: CacheStep | None, window: int | None
+    ) -> Tensor | None:
+        if cache is not None:
+            return cache.mask_within(window)
+        if attention_mask is None:
+            if window is None or window >= input_ids.shape[1]:
+                return None
+            attention_mask = torch.ones_like(input_ids)
+        return causal_mask(attention_mask, window)
+
+
+class DecoderForCausalLM(PreTrainedModel):
+    """A decoder with a language-modelling head."""
+
+    config: DecoderConfig
+    config_class = DecoderConfig
+    model_class: ClassVar[type[DecoderModel]] = DecoderModel
+    base_model_prefix = "model"
+    tied_weights: ClassVar[dict[str, str]] = {"lm_head.weight": "model.embed_tokens.weight"}
+    # Tables that old checkpoints carry along.
+    ignored_keys = (r"rotary_emb\.inv_freq$",)
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__(config)
+        self.model = self.model_class(config)
+        # LongRoPE has two sets of frequencies, and keys rotated by one do not fit queries rotated by the other.
+        self.starts_anew_with_variant = any(each.has_two_sets for each in self.model.rotary.values())
+        self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.reset_parameters()
+        self.tie_weights()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights: normal with ``initializer_range``; biases and norms keep their constants."""
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.normal_(parameter, std=self.config.initializer_range)
+
+    def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
+        """Return an empty cache for ``batch_size`` sequences of up to ``capacity`` tokens."""
+        config = self.config
+        heads, dim = config.num_key_value_heads or 0, config.head_dim or 0
+        return KeyValueCache(
+            config.num_hidden_layers, batch_size, heads, capacity, dim, self.dtype, self.device, padding
+        )
+
+    def step_variant(self, length: int) -> tuple[int, ...]:
+        """Return what must be equal for two decoding steps, after which ``length`` tokens are seen, to be the same."""
+        return tuple(rotary.variant(length) for rotary in self.model.rotary.values())
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        labels: Tensor | None = None,
+        cache: KeyValueCache | CacheStep | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        logits_to_keep: int = 0,
+    ) -> CausalLMOutput:
+        """Compute the logits of the next token at every position; arguments as :meth:`GPT2LMHeadModel.forward`.
+
+        ``position_ids`` are counted from a sequence's first token that is no padding by default.
+        """
+        step = cache.step(input_ids.shape[1]) if isinstance(cache, KeyValueCache) else cache
+        if position_ids is None:
+            position_ids = self._positions(input_ids, attention_mask) if step is None else step.position_ids
+        hidden = self.model(input_ids, position_ids, attention_mask, step)
+        logits = self.lm_head(hidden[:, -logits_to_keep:] if logits_to_keep else hidden)
+        cap = self.config.final_logit_softcapping
+        logits = logits if cap is None else torch.tanh(logits / cap) * cap
+        loss = None if labels is None else next_token_loss(logits, labels)
+        return CausalLMOutput(logits=logits, loss=loss, cache=cache)
+
+    @staticmethod
+    def _positions(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        if attention_mask is None:
+            return torch.arange(input_ids.shape[1], device=input_ids.device).unsqueeze(0)
+        return ((attention_mask != 0).long().cumsum(-1) - 1).clamp(min=0)

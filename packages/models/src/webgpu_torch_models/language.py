@@ -1,0 +1,102 @@
+"""What language models share: activations by name, masks, the loss of the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_nn import functional as F
+
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """``x * sigmoid(1.702 x)``, CLIP's approximation of GELU."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": _gelu_tanh,
+    "gelu_fast": _gelu_tanh,
+    "gelu_pytorch_tanh": _gelu_tanh,
+    "quick_gelu": quick_gelu,
+    "relu": F.relu,
+    "silu": F.silu,
+    "swish": F.silu,
+    "tanh": torch.tanh,
+}
+
+
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """Return the activation that a configuration names.
+
+    Raises:
+        ValueError: the name is unknown.
+    """
+    if name not in ACTIVATIONS:
+        raise ValueError(f'the activation "{name}" is unknown; known are: {", ".join(ACTIVATIONS)}')
+    return ACTIVATIONS[name]
+
+
+def causal_mask(attention_mask: Tensor, sliding_window: int | None = None) -> Tensor:
+    """Return which tokens each token sees, bool [batch, 1, tokens, tokens]: itself, and earlier ones not padding.
+
+    Args:
+        attention_mask: [batch, tokens], 0 at padding.
+        sliding_window: how many tokens, itself included, a token sees at most; None is all.
+    """
+    columns = torch.arange(attention_mask.shape[1], device=attention_mask.device)
+    rows = columns.unsqueeze(1)
+    near = columns <= rows
+    if sliding_window is not None:
+        near = near & (columns > rows - sliding_window)
+    return ((near & (attention_mask != 0).unsqueeze(1)) | (columns == rows)).unsqueeze(1)
+
+
+def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean cross-entropy, in float32, of predicting each label from the position before it.
+
+    Args:
+        logits: [batch, tokens, vocabulary].
+        labels: int64 [batch, tokens]; -100 does not count.
+    """
+    # The labels are shifted, not the logits: they are smaller by the size of the vocabulary.
+    targets = F.pad(labels[:, 1:], (0, 1), value=-100)
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), targets.reshape(-1), ignore_index=-100)
+
+
+def classification_loss(logits: Tensor, labels: Tensor | None) -> Tensor | None:
+    """Return the mean cross-entropy of labels, int64 [...], given logits [..., classes]; None without labels."""
+    if labels is None:
+        return None
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), labels.reshape(-1), ignore_index=-100)
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor | None = None, dropout: float = 0.0,
+    is_causal: bool = False, scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Return attention with several heads over projected inputs.
+
+    Args:
+        query: [batch, tokens, width].
+        key, value: [batch, other tokens, width].
+        heads: into how many the width is split.
+        mask: what each token sees, bool or added to scores, broadcast to [batch, heads, tokens, other tokens].
+        dropout: of the attention's weights.
+        is_causal: whether tokens see earlier ones only.
+        scale: of the scores; one over the square root of a head's width by default.
+
+    Returns:
+        [batch, tokens, width].
+    """
+    batch, tokens, width = query.shape
+    parts = [each.reshape(batch, each.shape[1], heads, -1).transpose(1, 2) for each in (query, key, value)]
+    attended = F.scaled_dot_product_attention(
+        *parts, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, scale=scale
+    )
+    return attended.transpose(1, 2).reshape(batch, tokens, width)
