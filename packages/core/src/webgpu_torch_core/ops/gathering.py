@@ -19,7 +19,7 @@ from ..layouts import (
 from ..tensor import Tensor
 from .common import attach, is_half, kernel_cache, needs_gradient, no_view, record, wide
 from .complex.dispatch import with_complex_rule
-from .index_checks import check_positions, check_source, check_written, outside
+from .index_checks import check_positions, check_source, check_written, require_inside
 from .inplace import check_apart
 from .joining import element_index, place_inside
 from .outputs import into
@@ -76,7 +76,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     if input.ndim == 0:
         return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out, True)
     if index.numel() == 0:
-        return into(no_view(input.reshape(-1)[:0].reshape(index.shape)), out, True)
+        return into(gather_known(input, 0, index), out, True)
     if input.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     axis = wrap_dimension(dim, input.ndim)
@@ -86,7 +86,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
                 f"Size does not match at dimension {each} expected index {list(index.shape)} to be no larger than self "
                 f"{list(input.shape)} apart from dimension {axis}"
             )
-    check_positions(index, input.shape[axis], axis)
+    check_positions("gather", index, input.shape[axis], axis)
+    return into(gather_known(input, axis, index), out, True)
+
+
+def gather_known(input: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Return :func:`gather` at positions that are right by construction."""
+    if not index.numel():
+        return no_view(input.reshape(-1)[:0].reshape(index.shape))
     kernel = gather_kernel(
         input._layout,
         input._storage.value.numel,
@@ -103,7 +110,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             result, "GatherBackward0", (input, index),
             lambda grad: (grad.new_zeros(shape).scatter_add(axis, saved.unpack(), grad), None),
         )  # fmt: skip
-    return into(result, out, True)
+    return result
 
 
 @operation("composite")
@@ -117,13 +124,13 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
         tuple(1 if each == axis else size for each, size in enumerate(indices._layout.shape)),
     )
     size = input.shape[axis] if input.ndim else 1
-    wrong = outside(indices, size, True)
-    if wrong is not None:
-        raise RuntimeError(f"index {wrong} is out of bounds for dimension {axis} with size {size}")
+    check_positions("take_along_dim", indices, size, axis, wraps=True)
     indices = indices.where(indices >= 0, indices + size)  # gather refuses positions that count from the end
     source = input.expand(tuple(input.shape[axis] if each == axis else size for each, size in enumerate(shape)))
     chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
-    return into(gather(source, axis, chosen), out)
+    if not chosen.numel() or not input.ndim:
+        return into(gather(source, axis, chosen), out)
+    return into(gather_known(source, axis, chosen), out)
 
 
 @operation("composite")
@@ -135,9 +142,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
         return into(input.clone(), out)
-    wrong = outside(index, input.shape[axis], False)
-    if wrong is not None:
-        raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={input.shape[axis]}")
+    require_inside("index_select", index, input.shape[axis], lambda _: IndexError("index out of range in self"))
     return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
 
 
@@ -260,7 +265,7 @@ def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind:
                 f"Expected index {list(shape)} to be no larger than self {list(input.shape)} apart from dimension {axis} and to "
                 f"be no larger size than src {list(source.shape)}"
             )
-    check_positions(index, input.shape[axis], axis)
+    check_positions(name, index, input.shape[axis], axis)
     source = source if source.dtype is input.dtype else source.to(input.dtype)
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(shape[each] for each in order[:-1])

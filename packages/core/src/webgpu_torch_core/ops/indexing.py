@@ -15,13 +15,21 @@ from ..layouts import (
 from ..tensor import Tensor
 from .common import attach_empty, needs_gradient
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
-from .index_checks import check_positions, outside
+from .index_checks import check_positions, require_inside
 from .inplace import check_apart, check_distinct, type_title
 from .outputs import into
 from .registry import operation
 from .views import make_view, permute, slice_view
 
 # Subscripts
+
+
+class _Indices(list["Tensor | None"]):
+    """Per dimension its index tensor or None; ``found`` lists the dimensions whose positions are right by construction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[int] = set()
 
 
 def _means_tuple(subscript: Any) -> bool:
@@ -66,10 +74,10 @@ def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     return entries
 
 
-def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor | None]]:
+def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, _Indices]:
     """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None."""
     view = input
-    indices: list[Tensor | None] = []
+    indices = _Indices()
     dim = 0
     for each in entries:
         if each is None:
@@ -78,6 +86,7 @@ def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor
             dim += 1
         elif isinstance(each, bool) or (isinstance(each, Tensor) and not each.ndim and each.dtype in (bool_, uint8)):
             view = view.unsqueeze(dim)
+            indices.found.add(dim)
             indices.append(view.new_tensor([0] if each else [], dtype=int64))
             dim += 1
         elif isinstance(each, slice):
@@ -87,6 +96,7 @@ def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor
         elif isinstance(each, Tensor):
             if each.dtype in (bool_, uint8):
                 positions = _mask_positions(view, each, dim)
+                indices.found.update(range(dim, dim + len(positions)))
                 indices.extend(positions)
                 dim += len(positions)
             elif each.dtype.category != 1:
@@ -137,7 +147,7 @@ def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
     return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
 
 
-def _joint(view: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Tensor], int, int]:
+def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, int]:
     """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many."""
     where = [position for position, each in enumerate(indices) if each is not None]
     first = where[0]
@@ -145,7 +155,9 @@ def _joint(view: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Ten
         # PyTorch counts dimensions of what is left to index, where these come first; of nothing it reads nothing.
         if view.numel() == 0 and view._layout.shape[position]:
             continue
-        check_positions(indices[position], view._layout.shape[position], 0, IndexError, True)  # type: ignore[arg-type]
+        if position not in indices.found:
+            size = view._layout.shape[position]
+            check_positions("index", indices[position], size, 0, IndexError, True)  # type: ignore[arg-type]
     if where != list(range(first, first + len(where))):
         # Indexed dimensions that are apart move to the front, as in NumPy.
         order = where + [position for position in range(view.ndim) if position not in where]
@@ -356,9 +368,14 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         IndexError: a known position is not there.
     """
     check_apart(out, input, index)
-    wrong = outside(index, input.numel(), True)
-    if wrong is not None:
-        raise IndexError(f"out of range: tried to access index {wrong} on a tensor of {input.numel()} elements.")
+    size = input.numel()
+    require_inside(
+        "take",
+        index,
+        size,
+        lambda found: IndexError(f"out of range: tried to access index {found} on a tensor of {size} elements."),
+        True,
+    )
     return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0"), out, True)
 
 

@@ -14,7 +14,7 @@ from .arithmetic import masked_fill, where
 from .common import as_dimensions, attach, is_half, needs_gradient, wide
 from .contraction import _matmul, matmul
 from .gathering import index_add, take_positions
-from .index_checks import outside
+from .index_checks import require_inside
 from .inplace import replaced, snapshot
 from .outputs import into
 from .random import HOST_DEVICES
@@ -260,8 +260,7 @@ def embedding(
     table = weight
     if padding_idx is not None:
         table = _without_gradient_row(weight, padding_idx % weight.shape[0])
-    if outside(input, weight.shape[0], False) is not None:
-        raise IndexError("index out of range in self")
+    require_inside("embedding", input, weight.shape[0], lambda _: IndexError("index out of range in self"))
     result = take_positions(table, 0, input, "EmbeddingBackward0")
     return _divided_by_frequency(result, input, weight.shape[0]) if scale_grad_by_freq else result
 

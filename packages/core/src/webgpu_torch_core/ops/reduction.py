@@ -307,7 +307,9 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
 
     dims = as_dimensions(dim, input.ndim)
     positions = _position(input, f"arg{kind}", dim, True, title)
-    values = input.gather(dims[0], positions) if dims else input.clone()
+    from .gathering import gather_known
+
+    values = gather_known(input, dims[0], positions) if dims and positions.numel() else input.clone()
     if not keepdim and dims:
         values, positions = values.squeeze(dims[0]), positions.squeeze(dims[0])
     return make(title, values=values, indices=positions)

@@ -16,6 +16,7 @@ from .complex.joining import join
 from .complex.views import conj, part
 from .creation import arange, tensor
 from .elementwise_call import default_float
+from .gathering import gather_known
 from .inplace import type_title
 from .joining import cat
 from .moments import vector_norm
@@ -66,7 +67,7 @@ def nanmean(
 
 
 def _pick(values: Tensor, positions: Tensor, place: Tensor, axis: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    found = values.gather(axis, place), positions.gather(axis, place)
+    found = gather_known(values, axis, place), gather_known(positions, axis, place)
     return found if keepdim else (found[0].squeeze(axis), found[1].squeeze(axis))
 
 
@@ -174,10 +175,10 @@ def _quantile(
     low = rank.detach().floor()
     weight = rank - low if interpolation == "linear" else where(rank > low, 0.5, 0.0)
     shape = (*values.shape[:-1], wanted.numel())
-    below = values.gather(-1, low.to(int64).expand(shape))
+    below = gather_known(values, values.ndim - 1, low.to(int64).expand(shape))
     result = below
     if interpolation in ("linear", "midpoint"):
-        above = values.gather(-1, rank.detach().ceil().to(int64).expand(shape))
+        above = gather_known(values, values.ndim - 1, rank.detach().ceil().to(int64).expand(shape))
         result = below.lerp(above, weight.expand(shape).to(input.dtype))
     # [..., quantiles] → quantiles first, as PyTorch has them.
     if dim is None or input.ndim == 0:
