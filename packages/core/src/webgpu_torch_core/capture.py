@@ -66,8 +66,8 @@ class Recording:
                 sources.append(("plan", *made))
                 continue
             owner = self.owners.get(id(buffer))
-            if owner is not None and id(owner) in self.arguments:
-                sources.append(("argument", self.arguments[id(owner)]))
+            if owner is not None and owner.number in self.arguments:
+                sources.append(("argument", self.arguments[owner.number]))
             elif owner is not None:
                 sources.append(("storage", owner))
             else:
@@ -92,7 +92,7 @@ class Recording:
 
     def target(self, owner: Storage) -> Any:
         """Return how a replay finds a storage that it writes."""
-        number = self.arguments.get(id(owner))
+        number = self.arguments.get(owner.number)
         return ("storage", weakref.ref(owner)) if number is None else ("argument", number)
 
     def draw(self, generator: Any, offset: int) -> Any:
@@ -188,7 +188,7 @@ class Replay:
         own = {each._storage.number for each in found.tensors} - set(recording.arguments)
         for value, number, position in recording.outputs:
             owner = value.owner() if value.owner is not None else None
-            if owner is None or id(owner) in own or owner.value is not value:
+            if owner is None or owner.number in own or owner.value is not value:
                 continue
             self.writes.append((recording.target(owner), number, position, (value.dtype, value.numel)))
         self.result = _map(result, lambda each: _template(each, places, recording))

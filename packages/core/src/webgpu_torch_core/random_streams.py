@@ -23,6 +23,8 @@ STATE_BYTES = 5056
 """Bytes of :meth:`MersenneTwister.get_state`."""
 
 _STATE_WORDS = 624
+#: words drawn at a time
+_PIECE = 1 << 16
 # PyTorch's record: seed, left, seeded, next, 624 words in 64 bits each, two unused doubles around the cached
 # double normal, its flag, four bytes of padding, the cached float normal, its flag, three bytes of padding.
 _STATE_LAYOUT = struct.Struct(f"<QiiQ{_STATE_WORDS}Qdddi4xfB3x")
@@ -82,9 +84,11 @@ class MersenneTwister:
     def words(self, count: int) -> array[int]:
         """Return the next ``count`` 32-bit words as an ``array('I')``."""
         result = array("I")
-        if count > 0:
-            self._fresh = False
-            result.frombytes(self._engine.getrandbits(32 * count).to_bytes(4 * count, "little"))
+        self._fresh = self._fresh and count <= 0
+        # In pieces: the interpreter asks for at most 2**31 - 1 bits at a time, and large integers are slow.
+        for start in range(0, count, _PIECE):
+            piece = min(_PIECE, count - start)
+            result.frombytes(self._engine.getrandbits(32 * piece).to_bytes(4 * piece, "little"))
         return result
 
     def words64(self, count: int) -> array[int]:

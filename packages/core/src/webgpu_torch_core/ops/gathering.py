@@ -142,7 +142,15 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
         return into(input.clone(), out)
-    require_inside("index_select", index, input.shape[axis], lambda _: IndexError("index out of range in self"))
+    size = input._layout.shape[axis]
+
+    def refusal(found: int) -> Exception:
+        # PyTorch has a path of its own for columns.
+        if axis == 1 and input._layout.is_contiguous:
+            return RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
+        return IndexError("index out of range in self")
+
+    require_inside("index_select", index, size, refusal)
     return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
 
 

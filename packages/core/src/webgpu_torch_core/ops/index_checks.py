@@ -17,7 +17,7 @@ from .common import kernel_cache
 
 
 class PositionError(IndexError, RuntimeError):
-    """A position outside of a dimension, found where it was computed: the IndexError, or the RuntimeError that PyTorch raises."""
+    """A position outside of a dimension, for which PyTorch raises an IndexError here and a RuntimeError there."""
 
 
 def outside(index: Tensor, size: int, wraps: bool, ignored: int | None = None) -> int | None:

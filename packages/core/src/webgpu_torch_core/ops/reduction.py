@@ -309,7 +309,7 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
     positions = _position(input, f"arg{kind}", dim, True, title)
     from .gathering import gather_known
 
-    values = gather_known(input, dims[0], positions) if dims and positions.numel() else input.clone()
+    values = gather_known(input, dims[0], positions) if dims else input.clone()
     if not keepdim and dims:
         values, positions = values.squeeze(dims[0]), positions.squeeze(dims[0])
     return make(title, values=values, indices=positions)
