@@ -19,6 +19,7 @@ from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 '''
 FOOTER = """
@@ -41,18 +42,15 @@ from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import mps as mps
-from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import onnx as onnx
 from . import optim as optim
 from . import overrides as overrides
-from . import profiler as profiler
 from . import random as random
 from . import serialization as serialization
 from . import signal as signal
 from . import special as special
 from . import storage as storage
-from . import testing as testing
 from . import types as types
 from . import utils as utils
 from . import version as version
@@ -66,13 +64,21 @@ from .checks import _check_tensor_all_with as _check_tensor_all_with
 from .checks import _check_type as _check_type
 from .checks import _check_value as _check_value
 from .checks import _check_with as _check_with
+from ._parts import install_as_torch as install_as_torch
+from ._parts import lazily as _lazily
 from .accelerator import get_device_module as get_device_module
-from .drop_in import install_as_torch as install_as_torch
 from .func import vmap as vmap
 from .library import ops as ops
 from .version import __version__ as __version__
 
 newaxis = None
+
+if _TYPE_CHECKING:
+    from . import multiprocessing as multiprocessing
+    from . import profiler as profiler
+    from . import testing as testing
+else:
+    __getattr__ = _lazily(__name__, "multiprocessing", "profiler", "testing")
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {

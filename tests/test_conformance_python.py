@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webgpu_torch_core.python_device import PythonBackend
-from webgpu_torch_core.testing import BackendConformance
+from webgpu_torch_testing import BackendConformance
 
 
 class TestPythonDevice(BackendConformance):

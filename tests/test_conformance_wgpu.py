@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
-from webgpu_torch_core.testing import BackendConformance
+from webgpu_torch_testing import BackendConformance
 
 
 class TestWebgpuDevice(BackendConformance):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -24,6 +25,13 @@ LAYERS = {
         {"webgpu-torch-core", "webgpu-torch-nn", "tokenizers", "huggingface-hub", "tqdm"},
     ),
     "webgpu-torch": ("webgpu_torch", {"webgpu-torch-core", "webgpu-torch-nn"}),
+    "tools": ("webgpu_torch_tools", {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-nn"}),
+    "drop-in": (
+        "webgpu_torch_drop_in",
+        {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-nn", "webgpu-torch-tools"},
+    ),
+    "cli": ("webgpu_torch_cli", {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-drop-in"}),
+    "testing": ("webgpu_torch_testing", {"webgpu-torch-core", "pytest"}),
 }
 
 
@@ -57,11 +65,35 @@ def test_dependencies(folder):
     assert (PACKAGES / folder / "src" / import_name / "py.typed").is_file()
 
 
-def test_extras_name_every_optional_distribution():
+def test_every_distribution_is_an_extra():
     extras = project("webgpu-torch")["optional-dependencies"]
-    optional = [project(folder)["name"] for folder in ("backend-cpu", "backend-wgpu", "models")]
-    assert {name_of(each) for each in extras["all"]} == set(optional)
-    assert sorted(name_of(extras[each][0]) for each in ("cpu", "wgpu", "models")) == sorted(optional)
+    for folder in set(LAYERS) - {"core", "nn", "webgpu-torch"}:
+        name = project(folder)["name"]
+        extra = name.removeprefix("webgpu-torch-").removeprefix("backend-")
+        assert extras[extra] == [f"{name}=={project(folder)['version']}"]
+
+
+def test_extra_all_is_all():
+    extras = project("webgpu-torch")["optional-dependencies"]
+    (everything,) = extras["all"]
+    assert set(everything.removeprefix("webgpu-torch[").removesuffix("]").split(",")) == set(extras) - {"all"}
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_imports_are_declared(folder):
+    """What a package imports of ours, it says it needs; the façade loads its extras by name, when asked."""
+    names = {import_name: project(each)["name"] for each, (import_name, _) in LAYERS.items()}
+    import_name, dependencies = LAYERS[folder]
+    used: set[str] = set()
+    for path in (PACKAGES / folder / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                used |= {each.name.partition(".")[0] for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                used.add(node.module.partition(".")[0])
+    needed = {names[each] for each in used & set(names) if each != import_name}
+    optional = {"webgpu-torch-tools"} if folder == "webgpu-torch" else set()
+    assert needed - optional <= dependencies
 
 
 def test_lock_needs_only_pypi_and_not_pytorch():
@@ -171,6 +203,43 @@ def test_core_nn_and_cpu(installed):
         "assert layer.bias.grad.tolist() == [4.0, 4.0]\n"
     )
     run([python, "-W", "error", "-c", program])
+
+
+def needed(folder: str) -> list[str]:
+    """Return the folders that one needs, itself included."""
+    folders = {project(each)["name"]: each for each in LAYERS}
+    found = {folder}
+    for name in LAYERS[folder][1] & set(folders):
+        found |= set(needed(folders[name]))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_every_wheel_is_enough_for_itself(folder, installed):
+    """Installed with what it declares and nothing else, each distribution imports, all of its modules."""
+    python = installed(*needed(folder))
+    program = (
+        "import importlib, pkgutil\n"
+        f"import {LAYERS[folder][0]} as package\n"
+        "for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "    if not module.name.endswith(('__main__', 'as_torch')):\n"
+        "        try: importlib.import_module(module.name)\n"
+        "        except ImportError as error:\n"
+        "            if 'pip install' not in str(error): raise\n"
+    )
+    run([python, "-W", "error", "-c", program])
+
+
+def test_facade_says_which_extra_to_install(installed):
+    python = installed(*needed("webgpu-torch"))
+    program = (
+        "import webgpu_torch as torch\n"
+        "assert not hasattr(torch, 'profiler') and not hasattr(torch.utils, 'benchmark')\n"
+        "torch.install_as_torch()\n"
+    )
+    assert "pip install 'webgpu-torch[drop-in]'" in run([python, "-c", program], expect=1)
+    assert "pip install 'webgpu-torch[tools]'" in run([python, "-c", "import webgpu_torch.testing"], expect=1)
+    assert "pip install 'webgpu-torch[cli]'" in run([python, "-m", "webgpu_torch", "info"], expect=1)
 
 
 def test_facade_with_everything(installed):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
-import wgpu
 from webgpu_torch_backend_wgpu.codegen import generate
-from webgpu_torch_backend_wgpu.program import Capabilities, Program
+from webgpu_torch_backend_wgpu.gpu.interface import DISPATCH, STORAGE, UNIFORM, GpuError, Owned, PipelineRequest
+from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
+from webgpu_torch_backend_wgpu.limits import capabilities
+from webgpu_torch_backend_wgpu.modules import kinds_of
+from webgpu_torch_backend_wgpu.program import Program
 from webgpu_torch_core import dtypes
 from webgpu_torch_core.kernels import Kernel
 
@@ -28,28 +30,18 @@ class Harness:
     """One adapter, its capabilities, and the same with 16- and 64-bit types taken away."""
 
     def __init__(self) -> None:
-        found = [each for each in wgpu.gpu.enumerate_adapters_sync() if each.info["backend_type"] != "OpenGL"]
+        runtime = NativeRuntime()
+        found = [each for each in runtime.adapters(lambda each: True) if not each.api.startswith("OpenGL")]
         if not found:
             pytest.skip("no WebGPU adapter on this machine")
         adapter = found[0]
-        features = [each for each in ("shader-f16", "shader-int64") if each in adapter.features]
-        self.device = adapter.request_device_sync(required_features=features, required_limits=dict(adapter.limits))
-        limits = adapter.limits
-        self.native = Capabilities(
-            adapter=f"{adapter.info['vendor']} {adapter.info['device']}".lower(),
-            workgroups_per_dimension=limits["max-compute-workgroups-per-dimension"],
-            invocations=min(limits["max-compute-invocations-per-workgroup"], 1024),
-            workgroup_bytes=limits["max-compute-workgroup-storage-size"],
-            storage_buffers=limits["max-storage-buffers-per-shader-stage"],
-            binding_bytes=limits["max-storage-buffer-binding-size"],
-            half="shader-f16" in features,
-            int64="shader-int64" in features,
-            subgroups=False,
-        )
+        self.gpu = runtime.open(adapter, [each for each in ("shader-f16", "shader-int64") if each in adapter.features])
+        native = capabilities(adapter, self.gpu)
+        self.native = native.replace(invocations=min(native.invocations, 1024))
         self.small = self.native.replace(
             half=False, int64=False, invocations=256, workgroup_bytes=16384, workgroups_per_dimension=7
         )
-        self.pipelines: dict[str, Any] = {}
+        self.pipelines: dict[str, int] = {}
 
     def run(
         self,
@@ -72,44 +64,48 @@ class Harness:
         self._dispatch(program, {"operand": given, "output": outputs, "scratch": scratch, "parameters": [uniform]})
         results = []
         for buffer, each in zip(outputs, kernel.outputs, strict=True):
-            data = bytearray(self.device.queue.read_buffer(buffer))
+            owner, nbytes = buffer
+            data = bytearray(nbytes)
+            self.gpu.read(owner.handle, 0, memoryview(data))
             size = each.numel * each.dtype.itemsize
             assert all(byte == GUARD for byte in data[(size + 31) & ~31 :]), "stored behind the end of an output"
             results.append(torch.frombuffer(data[:size], dtype=TORCH[each.dtype.name]))
         return results
 
-    def _buffer(self, values: torch.Tensor) -> Any:
+    def _buffer(self, values: torch.Tensor) -> tuple[Owned, int]:
         data = bytes(values.view(torch.uint8).numpy().tobytes())
-        padded = data.ljust(((len(data) + 31) & ~31) + 64, bytes([GUARD]))
-        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-        return self.device.create_buffer_with_data(data=padded, usage=usage)
+        return self._filled(data.ljust(((len(data) + 31) & ~31) + 64, bytes([GUARD])), STORAGE)
 
-    def _parameters(self, kernel: Kernel, values: Sequence[float | int]) -> Any:
+    def _parameters(self, kernel: Kernel, values: Sequence[float | int]) -> tuple[Owned, int]:
         layout = "<" + "".join(_FORMATS[each.name] for each in kernel.parameters)
         data = struct.pack(layout, *values)
-        data = data.ljust(max(256, -(-len(data) // 256) * 256), b"\0")
-        return self.device.create_buffer_with_data(data=data, usage=wgpu.BufferUsage.UNIFORM)
+        return self._filled(data.ljust(max(256, -(-len(data) // 256) * 256), b"\0"), UNIFORM)
 
-    def _dispatch(self, program: Program, buffers: dict[str, list[Any]]) -> None:
-        encoder = self.device.create_command_encoder()
+    def _filled(self, data: bytes, use: str) -> tuple[Owned, int]:
+        owner = self.gpu.own(self.gpu.buffer(len(data), use))
+        self.gpu.write(owner.handle, 0, data)
+        return owner, len(data)
+
+    def _dispatch(self, program: Program, buffers: dict[str, list[tuple[Owned, int]]]) -> None:
+        gpu = self.gpu
+        commands: list[int] = []
+        groups = []
         for each in program.passes:
+            layout = gpu.layout(kinds_of(each))
             pipeline = self.pipelines.get(each.source)
             if pipeline is None:
-                module = self.device.create_shader_module(code=each.source)
-                pipeline = self.pipelines[each.source] = self.device.create_compute_pipeline(
-                    layout="auto", compute={"module": module, "entry_point": "main"}
-                )
-            entries = [
-                {"binding": number, "resource": {"buffer": buffers[binding.kind][binding.index]}}
-                for number, binding in enumerate(each.bindings)
-            ]
-            group = self.device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
-            compute = encoder.begin_compute_pass()
-            compute.set_pipeline(pipeline)
-            compute.set_bind_group(0, group)
-            compute.dispatch_workgroups(*each.workgroups)
-            compute.end()
-        self.device.queue.submit([encoder.finish()])
+                made = gpu.pipelines([PipelineRequest(each.name, each.source, layout, False)])[0]
+                if isinstance(made, GpuError):
+                    raise made
+                pipeline = self.pipelines[each.source] = made
+            bound = [buffers[binding.kind][binding.index] for binding in each.bindings]
+            groups.append(gpu.own(gpu.group(layout, [(owner.handle, 0, size) for owner, size in bound])))
+            commands += [DISPATCH, pipeline, groups[-1].handle, *each.workgroups]
+        work = gpu.own(gpu.record(commands))
+        gpu.submit(work.handle)
+        error = gpu.error()
+        if error is not None:
+            raise error
 
 
 _harness: list[Harness] = []

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 LIST = (
-    "from webgpu_torch_backend_wgpu.backend import adapters; print([each.info['backend_type'] for each in adapters()])"
+    "from webgpu_torch_backend_wgpu.backend import WgpuBackend; print([each.api for each in WgpuBackend().adapters()])"
 )
 COMPUTE = """
 from webgpu_torch_backend_wgpu.backend import WgpuBackend

@@ -11,7 +11,7 @@ import pytest
 import torch
 from codegen_harness import CORE, TORCH, harness
 from webgpu_torch_backend_wgpu.codegen import generate
-from webgpu_torch_backend_wgpu.codegen.printer import Module
+from webgpu_torch_backend_wgpu.codegen.module import Module
 from webgpu_torch_backend_wgpu.codegen.steps import FLOAT_STEPS, TABLES
 from webgpu_torch_core import scalar
 from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uint8
@@ -79,7 +79,7 @@ def whole(number: int, kind: dtype, shape: tuple[int, ...], value: Expression) -
 def test_names_are_not_types() -> None:
     """Names are a prefix and a number; ``i`` and 32 would hide the type ``i32``."""
     module = object.__new__(Module)
-    module.counter = 0
+    module._counter = 0
     names = {module.fresh(prefix) for _ in range(70) for prefix in ("i", "u", "f", "t")}
     assert len(names) == 280
     assert not names & {"i32", "u32", "f32", "f16", "i64", "u64", "f64"}

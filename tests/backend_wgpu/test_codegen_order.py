@@ -12,6 +12,7 @@ from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float32, int32
 from webgpu_torch_core.expression import Expression, cast, load, load_at
 from webgpu_torch_core.kernels import Output, Scan, Scatter, Sort
 from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
+from webgpu_torch_core.monoids import monoid
 
 pytestmark = pytest.mark.usefixtures("webgpu")
 
@@ -21,11 +22,13 @@ def scan(kind: str, source: dtype, shape: tuple[int, ...], reverse: bool = False
     wide = int64 if source is bool_ else wide
     strides = contiguous_strides(shape)
     numel = number_of_elements(shape)
-    result = source if kind in ("maximum", "minimum") else wide
+    result = source if kind.endswith("mum") else wide
     outputs = (Output(result, numel, None),) + ((Output(int64, numel, None),) if indices else ())
-    of = source if kind in ("maximum", "minimum") else wide
+    of = source if kind.endswith("mum") else wide
     value = cast(load(0, 0, strides, source), of)
-    return Scan((operand(source, numel),), outputs, (), f"cum{kind}", shape, kind, value, of, reverse, 0, strides)
+    return Scan(
+        (operand(source, numel),), outputs, (), f"cum{kind}", shape, monoid(kind, of), value, reverse, 0, strides
+    )
 
 
 @EMULATE
@@ -46,7 +49,7 @@ def test_cumulative_extrema(kind: str, source: str, emulate: bool) -> None:
         x = values(own, number_of_elements(shape), 3)
         if source == "float32":
             x[x == 4] = math.nan
-        check(scan(kind, own, shape, False, True), [x], (), emulate)
+        check(scan(f"running_{kind}", own, shape, False, True), [x], (), emulate)
         check(scan(kind, own, shape, True, False), [x], (), emulate)
 
 
@@ -59,7 +62,7 @@ def test_long_scans(shape: tuple[int, ...], emulate: bool) -> None:
     got = harness().run(scan("sum", float32, shape, True), [x], (), emulate)[0].view(shape)
     torch.testing.assert_close(got.double(), x.double().flip(-1).cumsum(-1).flip(-1), rtol=2e-6, atol=2e-3)
     x[..., 20000] = math.nan
-    got = harness().run(scan("maximum", float32, shape, False, True), [x], (), emulate)
+    got = harness().run(scan("running_maximum", float32, shape, False, True), [x], (), emulate)
     wanted = x.cummax(-1)
     torch.testing.assert_close(got[0].view(shape), wanted.values, equal_nan=True, rtol=0, atol=0)
     assert torch.equal(got[1].view(shape)[..., :20001], wanted.indices[..., :20001])
@@ -120,20 +123,21 @@ def scatter(kind: str, own: dtype, lanes: int, rows: int, entries: int) -> Scatt
     index: Expression = row * lanes + cast(coordinate(0), int64)
     value = load(2, 0, (1, lanes), own)
     return Scatter((operand(own, rows * lanes), operand(int64, entries), operand(own, entries * lanes)),
-                   (Output(own, rows * lanes, 0),), (), f"scatter_{kind}", (lanes,), (entries,), index, value, kind)  # fmt: skip
+                   (Output(own, rows * lanes, 0),), (), f"scatter_{kind}", (lanes,), (entries,), index, value,
+                   None if kind == "set" else monoid(kind, compute_dtype(own)))  # fmt: skip
 
 
 @EMULATE
-@pytest.mark.parametrize("kind", ["add", "multiply", "maximum", "minimum"])
+@pytest.mark.parametrize("kind", ["sum", "product", "maximum", "minimum"])
 @pytest.mark.parametrize("source", STORAGE)
 def test_scatter_combines(kind: str, source: str, emulate: bool) -> None:
     own = CORE[TORCH[source]]
     for lanes, rows, entries in ((1, 5, 30), (6, 4, 9), (37, 3, 3)):
         index = torch.randint(0, rows, (entries,), generator=torch.Generator().manual_seed(lanes))
         given = [values(own, rows * lanes, 1), index, values(own, entries * lanes, 2)]
-        if own.is_floating_point and kind == "multiply":
+        if own.is_floating_point and kind == "product":
             given[2] = torch.where(given[2] > 0, 1.5, 0.5).to(given[2].dtype)
-        if source == "float32" and kind != "add":
+        if source == "float32" and kind != "sum":
             given[2][1] = math.nan
         check(scatter(kind, own, lanes, rows, entries), given, (), emulate)
 
@@ -166,7 +170,7 @@ def test_scatter_sums_follow_the_order_of_entries(emulate: bool) -> None:
     wanted = start.clone()
     for row, value in zip(index.tolist(), x, strict=True):
         wanted[row] += value
-    got = harness().run(scatter("add", float32, 1, rows, entries), [start, index, x], (), emulate)[0]
+    got = harness().run(scatter("sum", float32, 1, rows, entries), [start, index, x], (), emulate)[0]
     assert torch.equal(got, wanted)
 
 
@@ -176,7 +180,7 @@ def test_scatter_without_lanes(emulate: bool) -> None:
     index = torch.randint(0, 4, (100,), generator=torch.Generator().manual_seed(1))
     for own in (int32, int64, float32):
         kernel = Scatter((operand(own, 4), operand(int64, 100)), (Output(own, 4, 0),), (), "count", (), (100,),
-                         load(1, 0, (1,), int64), cast(1, own), "add")  # fmt: skip
+                         load(1, 0, (1,), int64), cast(1, own), monoid("sum", own))  # fmt: skip
         got = harness().run(kernel, [torch.zeros(4, dtype=TORCH[own.name]), index], (), emulate)[0]
         assert torch.equal(got.long(), torch.bincount(index, minlength=4))
 
@@ -186,6 +190,6 @@ def test_scatter_reads_through_an_index(emulate: bool) -> None:
     index = torch.tensor([1, 0, 3])
     table = torch.randn(5)
     kernel = Scatter((operand(float32, 4), operand(int64, 3), operand(float32, 5)), (Output(float32, 4, 0),), (), "gather_scatter",
-                     (), (3,), load(1, 0, (1,), int64), load_at(2, load(1, 0, (1,), int64), float32), "add")  # fmt: skip
+                     (), (3,), load(1, 0, (1,), int64), load_at(2, load(1, 0, (1,), int64), float32), monoid("sum", float32))  # fmt: skip
     got = harness().run(kernel, [torch.ones(4), index, table], (), emulate)[0]
     torch.testing.assert_close(got, torch.ones(4).index_add(0, index, table[index]))

@@ -14,6 +14,7 @@ from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float16, float
 from webgpu_torch_core.expression import cast, load, reduced
 from webgpu_torch_core.kernels import Output, Reduction, RowProgram, Store
 from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
+from webgpu_torch_core.monoids import monoid
 
 pytestmark = pytest.mark.usefixtures("webgpu")
 
@@ -35,12 +36,12 @@ def random_rows(seed: int) -> tuple[RowProgram, list[torch.Tensor]]:
         of = compute_dtype(source.dtype)
         of = int32 if of is bool_ and kind in ("sum", "product") else of
         value = cast(cast(source, compute_dtype(source.dtype)), of)
-        if reductions and dice.random() < 0.5 and of is not bool_ and not reductions[-1].kind.startswith("arg"):
+        if reductions and dice.random() < 0.5 and of is not bool_ and not reductions[-1].monoid.uses_positions:
             value = scalar.minimum(value, cast(reduced(len(reductions) - 1, reductions[-1].dtype), of))
         if kind in ("any", "all"):
             value, of = cast(value, bool_), bool_
-        reductions.append(Reduction(kind, value, of))
-    finished = [reduced(n, int64 if each.kind.startswith("arg") else each.dtype) for n, each in enumerate(reductions)]
+        reductions.append(Reduction(monoid(kind, of), value))
+    finished = [reduced(n, each.monoid.results[0].dtype) for n, each in enumerate(reductions)]
     outputs: list[Output] = []
     row_stores, stores = [], []
     operands = [operand(kind, size) for kind, size in zip(kinds, sizes, strict=True)]
@@ -78,7 +79,7 @@ def softmax(rows: int, length: int, strides: tuple[int, int], kind: dtype = floa
     x = cast(load(0, 0, strides, kind), float32)
     power = scalar.exp(x - reduced(0, float32))
     return RowProgram((operand(kind, rows * length),), (Output(kind, rows * length, None),), (), "softmax", (rows,), (length,),
-                      (Reduction("maximum", x, float32), Reduction("sum", power, float32)), (),
+                      (Reduction(monoid("maximum", float32), x), Reduction(monoid("sum", float32), power)), (),
                       (Store(0, 0, strides, cast(power / reduced(1, float32), kind)),))  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def whole_reduction(kind: str, source: dtype, of: dtype, result: dtype, outer: t
     finished = cast(reduced(0, int64 if kind.startswith("arg") else of), result)
     store = Store(0, 0, contiguous_strides(outer), finished)
     return RowProgram((operand(source, numel),), (Output(result, number_of_elements(outer), None),), (), kind, outer, inner,
-                      (Reduction(kind, value, of),), (store,), ())  # fmt: skip
+                      (Reduction(monoid(kind, of), value),), (store,), ())  # fmt: skip
 
 
 @EMULATE
@@ -161,7 +162,7 @@ def test_empty_rows_give_identities(emulate: bool) -> None:
     wanted = {"sum": 0.0, "product": 1.0, "maximum": -math.inf, "minimum": math.inf, "any": False, "all": True}
     for number, kind in enumerate(wanted):
         of = bool_ if kind in ("any", "all") else float32
-        reductions.append(Reduction(kind, load(number // 4, 0, (0, 1), of), of))
+        reductions.append(Reduction(monoid(kind, of), load(number // 4, 0, (0, 1), of)))
         row_stores.append(Store(number, 0, (1,), reduced(number, of)))
         outputs.append(Output(of, 5, None))
     kernel = RowProgram((operand(float32, 0), operand(bool_, 0)), tuple(outputs), (), "empty", (5,), (0,), tuple(reductions),
@@ -182,7 +183,7 @@ def test_long_rows_with_dependent_reductions(emulate: bool) -> None:
     scale = scalar.reciprocal_sqrt(reduced(1, float32) / float(length) + 1e-5)
     kernel = RowProgram((operand(float32, rows * length),), (Output(float32, rows * length, None), Output(float32, rows, None)), (),
                         "layer_norm", (rows,), (length,),
-                        (Reduction("sum", value, float32), Reduction("sum", centred * centred, float32)),
+                        (Reduction(monoid("sum", float32), value), Reduction(monoid("sum", float32), centred * centred)),
                         (Store(1, 0, (1,), mean),), (Store(0, 0, (length, 1), centred * scale),))  # fmt: skip
     got = harness().run(kernel, [x], (), emulate)
     torch.testing.assert_close(
@@ -197,7 +198,7 @@ def test_row_stores_in_place_of_what_elements_read(emulate: bool) -> None:
     x, running = torch.randn(3, 40), torch.randn(3)
     value = load(0, 0, (40, 1), float32)
     kernel = RowProgram((operand(float32, 120), operand(float32, 3)), (Output(float32, 120, None), Output(float32, 3, 1)), (), "running",
-                        (3,), (40,), (Reduction("sum", value, float32),),
+                        (3,), (40,), (Reduction(monoid("sum", float32), value),),
                         (Store(1, 0, (1,), load(1, 0, (1,), float32) * 0.5 + reduced(0, float32)),),
                         (Store(0, 0, (40, 1), value - load(1, 0, (1, 0), float32)),))  # fmt: skip
     got = harness().run(kernel, [x, running], (), emulate)

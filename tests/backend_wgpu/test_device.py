@@ -40,8 +40,8 @@ def test_what_is_written_is_read(opened: Any, nbytes: int) -> None:
 
 
 def test_reads_and_writes_larger_than_one_chunk(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.device.STAGING_BYTES", 1 << 16)
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.device.WRITE_CHUNK", 1 << 15)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header.STAGING_BYTES", 1 << 16)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header.WRITE_CHUNK", 1 << 15)
     data = random.Random(0).randbytes(5 * (1 << 16) + 7)
     buffer = opened.allocate(len(data))
     opened.write(buffer, memoryview(data))
@@ -50,8 +50,8 @@ def test_reads_and_writes_larger_than_one_chunk(opened: Any, monkeypatch: pytest
 
 
 def test_large_reads_are_copied_by_several_threads(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.native.PARALLEL_COPY_BYTES", 1000)
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.native._COPIERS", 4)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header.PARALLEL_COPY_BYTES", 1000)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._COPIERS", 4)
     for nbytes in (1000, 4097, 100_003):
         data = random.Random(nbytes).randbytes(nbytes)
         buffer = opened.allocate(nbytes)
@@ -202,14 +202,14 @@ def test_sizes_of_buffers() -> None:
 def test_buffers_come_back(opened: Any) -> None:
     assert opened.live_buffers() == 0
     first, second = opened.allocate(1000), opened.allocate(1000)
-    serials = first.serial, second.serial
+    handles = first.handle, second.handle
     assert opened.memory_allocated() == 2048
     assert opened.live_buffers() == 2
     del first, second
     assert opened.memory_allocated() == 0
     assert opened.memory_reserved() == 2048
     again = [opened.allocate(1000), opened.allocate(1000)]
-    assert tuple(each.serial for each in again) == serials
+    assert tuple(each.handle for each in again) == handles
     assert opened.max_memory_allocated() == 2048
     del again
     opened.empty_cache()
@@ -299,7 +299,7 @@ def test_replays_leave_memory_flat(opened: Any) -> None:
 
 def test_after_a_loss_everything_says_so(opened: Any) -> None:
     x = upload(opened, [1.0] * 4)
-    opened.device.destroy()
+    opened.gpu.close()
     with pytest.raises(DeviceLostError, match="lost"):
         opened.read(x, 16)
     with pytest.raises(DeviceLostError, match="lost"):

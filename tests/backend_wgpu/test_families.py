@@ -6,81 +6,95 @@ from typing import Any
 
 import pytest
 import webgpu_torch as torch
+from webgpu_torch_backend_wgpu.codegen.wgsl import spelled
 from webgpu_torch_backend_wgpu.families import FAMILY_LIMIT, MOST_OWN, MOST_SIZES, Families
-from webgpu_torch_backend_wgpu.program import Binding, Pass
+from webgpu_torch_backend_wgpu.program import Binding, Pass, Size
 from webgpu_torch_core.devices import canonical_device, engine_for
 
 BINDINGS = (Binding("operand", 0, False), Binding("output", 0, True))
 
 
-def entry(source: str, workgroups: int = 1) -> Pass:
-    return Pass("test", source, (workgroups, 1, 1), BINDINGS)
+def entry(*pieces: str | int | Size, workgroups: int = 1) -> Pass:
+    """Return a pass of text and sizes; plain numbers are sizes of type u32."""
+    made = tuple(Size(each, "u32") if isinstance(each, int) else each for each in pieces)
+    source = "".join(spelled(each) if isinstance(each, Size) else each for each in made)
+    return Pass("test", source, (workgroups, 1, 1), BINDINGS, (), made)
+
+
+def looped(count: int, stride: int, value: int, workgroups: int = 1) -> Pass:
+    return entry(
+        "let a1 = 7u + ", count, "; if (i >= ", count, ") { x[i * ", stride, "] = ", Size(value, "i32"), " + 2.5; }",
+        workgroups=workgroups,
+    )  # fmt: skip
 
 
 def test_numbers_that_differ_become_sizes() -> None:
     families = Families()
-    text = "let a1 = 0xffu + {0}u; if (i >= {0}u) {{ x[i * {1}u] = {2}i + 7u + 1.0f + 2.5; }}"
-    first = entry(text.format(10, 4, 3))
+    first = looped(10, 4, 3)
     assert families.member(first, 0) is first
-    second = families.member(entry(text.format(11, 4, 3), workgroups=5), 1)
+    second = families.member(looped(11, 4, 3, workgroups=5), 1)
     assert second.sizes == (11,)
     assert second.workgroups == (5, 1, 1)
     assert second.bindings == (*BINDINGS, Binding("sizes", 0, False))
-    assert second.source.startswith(
-        "let a1 = 0xffu + sizes[0u].x; if (i >= sizes[0u].x) { x[i * 4u] = 3i + 7u + 1.0f + 2.5; }"
-    )
+    assert second.source.startswith("let a1 = 7u + sizes[0u].x; if (i >= sizes[0u].x) { x[i * 4u] = 3i + 2.5; }")
     assert second.source.endswith("@group(0) @binding(2) var<uniform> sizes: array<vec4<u32>, 1>;\n")
     # The same text again: nothing new to compile.
-    assert families.member(entry(text.format(99, 4, 3)), 2).source == second.source
+    assert families.member(looped(99, 4, 3), 2).source == second.source
     # Another number differs: from now on both are run-time values, and an equal one (12) is told apart by its history.
-    third = families.member(entry(text.format(12, 12, 3)), 2)
+    third = families.member(looped(12, 12, 3), 2)
     assert third.sizes == (12, 12)
     assert "x[i * sizes[0u].y] = 3i" in third.source
-    fourth = families.member(entry(text.format(5, 6, 8)), 2)
+    fourth = families.member(looped(5, 6, 8), 2)
     assert fourth.sizes == (5, 6, 8)
-    assert "bitcast<i32>(sizes[0u].z) + 7u" in fourth.source
+    assert "bitcast<i32>(sizes[0u].z) + 2.5" in fourth.source
     assert families.member(first, 3) is first
 
 
 def test_sizes_of_the_first_round_are_a_networks_own() -> None:
     families = Families()
-    layers = [entry(f"f({size}u)") for size in range(MOST_OWN)]
+    layers = [entry("f(", size, ")") for size in range(MOST_OWN)]
     assert [families.member(each, 7) for each in layers] == layers
     # A loop that never waits for results is no network with that many layers.
-    assert families.member(entry("f(1000u)"), 7).sizes == (1000,)
-    assert families.member(entry("f(2000u)"), 8).sizes == (2000,)
+    assert families.member(entry("f(", 1000, ")"), 7).sizes == (1000,)
+    assert families.member(entry("f(", 2000, ")"), 8).sizes == (2000,)
     assert families.member(layers[5], 9) is layers[5]
 
 
 def test_equal_numbers_share_a_place_only_while_they_are_equal() -> None:
+    def called(a: int, b: int, c: int, d: int) -> Pass:
+        return entry("f(", a, ", ", b, ", ", c, ", ", Size(d, "i64"), ")")
+
     families = Families()
-    text = "f({}u, {}u, {}u, {}li)"
-    families.member(entry(text.format(1, 1, 1, 1)), 0)
-    assert families.member(entry(text.format(2, 2, 1, 2)), 1).source.startswith(
-        "f(sizes[0u].x, sizes[0u].x, 1u, i64(sizes[0u].x))"
-    )
-    parted = families.member(entry(text.format(3, 4, 1, 3)), 1)
+    families.member(called(1, 1, 1, 1), 0)
+    assert families.member(called(2, 2, 1, 2), 1).source.startswith("f(sizes[0u].x, sizes[0u].x, 1u, i64(sizes[0u].x))")
+    parted = families.member(called(3, 4, 1, 3), 1)
     assert parted.source.startswith("f(sizes[0u].x, sizes[0u].y, 1u, i64(sizes[0u].x))")
     assert parted.sizes == (3, 4)
 
 
+def test_numbers_of_the_generator_stay() -> None:
+    families = Families()
+    families.member(entry("g(5u, ", 5, ")"), 0)
+    assert families.member(entry("g(5u, ", 6, ")"), 1).source.startswith("g(5u, sizes[0u].x)")
+
+
 def test_what_does_not_fit_is_compiled_for_itself() -> None:
     families = Families()
-    families.member(entry(" ".join(f"{number}u" for number in range(MOST_SIZES + 1))), 0)
-    others = entry(" ".join(f"{number + 1}u" for number in range(MOST_SIZES + 1)))
+    families.member(entry(*range(MOST_SIZES + 1)), 0)
+    others = entry(*[number + 1 for number in range(MOST_SIZES + 1)])
     assert families.member(others, 1) is others
-    families.member(entry("g(5u)"), 0)
-    large = entry("g(2147483648u)")
+    families.member(entry("g(", 5, ")"), 0)
+    large = entry("g(", 2147483648, ")")
     assert families.member(large, 1) is large
     # Other bindings are another family.
-    alone = Pass("test", "g(6u)", (1, 1, 1), BINDINGS[:1])
+    alone = Pass("test", "g(6u)", (1, 1, 1), BINDINGS[:1], (), ("g(", Size(6, "u32"), ")"))
     assert families.member(alone, 1) is alone
 
 
 def test_families_are_bounded() -> None:
     families = Families()
     for number in range(FAMILY_LIMIT + 10):
-        families.member(entry(f"name_{number} 1u"), 0)
+        families.member(entry(f"name_{number} ", 1), 0)
     assert len(families._kept) == FAMILY_LIMIT
 
 

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-import wgpu
+from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.functions import FUNCTIONS, prelude
+from webgpu_torch_backend_wgpu.gpu.interface import Gpu
+from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
 from webgpu_torch_backend_wgpu.numerics import evaluate, numerics_table
 
 Unary = Callable[[torch.Tensor], torch.Tensor]
@@ -21,18 +23,16 @@ COUNT = 30000
 
 
 @pytest.fixture(scope="module")
-def device() -> Iterator[wgpu.GPUDevice]:
-    """Yield a device of the first Vulkan, Metal or DX12 adapter, with 64-bit integers where it has them."""
-    adapters = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] != "OpenGL"]
-    if not adapters:
-        pytest.skip("no WebGPU adapter on this machine")
-    wanted = [feature for feature in ("shader-int64",) if feature in adapters[0].features]
-    made = adapters[0].request_device_sync(required_features=wanted)
+def device(webgpu: None) -> Iterator[Gpu]:
+    """Yield the first adapter, opened with 64-bit integers where it has them."""
+    runtime = NativeRuntime()
+    adapter = runtime.adapters(lambda each: True)[0]
+    made = runtime.open(adapter, [each for each in ("shader-int64",) if each in adapter.features])
     yield made
-    made.destroy()
+    made.close()
 
 
-def run(device: wgpu.GPUDevice, name: str, *columns: torch.Tensor, kinds: str = "f32", result: str = "f32") -> bytes:
+def run(device: Gpu, name: str, *columns: torch.Tensor, kinds: str = "f32", result: str = "f32") -> bytes:
     """Apply one function to columns of values of the given WGSL types (space-separated, the last one repeating)."""
     names = kinds.split()
     names += [names[-1]] * (len(columns) - len(names))
@@ -43,7 +43,7 @@ def run(device: wgpu.GPUDevice, name: str, *columns: torch.Tensor, kinds: str = 
     return evaluate(device, expression, inputs, result, [name], columns[0].shape[0])
 
 
-def run_f32(device: wgpu.GPUDevice, name: str, *columns: torch.Tensor) -> torch.Tensor:
+def run_f32(device: Gpu, name: str, *columns: torch.Tensor) -> torch.Tensor:
     """Apply a float function to float32 columns."""
     return torch.frombuffer(bytearray(run(device, name, *columns)), dtype=torch.float32)
 
@@ -134,7 +134,7 @@ UNARY: list[tuple[str, Unary, float, float]] = [
 
 
 @pytest.mark.parametrize(("name", "reference", "low", "high"), UNARY, ids=[f"{c[0]}-{c[3]:g}" for c in UNARY])
-def test_unary_accuracy(device: wgpu.GPUDevice, name: str, reference: Unary, low: float, high: float) -> None:
+def test_unary_accuracy(device: Gpu, name: str, reference: Unary, low: float, high: float) -> None:
     x = spread(low, high)
     errors = ulp_errors(run_f32(device, f"wt_{name}", x), reference(x.double()))
     worst = int(errors.argmax())
@@ -144,7 +144,7 @@ def test_unary_accuracy(device: wgpu.GPUDevice, name: str, reference: Unary, low
 
 
 @pytest.mark.parametrize("name", ["lgamma", "digamma"])
-def test_gamma_of_negative_arguments(device: wgpu.GPUDevice, name: str) -> None:
+def test_gamma_of_negative_arguments(device: Gpu, name: str) -> None:
     x = spread(-30.0, -1e-6)
     x = x[x != x.floor()]
     reference = getattr(torch, name)
@@ -155,7 +155,7 @@ def test_gamma_of_negative_arguments(device: wgpu.GPUDevice, name: str) -> None:
     assert errors.max() <= FUNCTIONS[f"wt_{name}"].accuracy, x[errors.argmax()]
 
 
-def test_pow_accuracy(device: wgpu.GPUDevice) -> None:
+def test_pow_accuracy(device: Gpu) -> None:
     bound = FUNCTIONS["wt_pow"].accuracy
     for low, high, span in ((0.0, 3.4e38, 3.0), (0.5, 2.0, 120.0), (0.99, 1.01, 8000.0), (0.001, 100.0, 18.0)):
         x, y = spread(low, high, 3), spread(-span, span, 4)
@@ -185,7 +185,7 @@ BINARY: list[BinaryCase] = [
 
 
 @pytest.mark.parametrize("case", BINARY, ids=lambda case: f"{case[0]}-{case[3]:g}")
-def test_binary_accuracy(device: wgpu.GPUDevice, case: BinaryCase) -> None:
+def test_binary_accuracy(device: Gpu, case: BinaryCase) -> None:
     name, reference, low, high, cancels = case
     x, y = spread(low, high, 6), spread(low, high, 7)
     size = min(len(x), len(y))
@@ -222,7 +222,7 @@ EDGES_UNARY: dict[str, Unary] = {
 
 
 @pytest.mark.parametrize("name", EDGES_UNARY)
-def test_unary_special_values(device: wgpu.GPUDevice, name: str) -> None:
+def test_unary_special_values(device: Gpu, name: str) -> None:
     x = torch.tensor(SPECIAL)
     signs = name not in ("lgamma", "i1", "i1e")
     assert_like_torch(run_f32(device, f"wt_{name}", x), EDGES_UNARY[name](x), name, signs)
@@ -256,7 +256,7 @@ EDGES_BINARY: dict[str, Callable[..., torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", EDGES_BINARY)
-def test_binary_special_values(device: wgpu.GPUDevice, name: str) -> None:
+def test_binary_special_values(device: Gpu, name: str) -> None:
     values = torch.tensor(SPECIAL)
     x, y = values.repeat_interleave(len(values)), values.repeat(len(values))
     # The sign of max(0, -0) is nobody's promise; PyTorch's sums of logarithms may give either zero.
@@ -266,7 +266,7 @@ def test_binary_special_values(device: wgpu.GPUDevice, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide", "trunc_divide"])
-def test_remainders_are_exact(device: wgpu.GPUDevice, name: str) -> None:
+def test_remainders_are_exact(device: Gpu, name: str) -> None:
     wide, narrow = spread(-1e6, 1e6, 8), spread(-50.0, 50.0, 9)
     size = min(len(wide), len(narrow))
     whole = torch.randint(-1000, 1000, (5000,), generator=torch.Generator().manual_seed(2)).float()
@@ -276,7 +276,7 @@ def test_remainders_are_exact(device: wgpu.GPUDevice, name: str) -> None:
     torch.testing.assert_close(run_f32(device, f"wt_{name}", x, y), expected, rtol=0, atol=1.3e-38, equal_nan=True)
 
 
-def test_fused_multiplication_and_addition_rounds_once(device: wgpu.GPUDevice) -> None:
+def test_fused_multiplication_and_addition_rounds_once(device: Gpu) -> None:
     x, y = spread(-50.0, 50.0, 21), spread(-1e6, 1e6, 22)
     size = min(len(x), len(y))
     x, y = x[:size].repeat(2), y[:size].repeat(2)
@@ -294,7 +294,7 @@ def test_fused_multiplication_and_addition_rounds_once(device: wgpu.GPUDevice) -
     assert_like_torch(got, (values.double() * others.double() + 1).float(), "fused")
 
 
-def test_bit_tests_and_parts(device: wgpu.GPUDevice) -> None:
+def test_bit_tests_and_parts(device: Gpu) -> None:
     x = torch.tensor(SPECIAL)
     for name in ("isnan", "isinf", "isfinite", "signbit"):
         got = torch.frombuffer(bytearray(run(device, f"wt_{name}", x, result="bool")), dtype=torch.int32).bool()
@@ -310,13 +310,13 @@ def test_bit_tests_and_parts(device: wgpu.GPUDevice) -> None:
     assert_like_torch(got, (x.double() * torch.exp2(whole.double())).float(), "ldexp", signs=False)
 
 
-def test_clamp_passes_nan_on(device: wgpu.GPUDevice) -> None:
+def test_clamp_passes_nan_on(device: Gpu) -> None:
     x = torch.tensor(SPECIAL)
     got = run_f32(device, "wt_clamp", x, torch.full_like(x, -0.75), torch.full_like(x, 1.25))
     assert_like_torch(got, x.clamp(-0.75, 1.25), "clamp")
 
 
-def test_sixteen_bit_floats(device: wgpu.GPUDevice) -> None:
+def test_sixteen_bit_floats(device: Gpu) -> None:
     ties = torch.tensor([65504.0, 65519.0, 65520.0, 2.0**-25, 1.5 * 2.0**-25, 2.0**-24, 1 + 2.0**-11, 1 + 3 * 2.0**-11])
     x = torch.cat([torch.tensor(SPECIAL), ties, -ties, spread(-70000.0, 70000.0), spread(-3.4e38, 3.4e38)])
     for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
@@ -332,7 +332,7 @@ def test_sixteen_bit_floats(device: wgpu.GPUDevice) -> None:
         assert_like_torch(widened, every.to(torch.int16).view(dtype).float(), name, signs=False)
 
 
-def test_float_to_integer(device: wgpu.GPUDevice) -> None:
+def test_float_to_integer(device: Gpu) -> None:
     x = torch.cat([torch.tensor([*SPECIAL, -2147483648.0, 2147483520.0]), spread(-3e9, 3e9)])
     got = torch.frombuffer(bytearray(run(device, "wt_f32_to_i32", x, result="i32")), dtype=torch.int32)
     assert torch.equal(got, x.to(torch.int32))
@@ -381,7 +381,7 @@ INTEGER: dict[str, Callable[[int, int], int]] = {
 
 
 @pytest.mark.parametrize("kind", ["i32", "i64"])
-def test_signed_integers(device: wgpu.GPUDevice, kind: str) -> None:
+def test_signed_integers(device: Gpu, kind: str) -> None:
     if kind == "i64" and "shader-int64" not in device.features:
         pytest.skip("the adapter has no shader-int64")
     width, dtype = (32, torch.int32) if kind == "i32" else (64, torch.int64)
@@ -405,7 +405,7 @@ def test_signed_integers(device: wgpu.GPUDevice, kind: str) -> None:
         assert torch.equal(torch.frombuffer(bytearray(data), dtype=dtype), x), name
 
 
-def test_unsigned_integers(device: wgpu.GPUDevice) -> None:
+def test_unsigned_integers(device: Gpu) -> None:
     x, y = integer_pairs(torch.int32, 6)
     a, b = (torch.tensor([v % 2**32 for v in column.tolist()]) for column in (x, y))
     cases = {
@@ -446,7 +446,7 @@ EMULATED: dict[str, Callable[[int, int], int]] = {
 
 
 @pytest.mark.parametrize("name", EMULATED)
-def test_emulated_int64(device: wgpu.GPUDevice, name: str) -> None:
+def test_emulated_int64(device: Gpu, name: str) -> None:
     x, y = integer_pairs(torch.int64, 7)
     columns = (x,) if name in ("neg", "not", "abs", "sign") else (x, y)
     result = "bool" if name in ("lt", "le", "eq") else "vec2<u32>"
@@ -456,7 +456,7 @@ def test_emulated_int64(device: wgpu.GPUDevice, name: str) -> None:
     assert got.tolist() == expected
 
 
-def test_emulated_int64_shifts_and_conversions(device: wgpu.GPUDevice) -> None:
+def test_emulated_int64_shifts_and_conversions(device: Gpu) -> None:
     x, _ = integer_pairs(torch.int64, 8)
     count = (torch.arange(len(x)) % 72).int()
     for name, expected in (("shl", x << count.long()), ("shr", x >> count.long())):
@@ -476,7 +476,7 @@ def test_emulated_int64_shifts_and_conversions(device: wgpu.GPUDevice) -> None:
     assert torch.equal(torch.frombuffer(bytearray(data), dtype=torch.int64), x)
 
 
-def test_philox(device: wgpu.GPUDevice) -> None:
+def test_philox(device: Gpu) -> None:
     # The known answers of Random123's test vectors (kat_vectors, philox4x32 10).
     counters = [(0,) * 4, (0xFFFFFFFF,) * 4, (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)]
     keys = [(0, 0), (0xFFFFFFFF, 0xFFFFFFFF), (0xA4093822, 0x299F31D0)]
@@ -496,7 +496,7 @@ def test_philox(device: wgpu.GPUDevice) -> None:
     assert got.tolist() == [0.0, 1 - 2.0**-24, 2.0**-24, 0.0, 0.5]
 
 
-def test_prelude_orders_dependencies(device: wgpu.GPUDevice) -> None:
+def test_prelude_orders_dependencies(device: Gpu) -> None:
     text = prelude(["wt_tanh", "wt_exp"])
     assert text == prelude(["wt_exp", "wt_tanh", "wt_exp"])
     places = [text.index(f"fn wt_{name}(") for name in ("scale", "exp_scaled", "exp", "tanh")]
@@ -510,8 +510,14 @@ def test_prelude_orders_dependencies(device: wgpu.GPUDevice) -> None:
         prelude(["wt_missing"])
 
 
-def test_numerics_table_holds_its_bounds(device: wgpu.GPUDevice) -> None:
+def test_numerics_table_holds_its_bounds(device: Gpu) -> None:
     rows = numerics_table(device, 512)
     assert {"sin", "pow", "log", "atan2"} <= {row.name for row in rows}
     for row in rows:
         assert row.own_error <= row.bound, row
+
+
+def test_the_table_of_numerics_is_printed(webgpu: None) -> None:
+    lines = WgpuBackend().numerics().splitlines()
+    assert len(lines) > 20
+    assert any(line.startswith("exp: built-in") for line in lines)

@@ -8,11 +8,12 @@ import pytest
 from webgpu_torch_core import interpreter
 from webgpu_torch_core.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64
 from webgpu_torch_core.expression import argument, binary, constant, coordinate, load, make, parameter, select
-from webgpu_torch_core.interpreter import Environment, combine, coordinates, evaluate, identity
+from webgpu_torch_core.interpreter import Environment, coordinates, evaluate, reduce_row
 from webgpu_torch_core.kernels import Kernel, Pointwise, Store
+from webgpu_torch_core.monoids import monoid
 from webgpu_torch_core.python_device import PythonDevice
-from webgpu_torch_core.testing import BackendConformance, assert_close, interpret, run_kernel
-from webgpu_torch_core.testing.building import elementwise, operands, outputs
+from webgpu_torch_testing import BackendConformance, assert_close, interpret, run_kernel
+from webgpu_torch_testing.building import elementwise, operands, outputs
 
 
 def test_coordinates_are_row_major():
@@ -63,14 +64,14 @@ def test_typed_steps():
     ],
 )  # fmt: skip
 def test_identities(kind, of, expected):
-    result = identity(kind, of)
+    result = reduce_row(monoid(kind, of), [])
     assert result == expected
     assert isinstance(result, bool) == (of is bool_)
 
 
 def test_unknown_kinds_and_forms_are_named():
-    with pytest.raises(ValueError, match="unknown reduction kind 'median'"):
-        combine("median", 1, 2)
+    with pytest.raises(ValueError, match="there is no monoid 'median'"):
+        monoid("median", float32)
     with pytest.raises(TypeError, match="unknown kernel form Kernel"):
         interpreter.run_kernel(Kernel(), [], [], [])
 

@@ -340,3 +340,48 @@ def test_any_bytes_as_a_pickle(tmp_path, data):
         read_pickle(tmp_path / "x.pt")
     except UnpicklingError as error:
         assert "x.pt" in str(error)
+
+
+def test_entries_that_overlap_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.pt", "w") as file:
+        file.writestr("x/data.pkl", b"\x80\x02}.")
+        file.writestr("x/data/0", bytes(4096))
+        first = file.infolist()[1]
+        twin = zipfile.ZipInfo("x/data/1")
+        for name in ("header_offset", "file_size", "compress_size", "CRC"):
+            setattr(twin, name, getattr(first, name))
+        file.filelist.append(twin)
+    with pytest.raises(UnpicklingError, match=r"x\.pt.*'x/data/1' at byte \d+ overlaps entry 'x/data/0'"):
+        read_pickle(tmp_path / "x.pt")
+
+
+def ordered_dict_with(name):
+    return b"\x80\x02ccollections\nOrderedDict\n)R}X" + len(name).to_bytes(4, "little") + name + b"Nsb."
+
+
+def test_state_of_dictionaries_is_their_metadata_only(tmp_path):
+    archive(tmp_path / "x.pt", ordered_dict_with(b"_metadata"))
+    assert read_pickle(tmp_path / "x.pt")._metadata is None
+    archive(tmp_path / "x.pt", ordered_dict_with(b"items"))
+    with pytest.raises(UnpicklingError, match="refused to give attributes to a OrderedDict"):
+        read_pickle(tmp_path / "x.pt")
+
+
+def test_errors_name_the_key_and_are_value_errors(tmp_path):
+    torch.save({"first": torch.ones(2), "second.weight": torch.ones(3)}, tmp_path / "x.pt")
+    with zipfile.ZipFile(tmp_path / "x.pt") as file, zipfile.ZipFile(tmp_path / "y.pt", "w") as cut:
+        for entry in file.namelist():
+            if not entry.endswith("data/1"):
+                cut.writestr(entry, file.read(entry))
+    with pytest.raises(ValueError, match=r"y\.pt.*storage '1' is missing.*read after 'second\.weight'") as caught:
+        read_pickle(tmp_path / "y.pt")
+    assert isinstance(caught.value, UnpicklingError)
+
+
+def test_what_makes_tensors_fails_with_the_files_name(tmp_path):
+    def refuse(host):
+        raise RuntimeError("only floating-point tensors can require gradients")
+
+    torch.save({"a": torch.ones(2)}, tmp_path / "x.pt")
+    with pytest.raises(UnpicklingError, match=r"x\.pt.*only floating-point.*read after 'a'"):
+        read_pickle(tmp_path / "x.pt", refuse)

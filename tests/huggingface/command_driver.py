@@ -12,7 +12,7 @@ from typing import Any
 
 def run(arguments: list[str], given: str) -> dict[str, Any]:
     """Return a command's exit status and what it printed."""
-    from webgpu_torch.cli import main
+    from webgpu_torch_cli import main
 
     out, err = io.StringIO(), io.StringIO()
     sys.stdin = io.StringIO(given)

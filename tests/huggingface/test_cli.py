@@ -237,7 +237,7 @@ def test_no_network(commands: Commands, tmp_path: Path) -> None:
 
 NO_ROOM = """
 import sys
-from webgpu_torch.cli import main
+from webgpu_torch_cli import main
 import webgpu_torch as torch
 torch.nn.Module.to = lambda self, *_: (_ for _ in ()).throw(MemoryError("WebGPU out of memory"))
 sys.exit(main(sys.argv[1:]))

@@ -127,7 +127,7 @@ PartialState._reset_state()
 assert PartialState().device.type == "webgpu"
 PartialState._reset_state()
 del os.environ["WEBGPU_TORCH_DEVICE"]
-from webgpu_torch.drop_in.libraries import SOFTWARE_ADAPTERS, preferred_device
+from webgpu_torch_drop_in.libraries import SOFTWARE_ADAPTERS, preferred_device
 name = torch.webgpu.get_device_name().lower() if torch.webgpu.is_available() else "llvmpipe"
 software = any(each in name for each in SOFTWARE_ADAPTERS)
 assert PartialState().device.type == preferred_device() == ("cpu" if software else "webgpu")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import reference_cases as cases
 import torch
 import transformers
@@ -66,7 +68,105 @@ def record_encoder(name: str) -> None:
     write(name, written, shapes, {key: value for key, value in result.items() if isinstance(value, torch.Tensor)})
 
 
+def record_seq2seq(name: str) -> None:
+    """Record logits of a written text, and 12 greedy tokens, with padding at the end of what is read."""
+    kind, options = cases.SEQ2SEQ[name]
+    config = getattr(transformers, f"{kind.partition('For')[0]}Config")(**options)
+    model = getattr(transformers, kind)(config)
+    ids, mask = (each.flip(1) for each in cases.tokens(torch))
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
+        result = model(ids, attention_mask=mask, decoder_input_ids=ids[:, :5])
+        tokens = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=12, min_new_tokens=12)
+    outputs = {"logits": result.logits, "states": result.encoder_last_hidden_state, "generated": tokens}
+    write(name, written, shapes, outputs)
+
+
+def record_vision(name: str) -> None:
+    """Record what a model for images, texts or both returns."""
+    kind, options, given = cases.VISION[name]
+    model = getattr(transformers, kind)
+    model = model(model.config_class(**options))
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
+        more = {"interpolate_pos_encoding": True} if "large_images" in given else {}
+        result = model(**cases.inputs(torch, given), **more)
+    names = ("last_hidden_state", "pooler_output", "logits", "logits_per_image", "text_embeds", "image_embeds")
+    result = dict(result)
+    if kind == "CLIPTextModelWithProjection":
+        result["pooler_output"] = result.pop("text_embeds")
+    write(name, written, shapes, {key: value for key, value in result.items() if key in names})
+
+
+def record_whisper(name: str) -> None:
+    """Record logits of a written text, the encoder's states, and 12 greedy tokens chosen from the logits alone."""
+    model = transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**cases.WHISPER))
+    ids, _ = cases.tokens(torch)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
+        heard = cases.features(torch)
+        result = model(heard, decoder_input_ids=ids[:, :5])
+        # The library's own generation forces and forbids tokens of the real vocabulary.
+        text = torch.full((2, 1), 3)
+        for _ in range(12):
+            text = torch.cat([text, model(heard, decoder_input_ids=text).logits[:, -1:].argmax(-1)], dim=1)
+    outputs = {"logits": result.logits, "states": result.encoder_last_hidden_state, "generated": text}
+    write(name, written, shapes, outputs)
+
+
+def record_diffusion(name: str) -> None:
+    """Record what a network of diffusion returns."""
+    kind, options = cases.DIFFUSION[name]
+    model = getattr(diffusers, kind)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        model(**options).save_pretrained(folder)
+        file = Path(folder) / "diffusion_pytorch_model.safetensors"
+        shapes = {key: list(value.shape) for key, value in sorted(load_file(file).items())}
+        save_file(cases.weights(torch, shapes), file)
+        loaded = model.from_pretrained(folder).eval()
+        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        given = cases.diffusion_inputs(torch, name)
+        if kind == "AutoencoderKL":
+            latents = loaded.encode(given["images"]).latent_dist
+            outputs = {"mean": latents.mean, "deviation": latents.std, "decoded": loaded.decode(latents.mean).sample}
+        else:
+            outputs = {"sample": loaded(**given).sample}
+    write(name, config, shapes, outputs)
+
+
+def record_schedulers(name: str) -> None:
+    """Record the timesteps and the images after every step, of a network that pretends."""
+    outputs = {}
+    for number, (kind, options) in enumerate(cases.SCHEDULERS):
+        for steps in cases.STEPS:
+            scheduler = getattr(diffusers, kind)(**options)
+            scheduler.set_timesteps(steps, **({"mu": 0.7} if options.get("use_dynamic_shifting") else {}))
+            start, draws = torch.Generator().manual_seed(6), torch.Generator().manual_seed(7)
+            sample, bias = (torch.randn((1, 2, 3, 3), generator=start) for _ in range(2))
+            sample, seen = sample * float(getattr(scheduler, "init_noise_sigma", 1.0)), []
+            random = {"generator": draws} if "generator" in signature(scheduler.step).parameters else {}
+            for timestep in scheduler.timesteps:
+                scale = getattr(scheduler, "scale_model_input", lambda each, _: each)
+                output = cases.pretended(scale(sample, timestep), bias, float(timestep))
+                sample = scheduler.step(output, timestep, sample, **random).prev_sample
+                seen.append(sample)
+            outputs[f"{number}.{steps}.samples"] = torch.stack(seen)
+            outputs[f"{number}.{steps}.timesteps"] = scheduler.timesteps.double()
+    save_file(outputs, cases.FOLDER / f"{name}.safetensors")
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
-    for each in sys.argv[1:] or (*cases.DECODERS, *cases.ENCODERS):
-        (record_decoder if each in cases.DECODERS else record_encoder)(each)
+    kinds = (
+        (cases.DECODERS, record_decoder),
+        (cases.ENCODERS, record_encoder),
+        (cases.SEQ2SEQ, record_seq2seq),
+        (cases.VISION, record_vision),
+        (("whisper",), record_whisper),
+        (cases.DIFFUSION, record_diffusion),
+        (("schedulers",), record_schedulers),
+    )
+    for group, record in kinds:
+        for each in group:
+            if each in (sys.argv[1:] or group):
+                record(each)

@@ -7,6 +7,7 @@ need neither of them.
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,73 @@ for _name, _class in (
     _sizes = {"vocab_size": 97, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 24}
     ENCODERS[_name] = (f"DistilBert{_class}", {**_sizes, **_LABELS})
 
+_T5 = {
+    "vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
+    "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12, "decoder_start_token_id": 0,
+    "pad_token_id": 0, "eos_token_id": None,
+}  # fmt: skip
+#: by name: the model's class in transformers and all keys of its configuration
+SEQ2SEQ: dict[str, tuple[str, dict[str, Any]]] = {
+    "t5": ("T5ForConditionalGeneration", _T5),
+    "t5_gated": (
+        "T5ForConditionalGeneration",
+        {**_T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 1, "tie_word_embeddings": False},
+    ),
+}
+
+WHISPER = {
+    "vocab_size": 97, "num_mel_bins": 8, "d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 48,
+    "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48, "max_source_positions": 20,
+    "max_target_positions": 24, "decoder_start_token_id": 3, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "suppress_tokens": None, "begin_suppress_tokens": None,
+}  # fmt: skip
+
+
+def features(library: Any) -> Any:
+    """Return what Whisper hears."""
+    return library.randn((2, 8, 40), generator=library.Generator().manual_seed(3))
+
+
+_TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+_TEXT = {
+    **_TOWER,
+    "vocab_size": 97,
+    "max_position_embeddings": 16,
+    "projection_dim": 24,
+    "eos_token_id": 96,
+    "bos_token_id": 1,
+}
+_IMAGE = {**_TOWER, "image_size": 24, "patch_size": 8, "projection_dim": 24}
+_VIT = {**_TOWER, **_LABELS, "image_size": 24, "patch_size": 8}
+#: by name: the model's class in transformers, all keys of its configuration, and what it is given
+VISION: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "clip": ("CLIPModel", {"text_config": _TEXT, "vision_config": _IMAGE, "projection_dim": 24}, ("texts", "images")),
+    "clip_text": ("CLIPTextModel", {**_TEXT, "eos_token_id": 2}, ("texts",)),
+    "clip_text_projected": ("CLIPTextModelWithProjection", {**_TEXT, "hidden_act": "gelu"}, ("texts",)),
+    "clip_vision": ("CLIPVisionModel", _IMAGE, ("images",)),
+    "siglip": ("SiglipModel", {"text_config": _TEXT, "vision_config": _IMAGE}, ("texts", "images")),
+    "vit": ("ViTModel", _VIT, ("images",)),
+    "vit_classifier": ("ViTForImageClassification", _VIT, ("images",)),
+    "deit": ("DeiTForImageClassificationWithTeacher", _VIT, ("images",)),
+    "dinov2": ("Dinov2Model", _VIT, ("images",)),
+    "dinov2_classifier": ("Dinov2ForImageClassification", _VIT, ("images",)),
+    "dinov2_larger": ("Dinov2Model", _VIT, ("large_images",)),
+}
+
+
+def inputs(library: Any, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a model for images, texts or both is given."""
+    result = {}
+    if "texts" in kinds:
+        ids, _ = tokens(library, 3, 16, 96)
+        for row, end in enumerate((15, 7, 11)):
+            ids[row, end] = 96
+        result["input_ids"] = ids
+    for kind, size in (("images", (24, 24)), ("large_images", (32, 40))):
+        if kind in kinds:
+            result["pixel_values"] = library.randn((2, 3, *size), generator=library.Generator().manual_seed(2))
+    return result
+
 
 def decoder_options(name: str) -> dict[str, Any]:
     """Return all keys of a decoder's configuration."""
@@ -125,3 +193,109 @@ def tokens(library: Any, batch: int = 2, length: int = 11, vocabulary: int = 97)
 def description(name: str) -> dict[str, Any]:
     """Return what was recorded of a case: its config.json, and its weights' names and shapes."""
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+_UNET = {
+    "sample_size": 8, "block_out_channels": [16, 32], "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+    "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], "layers_per_block": 1, "cross_attention_dim": 24,
+    "attention_head_dim": 2, "norm_num_groups": 8,
+}  # fmt: skip
+_VAE = {
+    "block_out_channels": [16, 32], "down_block_types": ["DownEncoderBlock2D"] * 2, "up_block_types": ["UpDecoderBlock2D"] * 2,
+    "layers_per_block": 1, "norm_num_groups": 8,
+}  # fmt: skip
+#: by name: the network's class in diffusers, and its configuration
+DIFFUSION: dict[str, tuple[str, dict[str, Any]]] = {
+    "unet": ("UNet2DConditionModel", _UNET),
+    "unet_2": (
+        "UNet2DConditionModel",
+        {**_UNET, "use_linear_projection": True, "attention_head_dim": [2, 4], "layers_per_block": 2},
+    ),
+    "unet_xl": (
+        "UNet2DConditionModel",
+        {
+            **_UNET,
+            "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D"],
+            "up_block_types": ["CrossAttnUpBlock2D", "UpBlock2D"],
+            "use_linear_projection": True,
+            "transformer_layers_per_block": [1, 2],
+            "addition_embed_type": "text_time",
+            "addition_time_embed_dim": 8,
+            "projection_class_embeddings_input_dim": 6 * 8 + 20,
+            "time_cond_proj_dim": 12,
+        },
+    ),
+    "vae": ("AutoencoderKL", _VAE),
+    "vae_plain": (
+        "AutoencoderKL",
+        {**_VAE, "use_quant_conv": False, "use_post_quant_conv": False, "latent_channels": 6},
+    ),
+}
+
+
+def diffusion_inputs(library: Any, name: str) -> dict[str, Any]:
+    """Return what a network of diffusion is given."""
+    generator = library.Generator().manual_seed(4)
+    if name.startswith("vae"):
+        return {"images": library.randn((1, 3, 12, 16), generator=generator)}
+    result = {
+        # Seven is no multiple of two: sizes come back by interpolation.
+        "sample": library.randn((2, 4, 8, 7), generator=generator),
+        "timestep": library.tensor([7, 431]),
+        "encoder_hidden_states": library.randn((2, 5, 24), generator=generator),
+    }
+    if name == "unet_xl":
+        result["timestep_cond"] = library.randn((2, 12), generator=generator)
+        result["added_cond_kwargs"] = {
+            "text_embeds": library.randn((2, 20), generator=generator),
+            "time_ids": library.tensor([[64.0, 64.0, 0.0, 0.0, 64.0, 64.0], [32.0, 48.0, 3.0, 5.0, 64.0, 64.0]]),
+        }
+    return result
+
+
+_NOISE = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
+#: the scheduler's class in diffusers, and its options
+SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
+    ("DDIMScheduler", {}),
+    ("DDIMScheduler", {**_NOISE, "set_alpha_to_one": False, "clip_sample": False}),
+    (
+        "DDIMScheduler",
+        {**_NOISE, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True, "timestep_spacing": "trailing"},
+    ),
+    ("DDIMScheduler", {"prediction_type": "sample", "clip_sample": True}),
+    ("DDPMScheduler", {}),
+    ("DDPMScheduler", {"beta_schedule": "squaredcos_cap_v2", "variance_type": "fixed_large"}),
+    ("LCMScheduler", {}),
+    ("PNDMScheduler", {}),
+    ("PNDMScheduler", {**_NOISE, "skip_prk_steps": True, "set_alpha_to_one": False}),
+    ("PNDMScheduler", {**_NOISE, "skip_prk_steps": True, "prediction_type": "v_prediction"}),
+    ("EulerDiscreteScheduler", _NOISE),
+    ("EulerDiscreteScheduler", {**_NOISE, "timestep_spacing": "leading", "prediction_type": "v_prediction"}),
+    ("EulerDiscreteScheduler", {**_NOISE, "timestep_spacing": "trailing", "use_karras_sigmas": True}),
+    ("EulerDiscreteScheduler", {**_NOISE, "use_exponential_sigmas": True, "final_sigmas_type": "sigma_min"}),
+    ("EulerAncestralDiscreteScheduler", _NOISE),
+    ("HeunDiscreteScheduler", _NOISE),
+    ("HeunDiscreteScheduler", {**_NOISE, "use_karras_sigmas": True}),
+    ("DPMSolverMultistepScheduler", _NOISE),
+    ("DPMSolverMultistepScheduler", {**_NOISE, "use_karras_sigmas": True, "solver_type": "heun"}),
+    ("DPMSolverMultistepScheduler", {**_NOISE, "use_karras_sigmas": True, "algorithm_type": "sde-dpmsolver++"}),
+    (
+        "DPMSolverMultistepScheduler",
+        {**_NOISE, "timestep_spacing": "leading", "prediction_type": "v_prediction", "final_sigmas_type": "sigma_min"},
+    ),
+    ("UniPCMultistepScheduler", _NOISE),
+    ("UniPCMultistepScheduler", {**_NOISE, "solver_order": 3, "use_karras_sigmas": True}),
+    (
+        "UniPCMultistepScheduler",
+        {**_NOISE, "solver_type": "bh1", "timestep_spacing": "trailing", "final_sigmas_type": "sigma_min"},
+    ),
+    ("FlowMatchEulerDiscreteScheduler", {"shift": 3.0}),
+    ("FlowMatchEulerDiscreteScheduler", {"use_dynamic_shifting": True, "shift_terminal": 0.02}),
+]
+#: how many steps each takes
+STEPS = (8, 20)
+
+
+def pretended(sample: Any, bias: Any, timestep: float) -> Any:
+    """Return what stands for a network's output."""
+    return sample * 0.3 + bias * (0.2 * math.sin(timestep / 100))

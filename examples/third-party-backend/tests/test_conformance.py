@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webgpu_torch_backend_example.plugin import ExampleBackend
-from webgpu_torch_core.testing import BackendConformance
+from webgpu_torch_testing import BackendConformance
 
 
 class TestExample(BackendConformance):

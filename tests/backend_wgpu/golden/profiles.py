@@ -1,44 +1,63 @@
-"""Adapters for which kernels are generated without having them: what WebGPU promises, less, and more."""
+"""Adapters that this machine need not have: what WebGPU promises, less, and more."""
 
 from __future__ import annotations
 
-from webgpu_torch_backend_wgpu.program import Capabilities
+from webgpu_torch_backend_wgpu.gpu.interface import Adapter, Limits
 
+#: WebGPU's default limits (https://www.w3.org/TR/webgpu/#limits)
+DEFAULT = Limits(
+    max_buffer_size=1 << 28,
+    max_storage_buffer_binding_size=1 << 27,
+    max_uniform_buffer_binding_size=1 << 16,
+    max_storage_buffers_per_shader_stage=8,
+    max_uniform_buffers_per_shader_stage=12,
+    max_bindings_per_bind_group=1000,
+    min_storage_buffer_offset_alignment=256,
+    min_uniform_buffer_offset_alignment=256,
+    max_compute_workgroup_storage_size=16384,
+    max_compute_invocations_per_workgroup=256,
+    max_compute_workgroup_size_x=256,
+    max_compute_workgroup_size_y=256,
+    max_compute_workgroup_size_z=64,
+    max_compute_workgroups_per_dimension=65535,
+)
+#: those of the compatibility mode (https://github.com/gpuweb/gpuweb/blob/main/proposals/compatibility-mode.md)
+COMPATIBILITY = DEFAULT.replace(
+    max_uniform_buffer_binding_size=1 << 14,
+    max_storage_buffers_per_shader_stage=4,
+    max_compute_invocations_per_workgroup=128,
+    max_compute_workgroup_size_x=128,
+    max_compute_workgroup_size_y=128,
+)
+#: what Mesa's software renderer grants
+SOFTWARE = DEFAULT.replace(
+    max_buffer_size=(1 << 31) - 1,
+    max_storage_buffers_per_shader_stage=32,
+    max_compute_workgroup_storage_size=1 << 15,
+    max_compute_invocations_per_workgroup=1024,
+    max_compute_workgroup_size_x=1024,
+    max_compute_workgroup_size_y=1024,
+    max_compute_workgroup_size_z=1024,
+)
+#: a large discrete adapter
+LARGE = SOFTWARE.replace(
+    max_buffer_size=1 << 40,
+    max_storage_buffer_binding_size=(1 << 31) - 4,
+    max_storage_buffers_per_shader_stage=1024,
+    max_compute_workgroup_storage_size=49152,
+)
+_FEATURES = ("shader-f16", "shader-int64", "subgroups")
+
+
+def adapter(number: int, name: str, kind: str, limits: Limits, features: tuple[str, ...] = ()) -> Adapter:
+    """Return an adapter of these limits and features."""
+    return Adapter(number, name.split()[0], name, "made up", "Vulkan", kind, number, 0, frozenset(features), limits)
+
+
+#: by the names of their profiles, the most capable kind first as a backend lists them
 PROFILES = {
-    # WebGPU's default limits (https://www.w3.org/TR/webgpu/#limits), none of the optional features.
-    "default": Capabilities(
-        adapter="integrated",
-        workgroups_per_dimension=65535,
-        invocations=256,
-        workgroup_bytes=16384,
-        storage_buffers=8,
-        binding_bytes=1 << 27,
-        half=False,
-        int64=False,
-        subgroups=False,
-    ),
-    # What Mesa's software renderer grants.
-    "llvmpipe": Capabilities(
-        adapter="llvmpipe llvmpipe (llvm 15.0.6, 256 bits)",
-        workgroups_per_dimension=65535,
-        invocations=1024,
-        workgroup_bytes=32768,
-        storage_buffers=32,
-        binding_bytes=1 << 27,
-        half=True,
-        int64=True,
-        subgroups=True,
-    ),
-    # A large discrete adapter.
-    "discrete": Capabilities(
-        adapter="nvidia nvidia h200",
-        workgroups_per_dimension=65535,
-        invocations=1024,
-        workgroup_bytes=49152,
-        storage_buffers=1024,
-        binding_bytes=(1 << 31) - 16,
-        half=True,
-        int64=True,
-        subgroups=True,
-    ),
+    "discrete": adapter(0, "nvidia h200", "discrete", LARGE, _FEATURES),
+    "default": adapter(1, "integrated", "integrated", DEFAULT),
+    "compatibility": adapter(2, "old phone", "integrated", COMPATIBILITY),
+    "llvmpipe": adapter(3, "llvmpipe (LLVM 15.0.6, 256 bits)", "cpu", SOFTWARE, _FEATURES),
 }

@@ -10,7 +10,7 @@ from webgpu_torch import nn
 from webgpu_torch.nn import functional as F
 from webgpu_torch_models import GPT2Config, GPT2LMHeadModel
 
-CONFIG = {"vocab_size": 50257, "n_layer": 2, "resid_pdrop": 0.0, "embd_pdrop": 0.1, "attn_pdrop": 0.0}
+CONFIG: dict[str, Any] = {"vocab_size": 50257, "n_layer": 2, "resid_pdrop": 0.0, "embd_pdrop": 0.1, "attn_pdrop": 0.0}
 
 
 def _compute(result: Any) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 from webgpu_torch_core import dtypes
 from webgpu_torch_core.expression import Expression, topological
-from webgpu_torch_core.interpreter import combine, identity
+from webgpu_torch_core.interpreter import combine, lift, reduce_row, results
 from webgpu_torch_core.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from webgpu_torch_core.scalar_math import convert, divide, truncate
 from webgpu_torch_core.steps import STEPS
@@ -20,25 +19,6 @@ OPERATORS = {
     "bitwise_or": "{} | {}",
     "bitwise_xor": "{} ^ {}", "select": "{1} if {0} else {2}", "fused_multiply_add": "{} * {} + {}",
 }  # fmt: skip
-
-
-def reduce_values(kind: str, values: list[Any], of: dtypes.dtype) -> Any:
-    """Return the reduction of a row, or the position of its extremum."""
-    if kind.startswith("arg"):
-        invalid = [position for position, value in enumerate(values) if value != value]
-        return invalid[0] if invalid else values.index(max(values) if kind == "argmaximum" else min(values))
-    return convert(reduce(lambda total, value: combine(kind, total, value), values, identity(kind, of)), of)
-
-
-def scan_step(kind: str, total: Any, place: int, value: Any, at: int, of: dtypes.dtype) -> tuple[Any, int]:
-    """Return a scan's next state: the running result and where the extremum is."""
-    value = convert(value, of)
-    if total is None:
-        return value, at
-    if kind in ("sum", "product"):
-        return convert(combine(kind, total, value), of), at
-    wins = value != value or (total == total and (value >= total if kind == "maximum" else value <= total))
-    return (value, at) if wins else (total, place)
 
 
 def sorted_order(values: list[Any], descending: bool) -> list[int]:
@@ -60,7 +40,7 @@ def truncate_divide(a: Any, b: Any) -> Any:
 scope: dict[str, Any] = {
     **{name: step.evaluate for name, step in STEPS.items()},
     **{kind.name: kind for kind in (dtypes.bool_, dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.float32)},
-    "combine": combine, "convert": convert, "reduce_values": reduce_values, "scan_step": scan_step,
+    "combine": combine, "convert": convert, "lift": lift, "reduce_row": reduce_row, "results": results,
     "sorted_order": sorted_order, "truncate_divide": truncate_divide,
 }  # fmt: skip
 
@@ -102,12 +82,17 @@ class Printer:
             elif node.step == "accumulator":
                 names[node] = "total"
             elif node.step == "constant":
-                names[node] = f"k{len(self.constants)}"
-                self.constants[names[node]] = node.payload
+                names[node] = self.constant(node.payload)
             else:
                 names[node] = f"t{len(names)}"
                 self.line(f"{names[node]} = {self.text(node, [names[each] for each in node.arguments])}")
         return [names[root] for root in roots]
+
+    def constant(self, value: Any) -> str:
+        """Return the name of a value that the kernel's source refers to."""
+        name = f"k{len(self.constants)}"
+        self.constants[name] = value
+        return name
 
     def text(self, node: Expression, arguments: list[str]) -> str:
         """Return the source of an inner node or load."""
@@ -151,9 +136,9 @@ def print_rows(printer: Printer, kernel: RowProgram) -> None:
         printer.line("row = []")
         printer.loops(kernel.inner, len(kernel.outer))
         (value,) = printer.values([reduction.value])
-        printer.line(f"row.append(convert({value}, {reduction.dtype.name}))")
+        printer.line(f"row.append({value})")
         printer.depth = depth
-        printer.line(f"r{number} = reduce_values('{reduction.kind}', row, {reduction.dtype.name})")
+        printer.line(f"r{number} = reduce_row({printer.constant(reduction.monoid)}, row)")
     names = printer.values([store.value for store in kernel.row_stores])
     # The elements reuse the names of temporaries, and come before what overwrites their operands.
     printer.line(f"row = [{', '.join(names)}]")
@@ -179,14 +164,15 @@ def print_contraction(printer: Printer, kernel: Contraction) -> None:
 
 def print_scan(printer: Printer, kernel: Scan) -> None:
     printer.loops(kernel.shape[:-1])
-    printer.line("total, place = None, 0")
+    monoid = printer.constant(kernel.monoid)
+    printer.line(f"state = {monoid}.identity")
     last, length = f"c{len(kernel.shape) - 1}", kernel.shape[-1]
     printer.line(f"for {last} in range({length - 1}, -1, -1):" if kernel.reverse else f"for {last} in range({length}):")
     printer.depth += 1
     (value,) = printer.values([kernel.value])
-    printer.line(f"total, place = scan_step('{kernel.kind}', total, place, {value}, {last}, {kernel.dtype.name})")
-    for index, name in enumerate(("total", "place")[: len(kernel.outputs)]):
-        printer.line(f"outputs[{index}][{place(kernel.offset, kernel.strides)}] = {name}")
+    printer.line(f"state = combine({monoid}, state, lift({monoid}, {value}, {last}))")
+    printer.line(f"for output, value in zip(outputs, results({monoid}, state)):")
+    printer.line(f"    output[{place(kernel.offset, kernel.strides)}] = value")
 
 
 def print_sort(printer: Printer, kernel: Sort) -> None:
@@ -206,8 +192,11 @@ def print_sort(printer: Printer, kernel: Sort) -> None:
 def print_scatter(printer: Printer, kernel: Scatter) -> None:
     printer.loops(kernel.lanes + kernel.entries)
     index, value = printer.values([kernel.index, kernel.value])
-    kind = kernel.outputs[0].dtype.name
-    printer.line(f"outputs[0][{index}] = convert(combine('{kernel.kind}', outputs[0][{index}], {value}), {kind})")
+    if kernel.monoid is not None:
+        monoid = printer.constant(kernel.monoid)
+        held = f"[outputs[0][{index}]]"
+        printer.line(f"({value},) = combine({monoid}, {held}, lift({monoid}, {value}, 0))")
+    printer.line(f"outputs[0][{index}] = convert({value}, {kernel.outputs[0].dtype.name})")
 
 
 FORMS: dict[type, Any] = {

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from webgpu_torch_core.dtypes import compute_dtype, dtype
 from webgpu_torch_core.expression import Expression
-from webgpu_torch_core.interpreter import identity
 from webgpu_torch_core.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from webgpu_torch_core.layouts import Shape, number_of_elements
+from webgpu_torch_core.monoids import Monoid, standard_name
 
 from . import runtime
 from .printer import TYPES, Printer
@@ -61,6 +61,7 @@ class Writer:
         self.body: list[str] = []
         self.constants: dict[str, Any] = {}
         self.views: dict[Any, str] = {}
+        self.functions: list[str] = []
         self.number = itertools.count()
         sizes = [each.numel for each in (*kernel.operands, *kernel.outputs)]
         self.wide = max([*sizes, kernel.elements()]) >= WIDE_ELEMENTS
@@ -72,7 +73,8 @@ class Writer:
     def text(self) -> tuple[str, dict[str, Any]]:
         """Return the source and the constants it names."""
         self.write()
-        lines = ["def kernel(operands, outputs, parameters):", *(f"    {line}" for line in self.head + self.body)]
+        lines = [*self.functions, "def kernel(operands, outputs, parameters):"]
+        lines += [f"    {line}" for line in self.head + self.body]
         return "\n".join(lines) + "\n", self.constants
 
     def write(self) -> None:
@@ -173,6 +175,25 @@ class Writer:
         self.body += [f"{indent}{line}" for line in printer.lines]
         printer.lines.clear()
 
+    def combination(self, monoid: Monoid) -> str:
+        """Write the functions of a monoid; return the source of their tuple, as :class:`runtime.Combination`."""
+        parts = {"lift": (monoid.lift, 2), "combine": (monoid.combine, 2 * len(monoid.states))}
+        names = [self._function(f"{name}{len(self.functions)}", *part) for name, part in parts.items()]
+        results = self._function(f"results{len(self.functions)}", monoid.results, len(monoid.states))
+        states = ", ".join(f"n.{TYPES[each.name]}" for each in monoid.states)
+        identity = f"c{len(self.constants)}"
+        self.constants[identity] = monoid.identity
+        return f"r.Combination(({states},), {identity}, {', '.join(names)}, {results})"
+
+    def _function(self, name: str, roots: tuple[Expression, ...], count: int) -> str:
+        printer = Printer(lambda node, _: f"a{node.payload}", self.number)
+        printer.constants = self.constants
+        values = [printer.value(root) for root in roots]
+        self.functions.append(f"def {name}({', '.join(f'a{index}' for index in range(count))}):")
+        self.functions += [f"    {line}" for line in printer.lines]
+        self.functions.append(f"    return ({', '.join(values)},)")
+        return name
+
     def loop(self, size: int, inner: int, limit: int = BLOCK_ELEMENTS) -> tuple[str, str]:
         """Open a loop over blocks of the first dimension; return the block's subscript and the indentation."""
         if size * inner <= 2 * limit or size <= 1:
@@ -242,6 +263,7 @@ class RowWriter(Writer):
         """Return whether rows are so long that one reduction's operand should not be computed at once."""
         kernel = self.kernel
         simple = len(kernel.reductions) == 1 and not kernel.stores and len(kernel.inner) > 0
+        simple = simple and standard_name(kernel.reductions[0].monoid) in _REDUCTIONS
         return simple and kernel.inner[0] > 1 and number_of_elements(kernel.inner) >= LONG_ROW
 
     def _reduce_in_pieces(self, domain: Shape, depth: int, axes: Shape) -> None:
@@ -250,7 +272,7 @@ class RowWriter(Writer):
         (reduction,) = kernel.reductions
         size, others = domain[depth], number_of_elements(domain) // domain[depth]
         step = max(4 * BLOCK_ELEMENTS // max(others, 1), 1)
-        kind = TYPES[reduction.dtype.name]
+        kind, name = TYPES[reduction.dtype.name], standard_name(reduction.monoid)
         self.body += ["r0 = None", f"for start in range(0, {size}, {step}):"]
         self.body.append(f"    block = slice(start, min(start + {step}, {size}))")
         printer = self.printer(domain, "block", None, axis=depth)
@@ -260,18 +282,14 @@ class RowWriter(Writer):
         rest = "".join(f"{each}, " for each in domain[depth + 1 :])
         inner = number_of_elements(domain[depth + 1 :])
         self.body.append(f"    w0 = r.spread({value}, ({lead}block.stop - start, {rest}))")
-        self.body.append(f"    r0 = r.further(r0, '{reduction.kind}', w0, {axes}, n.{kind}, start * {inner})")
-        self.body.append(f"r0 = r.finished(r0, '{reduction.kind}', n.{kind})")
+        self.body.append(f"    r0 = r.further(r0, '{name}', w0, {axes}, n.{kind}, start * {inner})")
+        self.body.append(f"r0 = r.finished(r0, '{name}', n.{kind})")
 
     def _reduce(self, reduction: Any, value: str, axes: Shape) -> str:
-        kind = reduction.kind
-        if number_of_elements(self.kernel.inner) == 0:
-            start = identity(kind, reduction.dtype)
-            shape = self.kernel.outer + (1,) * len(axes)
-            constant = f"c{len(self.constants)}"
-            self.constants[constant] = np.full(shape, start, TYPES[reduction.dtype.name])
-            return constant
-        return _REDUCTIONS[kind].format(value, axes, TYPES[reduction.dtype.name], len(axes))
+        name = standard_name(reduction.monoid)
+        if name in _REDUCTIONS and number_of_elements(self.kernel.inner):
+            return _REDUCTIONS[name].format(value, axes, TYPES[reduction.dtype.name], len(axes))
+        return f"r.reduce_with({self.combination(reduction.monoid)}, {value}, {len(axes)})"
 
 
 class ContractionWriter(Writer):
@@ -310,6 +328,14 @@ class ContractionWriter(Writer):
         return result
 
 
+#: the functions of NumPy that combine as standard monoids do, without and with positions
+_FUNCTIONS = {
+    "sum": "add", "product": "multiply", "maximum": "maximum", "minimum": "minimum", "any": "logical_or", "all": "logical_and",
+    "xor": "bitwise_xor",
+}  # fmt: skip
+_ACCUMULATIONS = {**_FUNCTIONS, "running_maximum": "maximum", "running_minimum": "minimum"}
+
+
 class ScanWriter(Writer):
     """NumPy's accumulate along the last axis."""
 
@@ -318,12 +344,17 @@ class ScanWriter(Writer):
         printer = self.printer(kernel.shape, "")
         value = printer.value(kernel.value)
         self.flush(printer, "")
-        kind = TYPES[kernel.dtype.name]
+        kind = TYPES[kernel.monoid.states[0].name]
         flip = "[..., ::-1]" if kernel.reverse else ""
         self.body.append(f"x = r.spread({value}, {kernel.shape}){flip}")
-        function = {"sum": "add", "product": "multiply", "maximum": "maximum", "minimum": "minimum"}[kernel.kind]
-        wide = "n.float64" if kind == "float32" and kernel.kind in ("sum", "product") else f"n.{kind}"
-        self.body.append(f"y = n.{function}.accumulate(x, axis=-1, dtype={wide})")
+        name = standard_name(kernel.monoid)
+        if name not in _ACCUMULATIONS:
+            self.body.append(f"found = r.scan_with({self.combination(kernel.monoid)}, x, {kernel.reverse})")
+            for index in range(len(kernel.outputs)):
+                self._store(index, f"found[{index}]{flip}")
+            return
+        wide = "n.float64" if kind == "float32" and name in ("sum", "product") else f"n.{kind}"
+        self.body.append(f"y = n.{_ACCUMULATIONS[name]}.accumulate(x, axis=-1, dtype={wide})")
         self._store(0, f"y{flip}")
         if len(kernel.outputs) > 1:
             length = kernel.shape[-1]
@@ -366,9 +397,6 @@ class SortWriter(Writer):
             self.body.append(f"r.flat(outputs[{index}], '{kind}', {count}).reshape({shape})[...] = {result}")
 
 
-_SCATTERS = {"add": "add", "multiply": "multiply", "maximum": "maximum", "minimum": "minimum"}
-
-
 class ScatterWriter(Writer):
     """ufunc.at in the entries' order; 16-bit floats combine in float32."""
 
@@ -383,12 +411,15 @@ class ScatterWriter(Writer):
         self.body.append(f"target = r.flat(outputs[0], '{kind}', {count})")
         self.body.append(f"index = r.spread({index}, {domain}).reshape(-1)")
         self.body.append(f"value = r.spread({value}, {domain}).reshape(-1)")
-        if kernel.kind == "set":
+        if kernel.monoid is None:
             self.body.append("target[index] = value")
             return
-        function = _SCATTERS[kernel.kind]
+        name = standard_name(kernel.monoid)
+        at = (
+            f"n.{_FUNCTIONS[name]}.at(" if name in _FUNCTIONS else f"r.scatter_with({self.combination(kernel.monoid)}, "
+        )
         if compute_dtype(of) is of or of.category == 1:
-            self.body.append(f"n.{function}.at(target, index, value)")
+            self.body.append(f"{at}target, index, value)")
             return
         unpack, pack = (
             ("r.from_bfloat16({0})", "r.to_bfloat16({0})")
@@ -396,7 +427,7 @@ class ScatterWriter(Writer):
             else ("{0}.astype(n.float32)", "{0}.astype(n.float16)")
         )
         self.body.append(f"wide = {unpack.format('target')}")
-        self.body.append(f"n.{function}.at(wide, index, {unpack.format('value')})")
+        self.body.append(f"{at}wide, index, {unpack.format('value')})")
         self.body.append(f"target[...] = {pack.format('wide')}")
 
 

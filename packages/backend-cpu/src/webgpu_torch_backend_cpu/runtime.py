@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -219,6 +220,65 @@ def finished(found: Any, kind: str, of: Any) -> Array:
 def spread(values: Array, shape: tuple[int, ...]) -> Array:
     """Return values broadcast to the full block, for reductions of expressions that do not vary along an axis."""
     return values if np.shape(values) == shape else np.broadcast_to(values, shape)
+
+
+class Combination(NamedTuple):
+    """A monoid as functions over arrays: what kernels use where NumPy has no function that combines so."""
+
+    types: tuple[Any, ...]
+    identity: tuple[Any, ...]
+    lift: Callable[..., Any]
+    combine: Callable[..., Any]
+    results: Callable[..., Any]
+
+    def states(self, values: Array, positions: Array) -> list[Array]:
+        """Return the states of elements."""
+        return self.typed(self.lift(np.asarray(values, self.types[0]), positions), np.shape(values))
+
+    def typed(self, state: Any, shape: tuple[int, ...]) -> list[Array]:
+        """Return the arrays of a state in its types and of one shape."""
+        return [np.broadcast_to(np.asarray(each, kind), shape) for each, kind in zip(state, self.types, strict=True)]
+
+    def combined(self, earlier: list[Array], later: list[Array]) -> list[Array]:
+        """Return two arrays of states combined."""
+        return self.typed(self.combine(*earlier, *later), np.shape(earlier[0]))
+
+
+def reduce_with(how: Combination, values: Array, count: int) -> Array:
+    """Return the reduction of the last ``count`` axes, neighbours first, with these axes kept."""
+    kept = values.shape[: values.ndim - count]
+    rows = values.reshape((*kept, -1))
+    state = how.states(rows, np.arange(rows.shape[-1]))
+    if rows.shape[-1] == 0:
+        state = how.typed(how.identity, (*kept, 1))
+    while state[0].shape[-1] > 1:
+        even = state[0].shape[-1] // 2 * 2
+        found = how.combined([each[..., 0:even:2] for each in state], [each[..., 1:even:2] for each in state])
+        state = [np.concatenate((new, old[..., even:]), -1) for new, old in zip(found, state, strict=True)]
+    return np.asarray(how.results(*state)[0]).reshape(kept + (1,) * count)
+
+
+def scan_with(how: Combination, values: Array, reverse: bool) -> tuple[Array, ...]:
+    """Return the results of running along the last axis, by doubling (Hillis and Steele, 1986)."""
+    length = values.shape[-1]
+    places = np.arange(length - 1, -1, -1) if reverse else np.arange(length)
+    state, step = how.states(values, places), 1
+    while step < length:
+        found = how.combined([each[..., :-step] for each in state], [each[..., step:] for each in state])
+        state = [np.concatenate((old[..., :step], new), -1) for new, old in zip(found, state, strict=True)]
+        step *= 2
+    return how.results(*state)
+
+
+def scatter_with(how: Combination, target: Array, index: Array, values: Array) -> None:
+    """Combine values into a target in their order: all first values of an element, then all second ones, …"""
+    order = np.argsort(index, kind="stable")
+    index, state = index[order], how.states(values, np.zeros(len(index), np.int64))[0][order]
+    starts = np.flatnonzero(np.concatenate((np.ones(1, bool), index[1:] != index[:-1])))
+    lengths = np.diff(np.append(starts, len(index)))
+    for turn in range(int(lengths.max(initial=0))):
+        at = starts[lengths > turn] + turn
+        target[index[at]] = how.combined([target[index[at]]], [state[at]])[0]
 
 
 erf, erfc, erfinv, lgamma, digamma = special.erf, special.erfc, special.erfinv, special.lgamma, special.digamma

@@ -14,25 +14,19 @@ from webgpu_torch_core.backend import Device, Plan
 from webgpu_torch_core.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.kernels import Kernel
 
-from . import native
-from .disk_cache import DiskCache
 from .errors import DeviceLostError, translate
-from .limits import capabilities, maximum_bindings, wanted_features
+from .gpu.interface import Adapter, Gpu, GpuError
+from .limits import capabilities, maximum_bindings
 from .memory import Buffer, Pool
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import Program
 from .replay import Prepared, Ready, Replayer, pack_parameters, prepare
-from .tuning import Tuner
 
-#: the largest mappable buffer for reading; larger reads go through two of them in turn
-STAGING_BYTES = 1 << 26
 #: in how many rounds (between two reads or waits of the host) or how often a plan has run again before its kernels get
 #: text of their own instead of sharing pipelines with kernels of other sizes
 SETTLED_ROUNDS = 4
 SETTLED_RUNS = 256
-#: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
-WRITE_CHUNK = 1 << 26
 
 
 class WgpuDevice(Device):
@@ -45,28 +39,23 @@ class WgpuDevice(Device):
 
     asynchronous = True
 
-    def __init__(self, adapter: Any, index: int) -> None:
+    def __init__(self, gpu: Gpu, adapter: Adapter, index: int) -> None:
         self.name = f"webgpu:{index}"
+        self.gpu = gpu
         self.adapter = adapter
-        features = wanted_features(adapter)
-        self.device = adapter.request_device_sync(
-            label=self.name, required_features=features, required_limits=dict(adapter.limits)
-        )
-        self.capabilities = capabilities(adapter, features)
+        self.capabilities = capabilities(adapter, gpu)
         self.maximum_bindings = maximum_bindings(self.capabilities)
+        self.binding_bytes = self.capabilities.binding_bytes
         self.dtypes: frozenset[dtype] = frozenset(STORED_DTYPES) - {float64}
         self.lock = threading.RLock()
         self.failure: Exception | None = None
         self.lost: str | None = None
         self.debug = int(os.environ.get("WEBGPU_TORCH_DEBUG") or 0)
         trusted = os.environ.get("WEBGPU_TORCH_CHECKED", "0") in ("", "0")
-        self.recorder = native.Recorder(self.device)
-        self.pool = Pool(self.device, adapter.limits["max-buffer-size"], lambda: self.recorder.flush(wait=True))
-        self.compiler = Compiler(self.device, self.capabilities, trusted, self.debug)
-        self.replayer = Replayer(self.device, self.pool, self.recorder, self.capabilities.binding_bytes)
-        self.profiler = Profiler(self.device, self.recorder, "timestamp-query" in features)
-        self.tuner = Tuner(DiskCache("tuning", self.capabilities.adapter, str(adapter.info["description"])))
-        self._staging: list[native.Staging] = []
+        self.pool = Pool(gpu)
+        self.compiler = Compiler(gpu, self.capabilities, trusted, self.debug)
+        self.replayer = Replayer(gpu, self.pool, self.capabilities.binding_bytes)
+        self.profiler = Profiler(gpu)
         atexit.register(_close, weakref.ref(self))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=functools.partial(_refuse, weakref.ref(self)))
@@ -92,12 +81,10 @@ class WgpuDevice(Device):
             # Copies are of whole words: what follows in the last one stays as it is.
             after = b"" if len(data) >= buffer.requested else bytes(self.read(buffer, whole + 4)[len(data) :])
             tail = (tail + after).ljust(4, b"\0")
-        for start in range(0, whole, WRITE_CHUNK):
-            self.recorder.write(buffer.handle, start, data[start : min(start + WRITE_CHUNK, whole)])
-            if whole > WRITE_CHUNK:
-                self.recorder.flush(wait=True)
+        if whole:
+            self.gpu.write(buffer.handle, 0, data[:whole])
         if tail:
-            self.recorder.write(buffer.handle, whole, tail)
+            self.gpu.write(buffer.handle, whole, tail)
 
     def read(self, buffer: Buffer, nbytes: int) -> bytearray:
         if nbytes > buffer.nbytes:
@@ -107,51 +94,30 @@ class WgpuDevice(Device):
             self._check_alive()
             self.compiler.round += 1
             if nbytes:
-                self._watch(lambda: self._read(buffer, memoryview(result)), "reading results")
+                self._watch(lambda: self.gpu.read(buffer.handle, 0, memoryview(result)), "reading results")
             self._raise_failure()
         return result
-
-    def _read(self, buffer: Buffer, into: memoryview) -> None:
-        nbytes = len(into)
-        stagings = self._stagings(nbytes)
-        size = stagings[0].nbytes
-        chunks = [(start, min(start + size, nbytes)) for start in range(0, nbytes, size)]
-        try:
-            for number, (start, stop) in enumerate(chunks):
-                stagings[number % 2].request(self.recorder, buffer.handle, start, stop - start)
-                # The GPU copies this chunk while the host takes the one before.
-                if number:
-                    stagings[(number - 1) % 2].receive(self.recorder, into[slice(*chunks[number - 1])])
-            stagings[(len(chunks) - 1) % 2].receive(self.recorder, into[slice(*chunks[-1])])
-        except BaseException:
-            # A buffer may still be mapped or waiting to be.
-            self._staging = []
-            raise
-
-    def _stagings(self, nbytes: int) -> list[native.Staging]:
-        """Return the staging buffers for a read: one that holds it, or two of the largest size."""
-        size = min(max(1 << (nbytes - 1).bit_length(), 1 << 16), STAGING_BYTES)
-        if not self._staging or self._staging[0].nbytes < size:
-            self._staging = [native.Staging(self.device, size)]
-        if nbytes > self._staging[0].nbytes and len(self._staging) < 2:
-            self._staging.append(native.Staging(self.device, STAGING_BYTES))
-        return self._staging
 
     def synchronize(self) -> None:
         with self.lock:
             self._check_alive()
             self.compiler.round += 1
-            self._watch(lambda: self.recorder.flush(wait=True), "waiting for the device")
+            self._watch(self.gpu.wait, "waiting for the device")
             self._raise_failure()
 
     # Errors
 
-    def _watch(self, action: Callable[[], Any], doing: str) -> Any:
-        """Do something and keep the error wgpu reports in it for the next synchronising call."""
-        result, error = native.watched(action)
+    def _watch(self, action: Callable[[], Any], doing: str) -> None:
+        """Do something and keep the first error reported in it for the next synchronising call."""
+        error: GpuError | None = None
+        try:
+            action()
+        except GpuError as raised:
+            error = raised
+        # What was reported explains more than what followed from it.
+        error = self.gpu.error() or error
         if error is not None:
-            self._note(translate(*error, doing))
-        return result
+            self._note(translate(error, doing))
 
     def _note(self, failure: Exception) -> None:
         if isinstance(failure, DeviceLostError):
@@ -215,7 +181,7 @@ class WgpuDevice(Device):
             scratch = [take(nbytes) for nbytes in prepared.scratch]
             error = self._replay(prepared, buffers, scratch, parameters, report)
             if error is not None:
-                self._note(translate(*error, self._describe_run(prepared, buffers, scratch)))
+                self._note(translate(error, self._describe_run(prepared, buffers, scratch)))
 
     def _is_settled(self, prepared: Prepared) -> bool:
         """Return whether a plan came back after the host waited for results, again and again: its sizes are there to stay."""
@@ -230,53 +196,25 @@ class WgpuDevice(Device):
         scratch: list[Buffer],
         parameters: Sequence[float | int],
         report: Callable[[str, float, str], None] | None,
-    ) -> tuple[str, str] | None:
-        """Run a prepared plan; returns the error wgpu reported."""
-        handler = native.error_handler
-        handler.capture("run")
-        error = None
-        try:
-            if prepared.parameter_order:
-                data = pack_parameters(prepared, parameters)
-                if data != prepared.parameter_bytes:
-                    self.recorder.write(prepared.parameter_buffer._internal, 0, data)
-                    prepared.parameter_bytes = data
-            recording = self.replayer.recording(prepared, buffers, scratch)
-            if report is not None or self.debug >= 2:
-                self.profiler.run(prepared, recording, report)
-            else:
-                self.replayer.submit(recording)
-        finally:
-            error = handler.release("run")
-        return error
+    ) -> GpuError | None:
+        """Run a prepared plan; returns the error that was reported."""
+        if prepared.parameter_order:
+            data = pack_parameters(prepared, parameters)
+            if data != prepared.parameter_bytes and prepared.parameter_buffer is not None:
+                self.gpu.write(prepared.parameter_buffer.handle, 0, data)
+                prepared.parameter_bytes = data
+        recording = self.replayer.recording(prepared, buffers, scratch)
+        if report is not None or self.debug >= 2:
+            self.profiler.run(prepared, recording, report)
+        else:
+            self.replayer.submit(recording)
+        return self.gpu.error()
 
     def _describe_run(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> str:
-        recording, _ = native.watched(lambda: self.replayer.recording(prepared, buffers, scratch))
+        recording = self.replayer.recording(prepared, buffers, scratch)
         blamed = self.replayer.blame(prepared, recording)
         names = dict.fromkeys(each.step.kernel.name for each in prepared.steps if isinstance(each, Ready))
         return f"running {blamed or ', '.join(names)[:400]}"
-
-    def measure(self, kernel: Kernel, program: Program, repeats: int = 5) -> float:
-        """Return the seconds the best of several runs of a program takes, over buffers of its own.
-
-        Raises:
-            RuntimeError: the program does not compile or run here.
-        """
-        compiler = Compiler(self.device, self.capabilities, self.compiler.trusted)
-        compiler.generate = lambda _kernel, _capabilities: program
-        with self.lock:
-            prepared, buffers = _alone(kernel, compiler, self.pool)
-            scratch = [self.pool.take(nbytes) for nbytes in prepared.scratch]
-
-            def best() -> float:
-                recording = self.replayer.recording(prepared, buffers, scratch)
-                dispatches = [each for submit in recording.submits for part in submit for each in part]
-                return min(self.profiler.timed(dispatches) for _ in range(repeats))
-
-            seconds, error = native.watched(best)
-        if error is not None:
-            raise translate(*error, f"measuring {kernel.name}")
-        return seconds
 
     # Reports
 
@@ -285,7 +223,7 @@ class WgpuDevice(Device):
         """Counts since the device was opened, for tests and profiles."""
         return {
             "dispatches": self.replayer.dispatches,
-            "submits": self.recorder.submits,
+            "submits": self.replayer.submits,
             "bind_groups": self.replayer.groups.created,
             "bind_group_hits": self.replayer.groups.hits,
             "recording_hits": self.replayer.recording_hits,
@@ -293,11 +231,10 @@ class WgpuDevice(Device):
         }
 
     def description(self) -> dict[str, str]:
-        info = self.adapter.info
         return {
-            "adapter": str(info["device"]),
-            "driver": str(info["description"]),
-            "api": str(info["backend_type"]),
+            "adapter": self.adapter.device,
+            "driver": self.adapter.description,
+            "api": self.adapter.api,
             "half": str(self.capabilities.half),
             "int64": str(self.capabilities.int64),
             "binding bytes": str(self.capabilities.binding_bytes),
@@ -316,35 +253,16 @@ class WgpuDevice(Device):
     def empty_cache(self) -> None:
         with self.lock:
             self.pool.empty()
-            self._staging = []
 
     def live_buffers(self) -> int:
         return self.pool.live
 
 
-def _alone(kernel: Kernel, compiler: Compiler, pool: Pool) -> tuple[Prepared, list[Buffer]]:
-    """Return a plan of one kernel with buffers for it."""
-    from webgpu_torch_core.backend import Step
-
-    sizes = [each.numel * each.dtype.itemsize for each in kernel.operands]
-    operands = tuple(range(len(sizes)))
-    outputs = []
-    for each in kernel.outputs:
-        if each.initial is not None:
-            outputs.append(each.initial)
-            continue
-        outputs.append(len(sizes))
-        sizes.append(each.numel * each.dtype.itemsize)
-    step = Step(kernel, operands, tuple(outputs), tuple(range(len(kernel.parameters))))
-    prepared = prepare(Plan([step], len(sizes), ()), compiler)
-    return prepared, [pool.take(size) for size in sizes]
-
-
 def _close(reference: weakref.ref[WgpuDevice]) -> None:
-    """Let the GPU finish before the interpreter takes wgpu apart."""
+    """Let the GPU finish before the interpreter takes the runtime apart."""
     device = reference()
     if device is not None and device.lost is None:
-        device.recorder.poll(True)
+        device.gpu.wait()
 
 
 def _refuse(reference: weakref.ref[WgpuDevice]) -> None:

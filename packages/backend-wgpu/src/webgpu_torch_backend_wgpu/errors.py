@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .gpu.interface import GpuError
+
 
 class OutOfMemoryError(MemoryError, RuntimeError):
     """The device has no room for a buffer."""
@@ -39,13 +41,13 @@ def _line_of(message: str) -> int:
     return int(digits) if found and digits.isdigit() else 0
 
 
-def translate(kind: str, message: str, doing: str) -> Exception:
-    """Return the exception for an error wgpu reported while ``doing`` something."""
-    text = message.strip()
-    if "is lost" in text or "device lost" in text.lower():
+def translate(error: GpuError, doing: str) -> Exception:
+    """Return the exception for an error that was reported while ``doing`` something."""
+    text = str(error).strip()
+    if error.kind == "lost":
         return DeviceLostError(
             f"the WebGPU device was lost while {doing}: {text}. Tensors on it cannot be read any more."
         )
-    if "memory" in kind.lower():
+    if error.kind == "out-of-memory":
         return OutOfMemoryError(f"WebGPU out of memory while {doing}: {text}")
-    return KernelError(f"WebGPU {kind} error while {doing}: {text}")
+    return KernelError(f"WebGPU {error.kind} error while {doing}: {text}")

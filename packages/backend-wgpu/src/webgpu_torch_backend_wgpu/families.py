@@ -8,13 +8,11 @@ sizes cost no compilation. Kernels that stay get text of their own in the end (:
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 
-from .program import Binding, Pass
+from .codegen.wgsl import read_at, sizes_declaration, spelled
+from .program import Binding, Pass, Piece, Size
 
-#: an integer literal of a WGSL module; neither part of a name nor of a hexadecimal or floating-point number
-_LITERAL = re.compile(r"(?<![\w.])(\d+)(u|i|li)\b")
 #: most numbers that a family passes at run time; passes that differ in more are compiled each for itself
 MOST_SIZES = 64
 #: largest of them: what every type holds, whatever it does with the sign
@@ -29,16 +27,15 @@ class Families:
     """What passes of one text have had for numbers so far."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, tuple[Binding, ...]], _Family] = OrderedDict()
+        self._kept: OrderedDict[tuple[tuple[str, ...], tuple[Binding, ...]], _Family] = OrderedDict()
 
     def member(self, entry: Pass, round: int) -> Pass:
         """Return the pass to compile: the given one, or the one that its family shares, with its own numbers in ``sizes``.
 
         ``round`` counts how often the host waited for results.
         """
-        pieces = _LITERAL.split(entry.source)
-        key = "#".join([*pieces[::3], *pieces[2::3]]), entry.bindings
-        literals = tuple([int(each) for each in pieces[1::3]])
+        literals = tuple([each.value for each in entry.pieces if isinstance(each, Size)])
+        key = tuple([each.type if isinstance(each, Size) else each for each in entry.pieces]), entry.bindings
         family = self._kept.get(key)
         if family is None:
             family = self._kept[key] = _Family(literals, round)
@@ -54,8 +51,8 @@ class Families:
         if len(sizes) > MOST_SIZES or max(sizes) > _LARGEST:
             return entry
         if not family.source:
-            family.source = _with_places(pieces, family.places) + (
-                f"@group(0) @binding({len(entry.bindings)}) var<uniform> sizes: array<vec4<u32>, {-(-len(sizes) // 4)}>;\n"
+            family.source = _with_places(entry.pieces, family.places) + sizes_declaration(
+                len(entry.bindings), len(sizes)
             )
         bindings = (*entry.bindings, Binding("sizes", 0, False))
         return Pass(entry.name, family.source, entry.workgroups, bindings, sizes)
@@ -105,15 +102,14 @@ class _Family:
             self.places[index] = numbers[seen]
 
 
-def _with_places(pieces: list[str], places: list[int | None]) -> str:
-    """Return the text with literals that have a place replaced by what reads it."""
-    texts = [pieces[0]]
-    for number, place in enumerate(places):
-        value, kind, following = pieces[3 * number + 1 : 3 * number + 4]
-        texts.append(value + kind if place is None else _READ[kind].format(f"sizes[{place // 4}u].{'xyzw'[place % 4]}"))
-        texts.append(following)
+def _with_places(pieces: tuple[Piece, ...], places: list[int | None]) -> str:
+    """Return the text in which sizes that have a place are read there."""
+    place = iter(places)
+    texts: list[str] = []
+    for each in pieces:
+        if isinstance(each, str):
+            texts.append(each)
+            continue
+        at = next(place)
+        texts.append(spelled(each) if at is None else read_at(at, each.type))
     return "".join(texts)
-
-
-#: how a run-time value becomes a literal's type
-_READ = {"u": "{}", "i": "bitcast<i32>({})", "li": "i64({})"}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from .gpu.interface import Adapter, Gpu
 from .program import Capabilities
 
 #: features asked for wherever the adapter has them
 WANTED_FEATURES = (
     "shader-f16",
     "shader-int64",
-    "subgroup",
+    "subgroups",
     "subgroup-barrier",
     "timestamp-query",
     "timestamp-query-inside-encoders",
@@ -21,24 +20,24 @@ WANTED_FEATURES = (
 MOST_BINDINGS = 16
 
 
-def wanted_features(adapter: Any) -> list[str]:
+def wanted_features(adapter: Adapter) -> list[str]:
     """Return the features to request of an adapter."""
     return [each for each in WANTED_FEATURES if each in adapter.features]
 
 
-def capabilities(adapter: Any, features: list[str]) -> Capabilities:
-    """Return what generated code may use on an adapter."""
-    limits = adapter.limits
+def capabilities(adapter: Adapter, gpu: Gpu) -> Capabilities:
+    """Return what generated code may use on an opened adapter."""
+    limits, features = gpu.limits, gpu.features
     return Capabilities(
-        adapter=f"{adapter.info['vendor']} {adapter.info['device']}".lower(),
-        workgroups_per_dimension=limits["max-compute-workgroups-per-dimension"],
-        invocations=limits["max-compute-invocations-per-workgroup"],
-        workgroup_bytes=limits["max-compute-workgroup-storage-size"],
-        storage_buffers=limits["max-storage-buffers-per-shader-stage"],
-        binding_bytes=limits["max-storage-buffer-binding-size"] & ~15,
+        adapter=f"{adapter.vendor} {adapter.device}".lower(),
+        workgroups_per_dimension=limits.max_compute_workgroups_per_dimension,
+        invocations=limits.max_compute_invocations_per_workgroup,
+        workgroup_bytes=limits.max_compute_workgroup_storage_size,
+        storage_buffers=limits.max_storage_buffers_per_shader_stage,
+        binding_bytes=limits.max_storage_buffer_binding_size & ~15,
         half="shader-f16" in features,
         int64="shader-int64" in features,
-        subgroups="subgroup" in features,
+        subgroups="subgroups" in features,
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import deque
-from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
 
 from .errors import OutOfMemoryError
+from .gpu.interface import Gpu, GpuError
 
 #: free bytes the pool may hold before a new allocation gives them back, where the program itself uses less
 FREE_BYTES = 1 << 29
@@ -29,40 +27,34 @@ class Buffer:
     """A GPU buffer in use; it returns to its pool with the last reference.
 
     Attributes:
-        handle: the native buffer.
+        handle: the runtime's buffer: equal handles are the same memory.
         nbytes: its whole size; requested is what was asked for.
-        serial: identifies the native buffer: equal serials are the same memory.
     """
 
-    __slots__ = ("_returned", "handle", "nbytes", "requested", "serial")
+    __slots__ = ("_returned", "handle", "nbytes", "requested")
 
-    def __init__(self, returned: deque[Any], handle: Any, nbytes: int, serial: int, requested: int) -> None:
+    def __init__(self, returned: deque[tuple[int, int]], handle: int, nbytes: int, requested: int) -> None:
         self._returned = returned
         self.handle = handle
         self.nbytes = nbytes
         self.requested = requested
-        self.serial = serial
 
     def __del__(self) -> None:
         # Appending to a deque is atomic: this may run in any thread, inside the pool's own methods, and at exit.
-        self._returned.append((self.nbytes, self.serial))
+        self._returned.append((self.nbytes, self.handle))
 
 
 class Pool:
     """Buffers by size class; the oldest free one is taken, so that the same buffers in use lead to the same choice."""
 
-    def __init__(self, device: Any, limit: int, wait: Callable[[], None]) -> None:
-        self.device = device
-        self.limit = limit & ~31
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.limit = gpu.limits.max_buffer_size & ~31
         self.generation = 0
         self.peak = 0
-        self._wait = wait
-        self._serials = itertools.count()
+        # Free handles by size, smallest first: the runtime counts them up, so that is the oldest.
         self._free: dict[int, list[int]] = {}
-        # The native buffers are held here alone: were they reachable from garbage, the cycle collector would finalize
-        # them together with the Buffer that gives them back.
-        self._kept: dict[int, Any] = {}
-        self._returned: deque[Any] = deque()
+        self._returned: deque[tuple[int, int]] = deque()
         self._allocated = 0
         self._reserved = 0
         self._live = 0
@@ -103,46 +95,39 @@ class Pool:
             if self._returned:
                 self._collect()
             found = self._free.get(rounded)
-            serial = heappop(found) if found else self._create(rounded, nbytes)
+            handle = heappop(found) if found else self._create(rounded, nbytes)
             self._allocated += rounded
             self.peak = max(self.peak, self._allocated)
             self._live += 1
-            handle = self._kept[serial]._internal
-        return Buffer(self._returned, handle, rounded, serial, nbytes)
+        return Buffer(self._returned, handle, rounded, nbytes)
 
     def _collect(self) -> None:
         """Move the buffers given back since the last call to the free lists."""
         returned = self._returned
         while returned:
-            nbytes, serial = returned.popleft()
+            nbytes, handle = returned.popleft()
             self._allocated -= nbytes
             self._live -= 1
-            heappush(self._free.setdefault(nbytes, []), serial)
+            heappush(self._free.setdefault(nbytes, []), handle)
 
     def _create(self, rounded: int, asked: int) -> int:
-        import wgpu
-
-        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
         if self._reserved - self._allocated > max(FREE_BYTES, 2 * self._allocated):
             self.empty()
-        for attempt in range(2):
+        try:
+            handle = self.gpu.buffer(rounded)
+        except GpuError:
+            # Destroyed buffers are only freed once the work that used them has finished.
+            self.empty()
+            self.gpu.wait()
             try:
-                keep = self.device.create_buffer(size=rounded, usage=usage)
-            except wgpu.GPUError as error:
-                if attempt == 0:
-                    # Destroyed buffers are only freed once the work that used them has finished.
-                    self.empty()
-                    self._wait()
-                    continue
+                handle = self.gpu.buffer(rounded)
+            except GpuError as error:
                 raise OutOfMemoryError(
                     f"WebGPU out of memory. Tried to allocate {asked} bytes; {self._allocated} bytes are in use and "
                     f"{self._reserved} bytes reserved on this device; the limit for one buffer is {self.limit}: {error}"
                 ) from error
-            self._reserved += rounded
-            serial = next(self._serials)
-            self._kept[serial] = keep
-            return serial
-        raise OutOfMemoryError(f"WebGPU out of memory. Tried to allocate {asked} bytes")
+        self._reserved += rounded
+        return handle
 
     def empty(self) -> None:
         """Destroy the buffers nobody uses."""
@@ -150,8 +135,8 @@ class Pool:
             self._collect()
             free, self._free = self._free, {}
             for size, entries in free.items():
-                for serial in entries:
-                    self._kept.pop(serial).destroy()
+                for handle in entries:
+                    self.gpu.destroy(handle)
                     self._reserved -= size
             if free:
                 self.generation += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import OrderedDict
@@ -11,26 +10,24 @@ from typing import Any
 
 from webgpu_torch_core.kernels import Kernel
 
-from . import native
 from .errors import KernelError, numbered
 from .families import Families
+from .gpu.interface import Gpu, GpuError, Owned, PipelineRequest
 from .program import Binding, Capabilities, Pass, Program
 
 #: programs and pipelines kept; the least recently used go first
 PROGRAM_LIMIT = 4096
-#: shaders compiled at the same time
-_COMPILERS = min(8, os.cpu_count() or 1)
 
 
 class Pipeline:
     """A compiled pass."""
 
-    __slots__ = ("bindings", "handle", "keep", "layout", "name", "sizes", "workgroups")
+    __slots__ = ("bindings", "handle", "layout", "name", "owner", "sizes", "workgroups")
 
-    def __init__(self, keep: Any, layout: Any, entry: Pass) -> None:
-        self.keep = keep
-        self.handle = keep._internal
-        self.layout = layout._internal
+    def __init__(self, owner: Owned, layout: int, entry: Pass) -> None:
+        self.owner = owner
+        self.handle = owner.handle
+        self.layout = layout
         self.name = entry.name
         self.workgroups = entry.workgroups
         self.bindings = entry.bindings
@@ -55,8 +52,8 @@ class Compiled:
 class Compiler:
     """Makes and keeps programs and pipelines of one device."""
 
-    def __init__(self, device: Any, capabilities: Capabilities, trusted: bool, debug: int = 0) -> None:
-        self.device = device
+    def __init__(self, gpu: Gpu, capabilities: Capabilities, trusted: bool, debug: int = 0) -> None:
+        self.gpu = gpu
         self.capabilities = capabilities
         self.trusted = trusted
         self.debug = debug
@@ -66,8 +63,7 @@ class Compiler:
         self.round = 0
         self._families = Families()
         self._programs: OrderedDict[Kernel, Compiled] = OrderedDict()
-        self._pipelines: OrderedDict[tuple[str, tuple[Binding, ...]], tuple[Any, Any]] = OrderedDict()
-        self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
+        self._pipelines: OrderedDict[tuple[str, tuple[Binding, ...]], tuple[Owned, int]] = OrderedDict()
         self._lock = threading.RLock()
 
     def compile(self, kernels: Iterable[Kernel], own: bool = False) -> dict[Kernel, Compiled]:
@@ -101,7 +97,14 @@ class Compiler:
         if self.debug >= 4:
             print(text_of(program), file=sys.stderr)
         limit = self.capabilities.workgroups_per_dimension
+        most = self.capabilities.storage_buffers
         for each in program.passes:
+            stored = sum(kind != "uniform" for kind in kinds_of(each))
+            if stored > most:
+                raise KernelError(
+                    f"kernel '{each.name}' (operation {kernel.name}) binds {stored} storage buffers, or parts of long ones; "
+                    f"this adapter binds at most {most}. Use smaller tensors or split them."
+                )
             if max(each.workgroups) > limit:
                 raise KernelError(
                     f"kernel '{each.name}' (operation {kernel.name}) asks for {each.workgroups} workgroups; "
@@ -122,43 +125,30 @@ class Compiler:
                     self._pipelines.move_to_end(key)
                 else:
                     missing.setdefault(key, (kernel, each))
-        layouts = {key: self._layout(each) for key, (_, each) in missing.items()}
-        if len(missing) > 2 and _COMPILERS > 2:
-            from concurrent.futures import ThreadPoolExecutor
+        if not missing:
+            return
+        requests = [
+            PipelineRequest(each.name, each.source, self.gpu.layout(kinds_of(each)), self.trusted)
+            for _, each in missing.values()
+        ]
+        refused: KernelError | None = None
+        compiled = self.gpu.pipelines(requests)
+        for (key, (kernel, entry)), request, pipeline in zip(missing.items(), requests, compiled, strict=True):
+            if isinstance(pipeline, GpuError):
+                text = numbered(entry.source, str(pipeline))
+                refused = refused or KernelError(
+                    f"kernel '{entry.name}' (operation {kernel.name}) did not compile: {text}"
+                )
+                continue
+            self._pipelines[key] = self.gpu.own(pipeline), request.layout
+            self.compiled_pipelines += 1
+        if refused is not None:
+            raise refused
 
-            with ThreadPoolExecutor(_COMPILERS) as pool:
-                futures = {key: pool.submit(self._pipeline, *what, layouts[key][1]) for key, what in missing.items()}
-                pipelines = {key: future.result() for key, future in futures.items()}
-        else:
-            pipelines = {key: self._pipeline(*what, layouts[key][1]) for key, what in missing.items()}
-        for key, pipeline in pipelines.items():
-            self._pipelines[key] = pipeline, layouts[key][0]
-        self.compiled_pipelines += len(missing)
 
-    def _layout(self, entry: Pass) -> tuple[Any, Any]:
-        """Return the bind group layout and pipeline layout of a pass, shared by all that bind the same kinds."""
-        kinds = tuple(_buffer_type(each) for each in entry.bindings)
-        found = self._layouts.get(kinds)
-        if found is None:
-            layout = self.device.create_bind_group_layout(
-                entries=[
-                    {"binding": number, "visibility": "COMPUTE", "buffer": {"type": kind}}
-                    for number, kind in enumerate(kinds)
-                ]
-            )
-            found = self._layouts[kinds] = layout, self.device.create_pipeline_layout(bind_group_layouts=[layout])
-        return found
-
-    def _pipeline(self, kernel: Kernel, entry: Pass, layout: Any) -> Any:
-        try:
-            module = native.create_shader_module(self.device, entry.source, entry.name, self.trusted)
-            return self.device.create_compute_pipeline(
-                label=entry.name, layout=layout, compute={"module": module, "entry_point": "main"}
-            )
-        except (native.GPUError, RuntimeError) as error:
-            raise KernelError(
-                f"kernel '{entry.name}' (operation {kernel.name}) did not compile: {numbered(entry.source, str(error))}"
-            ) from error
+def kinds_of(entry: Pass) -> tuple[str, ...]:
+    """Return how a pass binds its buffers, in the order of its bindings."""
+    return tuple([_buffer_type(each) for each in entry.bindings])
 
 
 def _buffer_type(binding: Binding) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import wgpu
-
-from webgpu_torch_backend_wgpu.functions import FUNCTIONS, prelude
+from .functions import FUNCTIONS, prelude
+from .gpu.interface import DISPATCH, Gpu, GpuError, PipelineRequest
 
 _MODULE = """{prelude}
 {bindings}
@@ -24,7 +22,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
 
 
 def evaluate(
-    device: wgpu.GPUDevice,
+    gpu: Gpu,
     expression: str,
     inputs: Sequence[tuple[str, bytes]],
     result_type: str,
@@ -35,6 +33,9 @@ def evaluate(
 
     ``inputs`` gives the WGSL type and the data of each letter; ``names`` the helper functions that the expression
     uses. Types must be host-shareable: ``f32``, ``i32``, ``u32``, ``i64``, ``vec2<u32>``, ``vec4<u32>``.
+
+    Raises:
+        GpuError: the implementation refused it.
     """
     letters = "abcdefgh"[: len(inputs)]
     bindings = [
@@ -49,24 +50,25 @@ def evaluate(
         expression=expression,
     )
     size = {"f32": 4, "i32": 4, "u32": 4, "i64": 8, "vec2<u32>": 8, "vec4<u32>": 16}[result_type] * count
-    usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
-    result = device.create_buffer(size=size, usage=usage)
-    buffers = [result] + [device.create_buffer_with_data(data=data, usage=usage) for _, data in inputs]
-    module = device.create_shader_module(code=source)
-    pipeline = device.create_compute_pipeline(layout="auto", compute={"module": module, "entry_point": "main"})
-    entries = [
-        {"binding": k, "resource": {"buffer": buffer, "offset": 0, "size": buffer.size}}
-        for k, buffer in enumerate(buffers)
-    ]
-    encoder = device.create_command_encoder()
-    compute = encoder.begin_compute_pass()
-    compute.set_pipeline(pipeline)
-    compute.set_bind_group(0, device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries))
-    compute.dispatch_workgroups((count + 63) // 64)
-    compute.end()
-    device.queue.submit([encoder.finish()])
-    data: Any = device.queue.read_buffer(result)
-    return bytes(data)
+    buffers = [gpu.own(gpu.buffer(size))]
+    for _, data in inputs:
+        buffers.append(gpu.own(gpu.buffer(len(data))))
+        gpu.write(buffers[-1].handle, 0, data)
+    layout = gpu.layout(("storage", *["read-only-storage"] * len(inputs)))
+    made = gpu.pipelines([PipelineRequest("evaluate", source, layout, False)])[0]
+    if isinstance(made, GpuError):
+        raise made
+    pipeline = gpu.own(made)
+    sizes = [size, *[len(data) for _, data in inputs]]
+    group = gpu.own(gpu.group(layout, [(each.handle, 0, n) for each, n in zip(buffers, sizes, strict=True)]))
+    work = gpu.own(gpu.record((DISPATCH, pipeline.handle, group.handle, (count + 63) // 64, 1, 1)))
+    gpu.submit(work.handle)
+    result = bytearray(size)
+    gpu.read(buffers[0].handle, 0, memoryview(result))
+    error = gpu.error()
+    if error is not None:
+        raise error
+    return bytes(result)
 
 
 class Row:
@@ -147,7 +149,7 @@ def _points(interval: tuple[float, float], count: int, salt: int) -> list[float]
     return points
 
 
-def numerics_table(device: Any, count: int = 4096) -> list[Row]:
+def numerics_table(gpu: Gpu, count: int = 4096) -> list[Row]:
     """Return a :class:`Row` for each function of which WGSL has a built-in, measured at ``count`` points."""
     rows = []
     for name, builtin, reference, intervals in _CASES:
@@ -157,7 +159,7 @@ def numerics_table(device: Any, count: int = 4096) -> list[Row]:
         expected = [reference(*arguments) for arguments in zip(*columns, strict=True)]
         errors = []
         for expression, names in ((builtin, ()), (own, (f"wt_{name}",))):
-            data = evaluate(device, expression, inputs, "f32", names, count)
+            data = evaluate(gpu, expression, inputs, "f32", names, count)
             got = struct.unpack(f"{count}f", data)
             errors.append([ulp_error(*pair) for pair in zip(got, expected, strict=True)])
         worst = max(range(count), key=errors[1].__getitem__)

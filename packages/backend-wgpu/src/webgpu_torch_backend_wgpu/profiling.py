@@ -4,35 +4,31 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from webgpu_torch_core.kernels import Kernel
 
-from .native import NULL, Recorder, Timer
+from .gpu.interface import COPY, WORDS, Gpu
 from .replay import Prepared, Recording, in_order
 
 
 class Profiler:
-    """Runs recordings one dispatch at a time, each timed on the GPU where it has timestamps, else by waiting for it."""
+    """Runs recordings one command at a time, each timed on the GPU where it has timestamps, else by waiting for it."""
 
-    def __init__(self, device: Any, recorder: Recorder, timestamps: bool) -> None:
-        self.recorder = recorder
-        self.timer = Timer(device) if timestamps else None
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.on_device = "timestamp-query" in gpu.features
 
-    def timed(self, dispatches: list[tuple[Any, Any, int, int, int]]) -> float:
-        """Run dispatches as one compute pass and return the seconds it took."""
-        recorder, timer = self.recorder, self.timer
-        recorder.flush(wait=True)
-        recorder.begin()
+    def timed(self, command: Sequence[int]) -> float:
+        """Run one command and return the seconds it took."""
+        gpu = self.gpu
+        recording = gpu.own(gpu.record(command))
+        gpu.wait()
+        if self.on_device and command[0] != COPY:
+            return gpu.timed(recording.handle)
         start = time.perf_counter()
-        recorder.dispatch(dispatches, timer.writes if timer else NULL)
-        if timer:
-            timer.resolve(recorder)
-        recorder.submit()
-        if timer:
-            return timer.seconds(recorder)
-        recorder.poll(True)
+        gpu.submit(recording.handle)
+        gpu.wait()
         return time.perf_counter() - start
 
     def run(
@@ -40,22 +36,17 @@ class Profiler:
     ) -> None:
         """Run a recording and tell of every dispatch: to ``report`` as :meth:`Device.run_timed` says, else by a line."""
         order = iter(in_order(prepared))
-        for submit in recording.submits:
-            for part in submit:
-                if isinstance(part, tuple):
-                    self.recorder.begin()
-                    self.recorder.copy(*part)
-                    self.recorder.submit()
-                    if report is None:
-                        print(f"webgpu: {'copy':40} {'copy':12} {part[2]} bytes", file=sys.stderr)
-                    continue
-                for each in part:
-                    step, pipeline = next(order)
-                    seconds = self.timed([(pipeline.handle, *each[1:])])
-                    if report is None:
-                        print(_line(step.kernel, pipeline.name, pipeline.workgroups, seconds), file=sys.stderr)
-                    else:
-                        report(pipeline.name, seconds, "device" if self.timer else "host")
+        for command in recording.each():
+            seconds = self.timed(command)
+            if command[0] == COPY:
+                if report is None:
+                    print(f"webgpu: {'copy':40} {'copy':12} {command[WORDS - 1]} bytes", file=sys.stderr)
+                continue
+            step, pipeline = next(order)
+            if report is None:
+                print(_line(step.kernel, pipeline.name, pipeline.workgroups, seconds), file=sys.stderr)
+            else:
+                report(pipeline.name, seconds, "device" if self.on_device else "host")
 
 
 def _line(kernel: Kernel, name: str, workgroups: tuple[int, int, int], seconds: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from webgpu_torch_core.kernels import Record
 
 
@@ -44,22 +46,39 @@ def part_bytes(binding_bytes: int) -> int:
     return binding_bytes // 256 * 256
 
 
+class Size(NamedTuple):
+    """A whole number in a kernel's source that may be a literal or a run-time value, and its type."""
+
+    value: int
+    type: str
+
+
+#: what a source is made of
+Piece = str | Size
+
+
 class Pass(Record):
     """One dispatch: WGSL with entry point ``main``, its workgroups, its bindings in ``@binding`` order, and the numbers
-    that a binding of kind sizes holds."""
+    that a binding of kind sizes holds.
 
-    __slots__ = fields = ("name", "source", "workgroups", "bindings", "sizes")
+    ``pieces`` are the source's text and sizes; ``source`` is the text with the sizes as literals, or as they are read.
+    """
+
+    fields = ("name", "source", "workgroups", "bindings", "sizes")
+    __slots__ = (*fields, "pieces")
     name: str
     source: str
     workgroups: tuple[int, int, int]
     bindings: tuple[Binding, ...]
     sizes: tuple[int, ...]
+    pieces: tuple[Piece, ...]
 
     def __init__(
         self, name: str, source: str, workgroups: tuple[int, int, int], bindings: tuple[Binding, ...],
-        sizes: tuple[int, ...] = (),
+        sizes: tuple[int, ...] = (), pieces: tuple[Piece, ...] = (),
     ) -> None:  # fmt: skip
         super().__init__(name, source, workgroups, bindings, sizes)
+        object.__setattr__(self, "pieces", pieces)
 
 
 class Program(Record):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
+from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from webgpu_torch_core.backend import Copy, Plan, Step
 from webgpu_torch_core.dtypes import dtype
 from webgpu_torch_core.host_data import stored
 
-from . import native
 from .errors import KernelError
+from .gpu.interface import COPY, DISPATCH, UNIFORM, WORDS, Gpu, Owned
 from .memory import Buffer, Pool
 from .modules import Compiled, Compiler, Pipeline
 from .program import PARAMETER_ALIGNMENT, part_bytes
@@ -25,7 +25,6 @@ RECORDINGS_PER_PLAN = 16
 #: bind groups kept for all plans together
 BIND_GROUPS = 1 << 14
 
-_identities = itertools.count(1)
 _FORMATS = {"float32": "f", "int32": "i", "uint32": "I", "bool": "I", "int64": "q", "float64": "d"}
 
 
@@ -44,14 +43,21 @@ class Ready:
 
 
 class Recording:
-    """Submits of a plan over one set of buffers: lists of passes (lists of dispatches) and copies (tuples)."""
+    """A plan over one set of buffers: the commands of each submit, and the handles by which the runtime repeats them."""
 
-    __slots__ = ("dispatches", "keep", "submits")
+    __slots__ = ("commands", "dispatches", "handles", "keep")
 
     def __init__(self) -> None:
-        self.submits: list[list[Any]] = [[]]
+        self.commands: list[array[int]] = [array("q")]
+        self.handles: list[Owned] = []
         self.dispatches = 0
-        self.keep: list[Buffer] = []
+        self.keep: list[Buffer | Owned] = []
+
+    def each(self) -> Iterator[array[int]]:
+        """Return the commands one by one, in order."""
+        for commands in self.commands:
+            for at in range(0, len(commands), WORDS):
+                yield commands[at : at + WORDS]
 
 
 class Prepared:
@@ -59,7 +65,6 @@ class Prepared:
 
     __slots__ = (
         "generation",
-        "identity",
         "parameter_buffer",
         "parameter_bytes",
         "parameter_order",
@@ -77,7 +82,7 @@ class Prepared:
         self.scratch: list[int] = []
         self.parameter_struct: struct.Struct | None = None
         self.parameter_order: list[tuple[int, dtype]] = []
-        self.parameter_buffer: Any = None
+        self.parameter_buffer: Owned | None = None
         self.parameter_bytes = b""
         self.recordings: OrderedDict[tuple[int, ...], Recording] = OrderedDict()
         self.generation = 0
@@ -85,8 +90,6 @@ class Prepared:
         self.shared = False
         self.runs = 0
         self.rounds: set[int] = set()
-        # Negative: never the serial of a buffer from the pool.
-        self.identity = -next(_identities)
 
 
 def is_split(pipeline: Pipeline, binding: Any) -> bool:
@@ -131,20 +134,17 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
 
 def _make_buffer(prepared: Prepared, start: int, compiler: Compiler) -> None:
     """Make a plan's uniform buffer: parameters, then from ``start`` the sizes, which are written here for good."""
-    import wgpu
-
     places: dict[tuple[int, ...], int] = {}
     for entry in (each for each in prepared.steps if isinstance(each, Ready)):
         for pipeline in entry.pipelines:
             if pipeline.sizes:
                 place = places.setdefault(pipeline.sizes, start + len(places) * PARAMETER_ALIGNMENT)
                 entry.sizes_at[pipeline] = place
-    usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
-    nbytes = start + len(places) * PARAMETER_ALIGNMENT
-    prepared.parameter_buffer = compiler.device.create_buffer(size=nbytes, usage=usage)
+    gpu = compiler.gpu
+    owner = prepared.parameter_buffer = gpu.own(gpu.buffer(start + len(places) * PARAMETER_ALIGNMENT, UNIFORM))
     if places:
         data = b"".join(struct.pack(f"<{len(sizes)}I", *sizes).ljust(PARAMETER_ALIGNMENT, b"\0") for sizes in places)
-        compiler.device.queue.write_buffer(prepared.parameter_buffer, start, data)
+        gpu.write(owner.handle, start, data)
 
 
 def in_order(prepared: Prepared) -> list[tuple[Step, Pipeline]]:
@@ -166,25 +166,26 @@ def pack_parameters(prepared: Prepared, parameters: Sequence[float | int]) -> by
 class BindGroups:
     """Bind groups by layout and bound ranges: creating one costs as much as recording eight dispatches."""
 
-    def __init__(self, device: Any) -> None:
-        self._device = device._internal
-        self._kept: OrderedDict[Any, Any] = OrderedDict()
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self._kept: OrderedDict[tuple[Any, ...], Owned] = OrderedDict()
         self._generation = -1
         self.created = 0
         self.hits = 0
 
-    def get(self, layout: Any, key: tuple[Any, ...], entries: list[tuple[Any, int, int]], generation: int) -> Any:
-        """Return the bind group of a layout over (buffer, offset, size) entries; ``key`` identifies them."""
+    def get(self, layout: int, entries: list[tuple[int, int, int]], generation: int) -> Owned:
+        """Return the bind group of a layout over (buffer, offset, size) entries."""
         if generation != self._generation:
             # The pool destroyed buffers; groups over them must go too.
             self._kept.clear()
             self._generation = generation
+        key = (layout, *entries)
         group = self._kept.get(key)
         if group is not None:
             self._kept.move_to_end(key)
             self.hits += 1
             return group
-        group = self._kept[key] = native.create_bind_group(self._device, layout, entries)
+        group = self._kept[key] = self._gpu.own(self._gpu.group(layout, entries))
         self.created += 1
         if len(self._kept) > BIND_GROUPS:
             self._kept.popitem(last=False)
@@ -194,12 +195,13 @@ class BindGroups:
 class Replayer:
     """Turns prepared plans and buffers into recordings, and recordings into submits."""
 
-    def __init__(self, device: Any, pool: Pool, recorder: native.Recorder, binding_bytes: int) -> None:
+    def __init__(self, gpu: Gpu, pool: Pool, binding_bytes: int) -> None:
+        self.gpu = gpu
         self.pool = pool
-        self.recorder = recorder
         self.binding_bytes = binding_bytes
-        self.groups = BindGroups(device)
+        self.groups = BindGroups(gpu)
         self.dispatches = 0
+        self.submits = 0
         self.recording_hits = 0
 
     def recording(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> Recording:
@@ -207,7 +209,7 @@ class Replayer:
         if prepared.generation != self.pool.generation:
             prepared.recordings.clear()
             prepared.generation = self.pool.generation
-        key = tuple([each.serial for each in buffers]) + tuple([each.serial for each in scratch])
+        key = tuple([each.handle for each in buffers]) + tuple([each.handle for each in scratch])
         found = prepared.recordings.get(key)
         if found is None:
             found = self._record(prepared, buffers, scratch)
@@ -221,46 +223,36 @@ class Replayer:
 
     def submit(self, recording: Recording) -> None:
         """Run a recording."""
-        recorder = self.recorder
-        for submit in recording.submits:
-            recorder.begin()
-            for part in submit:
-                if isinstance(part, list):
-                    recorder.dispatch(part)
-                else:
-                    recorder.copy(*part)
-            recorder.submit()
+        submit = self.gpu.submit
+        for each in recording.handles:
+            submit(each.handle)
+        self.submits += len(recording.handles)
         self.dispatches += recording.dispatches
 
     def _record(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> Recording:
         recording = Recording()
         given = iter(scratch)
         count = 0
-        last: Any = None
         for entry in prepared.steps:
-            if count >= SUBMIT_SIZES[min(len(recording.submits) - 1, len(SUBMIT_SIZES) - 1)]:
-                recording.submits.append([])
-                count, last = 0, None
-            parts = recording.submits[-1]
+            if count >= SUBMIT_SIZES[min(len(recording.commands) - 1, len(SUBMIT_SIZES) - 1)]:
+                recording.commands.append(array("q"))
+                count = 0
+            commands = recording.commands[-1]
             if isinstance(entry, Copy):
                 nbytes = (entry.nbytes + 3) & ~3
-                if nbytes and buffers[entry.source].serial != buffers[entry.target].serial:
-                    parts.append((buffers[entry.source].handle, buffers[entry.target].handle, nbytes))
-                    last = None
+                source, target = buffers[entry.source].handle, buffers[entry.target].handle
+                if nbytes and source != target:
+                    commands.extend((COPY, source, 0, target, 0, nbytes))
                 continue
             mine = [next(given) for _ in entry.scratch]
             for pipeline in entry.pipelines:
-                bound = self._bound(pipeline, entry, buffers, mine, prepared, recording, parts)
-                if not parts or not isinstance(parts[-1], list):
-                    parts.append([])
-                    last = None
-                group = self._group(pipeline, bound)
-                handle = None if pipeline.handle == last else pipeline.handle
-                parts[-1].append((handle, group, *pipeline.workgroups))
-                last = pipeline.handle
+                bound = self._bound(pipeline, entry, buffers, mine, prepared, recording)
+                group = self.groups.get(pipeline.layout, bound, self.pool.generation)
+                recording.keep.append(group)
+                commands.extend((DISPATCH, pipeline.handle, group.handle, *pipeline.workgroups))
             count += len(entry.pipelines)
             recording.dispatches += len(entry.pipelines)
-        recording.submits = [each for each in recording.submits if each]
+        recording.handles = [self.gpu.own(self.gpu.record(each)) for each in recording.commands if each]
         return recording
 
     def _bound(
@@ -271,31 +263,31 @@ class Replayer:
         scratch: list[Buffer],
         prepared: Prepared,
         recording: Recording,
-        parts: list[Any],
-    ) -> list[tuple[Any, int, int, int]]:
-        """Return (native buffer, serial, offset, size) per binding.
+    ) -> list[tuple[int, int, int]]:
+        """Return (buffer, offset, size) per binding.
 
         WebGPU refuses a buffer that one dispatch both reads and writes through two bindings: such a read goes to a copy
         made just before.
         """
-        found: list[tuple[Any, int, int, int]] = []
-        written = {self._buffer(each, entry.step, buffers, scratch).serial for each in pipeline.bindings if each.writes}
+        found: list[tuple[int, int, int]] = []
+        uniform = prepared.parameter_buffer.handle if prepared.parameter_buffer is not None else 0
+        written = {self._buffer(each, entry.step, buffers, scratch).handle for each in pipeline.bindings if each.writes}
         for each in pipeline.bindings:
             if each.kind == "parameters":
-                found.append((prepared.parameter_buffer._internal, prepared.identity, entry.offset, entry.size))
+                found.append((uniform, entry.offset, entry.size))
                 continue
             if each.kind == "sizes":
-                place = entry.sizes_at[pipeline]
-                found.append((prepared.parameter_buffer._internal, prepared.identity, place, PARAMETER_ALIGNMENT))
+                found.append((uniform, entry.sizes_at[pipeline], PARAMETER_ALIGNMENT))
                 continue
             buffer = self._buffer(each, entry.step, buffers, scratch)
-            if not each.writes and buffer.serial in written:
+            if not each.writes and buffer.handle in written:
                 copy = self.pool.take(buffer.requested)
                 recording.keep.append(copy)
-                parts.append((buffer.handle, copy.handle, min(buffer.nbytes, copy.nbytes) & ~3))
+                nbytes = min(buffer.nbytes, copy.nbytes) & ~3
+                recording.commands[-1].extend((COPY, buffer.handle, 0, copy.handle, 0, nbytes))
                 buffer = copy
             offset = each.part * part_bytes(self.binding_bytes)
-            found.append((buffer.handle, buffer.serial, offset, self._size(buffer, each, entry, pipeline)))
+            found.append((buffer.handle, offset, self._size(buffer, each, entry, pipeline)))
         return found
 
     @staticmethod
@@ -329,24 +321,15 @@ class Replayer:
             )
         return self.binding_bytes
 
-    def _group(self, pipeline: Pipeline, bound: list[tuple[Any, int, int, int]]) -> Any:
-        key = (native.address(pipeline.layout), *[each[1:] for each in bound])
-        entries = [(handle, offset, size) for handle, _, offset, size in bound]
-        return self.groups.get(pipeline.layout, key, entries, self.pool.generation)
-
     def blame(self, prepared: Prepared, recording: Recording) -> str:
-        """Return the name of the first kernel of a failed recording that is refused on its own, or an empty string.
-
-        Each dispatch is validated in a command buffer that is never run.
-        """
+        """Return the name of the first kernel of a failed recording that is refused on its own, or an empty string."""
         order = iter(in_order(prepared))
-        for submit in recording.submits:
-            for part in submit:
-                for each in part if isinstance(part, list) else ():
-                    step, pipeline = next(order)
-                    self.recorder.begin()
-                    self.recorder.dispatch([(pipeline.handle, *each[1:])])
-                    _, error = native.watched(self.recorder.discard)
-                    if error is not None:
-                        return f"kernel '{pipeline.name}' (operation {step.kernel.name})"
+        for command in recording.each():
+            if command[0] == COPY:
+                continue
+            step, pipeline = next(order)
+            alone = self.gpu.own(self.gpu.record(command))
+            self.gpu.validate(alone.handle)
+            if self.gpu.error() is not None:
+                return f"kernel '{pipeline.name}' (operation {step.kernel.name})"
         return ""

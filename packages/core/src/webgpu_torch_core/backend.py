@@ -68,6 +68,8 @@ class Device(ABC):
     dtypes: frozenset[dtype] = frozenset(STORED_DTYPES)
     #: most operands plus outputs one kernel may bind; the scheduler fuses no further
     maximum_bindings: int = 1 << 30
+    #: most bytes of a buffer that one binding reaches; a longer buffer counts once for each such part of it
+    binding_bytes: int = 1 << 62
     #: False asks the scheduler for one kernel per operation
     fuses: bool = True
     #: True where ``run`` returns before the work is done: recording goes on meanwhile, so work is handed over early

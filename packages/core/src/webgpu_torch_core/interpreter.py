@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .dtypes import dtype, float32, float64
+from .dtypes import float32, float64
 from .expression import Expression, topological
 from .kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from .layouts import Shape
-from .scalar_math import Real, convert, divide, maximum, minimum, truncate
+from .monoids import Monoid
+from .scalar_math import Real, convert, divide, truncate
 from .steps import STEPS
 
 Definition = tuple[Callable[..., Any], tuple[Expression, ...]]
@@ -31,11 +32,14 @@ def register_definition(kernel: Any, function: Callable[..., Any], arguments: tu
 
 
 class Environment:
-    """What expressions read while a kernel runs: operands, parameters, and the row's or tile's intermediate results."""
+    """What expressions read while a kernel runs: operands, parameters, a definition's arguments, intermediate results."""
 
-    def __init__(self, operands: Sequence[Sequence[Any]], parameters: Sequence[Any]) -> None:
+    def __init__(
+        self, operands: Sequence[Sequence[Any]], parameters: Sequence[Any], arguments: Sequence[Any] = ()
+    ) -> None:
         self.operands = operands
         self.parameters = parameters
+        self.arguments = arguments
         self.reduced: list[Any] = []
         self.accumulator: Any = None
 
@@ -59,6 +63,8 @@ def _evaluate_node(node: Expression, values: dict[Expression, Any], at: Shape, e
         return _number(env.operands[node.payload][int(values[node.arguments[0]])])
     if step == "coordinate":
         return at[node.payload]
+    if step == "argument":
+        return env.arguments[node.payload]
     if step == "parameter":
         return _number(convert(env.parameters[node.payload], node.dtype))
     if step == "reduced":
@@ -146,56 +152,33 @@ def _evaluate_typed(node: Expression, arguments: list[Any]) -> Real:
     return truncate(convert(divide(*arguments), node.dtype))
 
 
-def identity(kind: str, of: dtype) -> Any:
-    """Return what a reduction over nothing gives."""
-    if kind in ("sum", "any"):
-        return False if kind == "any" else 0
-    if kind in ("product", "all"):
-        return True if kind == "all" else 1
-    if of.category == 2:
-        return -math.inf if kind == "maximum" else math.inf
-    return of.minimum if kind == "maximum" else of.maximum
+def lift(monoid: Monoid, element: Any, position: int) -> list[Any]:
+    """Return the state of one element."""
+    return _applied(monoid.lift, [convert(element, monoid.states[0]), position])
 
 
-def combine(kind: str, total: Any, value: Any) -> Any:
-    """Return the next state of a reduction or scatter."""
-    if kind in ("sum", "add"):
-        return total + value
-    if kind in ("product", "multiply"):
-        return total * value
-    if kind == "maximum":
-        return maximum(total, value)
-    if kind == "minimum":
-        return minimum(total, value)
-    if kind == "any":
-        return bool(total or value)
-    if kind == "all":
-        return bool(total and value)
-    if kind == "set":
-        return value
-    raise ValueError(f"unknown reduction kind '{kind}'")
+def combine(monoid: Monoid, earlier: Sequence[Any], later: Sequence[Any]) -> list[Any]:
+    """Return two states combined; fixed-width integers wrap, sums of floats are not rounded yet."""
+    return _applied(monoid.combine, [*earlier, *later])
 
 
-def _beats(kind: str, value: Any, best: Any) -> bool:
-    """Return whether a value takes over as extremum: the first one wins, NaN beats everything."""
-    if best != best:
-        return False
-    if value != value:
-        return True
-    return value > best if kind.endswith("maximum") else value < best
+def results(monoid: Monoid, state: Sequence[Any]) -> list[Any]:
+    """Return what a state means, rounded to the types of the results."""
+    values = _applied(monoid.results, state)
+    return [convert(value, root.dtype) for root, value in zip(monoid.results, values, strict=True)]
 
 
-def _reduce(kind: str, values: Sequence[Any], of: dtype) -> Any:
-    if kind.startswith("arg"):
-        best = 0
-        for position, value in enumerate(values):
-            if _beats(kind, value, values[best]):
-                best = position
-        return best
-    total = identity(kind, of)
-    for value in values:
-        total = combine(kind, total, value)
-    return convert(total, of)
+def _applied(roots: tuple[Expression, ...], arguments: Sequence[Any]) -> list[Any]:
+    env = Environment((), (), [_number(each) for each in arguments])
+    return [evaluate(root, (), env) for root in roots]
+
+
+def reduce_row(monoid: Monoid, elements: Sequence[Any]) -> Any:
+    """Return the result of a reduction."""
+    state: Sequence[Any] = monoid.identity
+    for position, element in enumerate(elements):
+        state = combine(monoid, state, lift(monoid, element, position))
+    return results(monoid, state)[0]
 
 
 def _rows(kernel: RowProgram, env: Environment, outputs: Sequence[Any]) -> None:
@@ -203,8 +186,8 @@ def _rows(kernel: RowProgram, env: Environment, outputs: Sequence[Any]) -> None:
     for row in coordinates(kernel.outer):
         env.reduced = []
         for reduction in kernel.reductions:
-            values = [convert(evaluate(reduction.value, row + at, env), reduction.dtype) for at in inner]
-            env.reduced.append(_reduce(reduction.kind, values, reduction.dtype))
+            values = [evaluate(reduction.value, row + at, env) for at in inner]
+            env.reduced.append(reduce_row(reduction.monoid, values))
         values = _values(kernel.row_stores, row, env, kernel)
         for at in inner if kernel.stores else ():
             _store(kernel.stores, row + at, env, outputs, kernel)
@@ -234,22 +217,14 @@ def _scan(kernel: Scan, env: Environment, outputs: Sequence[Any]) -> None:
     length = kernel.shape[-1]
     order = range(length - 1, -1, -1) if kernel.reverse else range(length)
     for row in coordinates(kernel.shape[:-1]):
-        total: Any = None
-        best = 0
+        state: Sequence[Any] = kernel.monoid.identity
         for position in order:
             at = (*row, position)
-            value = convert(evaluate(kernel.value, at, env), kernel.dtype)
-            ordered = kernel.kind in ("maximum", "minimum")
-            if total is None or (ordered and (value == total or _beats(kernel.kind, value, total))):
-                total, best = value, position
-            elif kernel.kind in ("sum", "product"):
-                total = convert(combine(kernel.kind, total, value), kernel.dtype)
-            elif value != value and total != total:
-                best = position
+            state = combine(kernel.monoid, state, lift(kernel.monoid, evaluate(kernel.value, at, env), position))
+            state = [convert(each, kind) for each, kind in zip(state, kernel.monoid.states, strict=True)]
             target = kernel.offset + sum(map(int.__mul__, kernel.strides, at))
-            outputs[0][target] = convert(total, kernel.outputs[0].dtype)
-            if len(outputs) > 1:
-                outputs[1][target] = best
+            for output, described, value in zip(outputs, kernel.outputs, results(kernel.monoid, state), strict=False):
+                output[target] = convert(value, described.dtype)
 
 
 def _sort(kernel: Sort, env: Environment, outputs: Sequence[Any]) -> None:
@@ -269,5 +244,7 @@ def _sort(kernel: Sort, env: Environment, outputs: Sequence[Any]) -> None:
 def _scatter(kernel: Scatter, env: Environment, outputs: Sequence[Any]) -> None:
     target, of = outputs[0], kernel.outputs[0].dtype
     for at in coordinates(kernel.lanes + kernel.entries):
-        index = int(evaluate(kernel.index, at, env))
-        target[index] = convert(combine(kernel.kind, _number(target[index]), evaluate(kernel.value, at, env)), of)
+        index, value = int(evaluate(kernel.index, at, env)), evaluate(kernel.value, at, env)
+        if kernel.monoid is not None:
+            (value,) = combine(kernel.monoid, [target[index]], lift(kernel.monoid, value, 0))
+        target[index] = convert(value, of)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .dtypes import dtype
 from .expression import Expression
 from .layouts import Shape, number_of_elements
+
+if TYPE_CHECKING:
+    from .monoids import Monoid
 
 
 class Record:
@@ -152,18 +155,27 @@ class Pointwise(Kernel):
 
 
 class Reduction(Record):
-    """One reduction of a row program: ``kind`` over the inner dimensions of ``value``.
+    """One reduction of a row program: ``value`` combined over the inner dimensions by a commutative monoid.
 
-    Kinds: sum, product, maximum, minimum (both propagate NaN), any, all (of bool), argmaximum, argminimum (result int64:
-    row-major position inside the inner dimensions of the first extremum; NaN counts as the extremum).
-    ``dtype`` is the type accumulated (for positions: compared) in and, except for positions, the type of
-    ``reduced(index)``. Empty rows give the identity.
+    ``reduced(index)`` is the monoid's first result. Empty rows give that of the identity.
+
+    Raises:
+        ValueError: the monoid's result depends on the order of its states.
     """
 
-    __slots__ = fields = ("kind", "value", "dtype")
-    kind: str
+    __slots__ = fields = ("monoid", "value")
+    monoid: Monoid
     value: Expression
-    dtype: dtype
+
+    def __init__(self, monoid: Monoid, value: Expression) -> None:
+        if not monoid.commutative:
+            raise ValueError(f"rows are reduced in any order, but '{monoid.name}' depends on it: scan them instead")
+        super().__init__(monoid, value)
+
+    @property
+    def dtype(self) -> dtype:
+        """The type of the elements that are combined."""
+        return self.monoid.states[0]
 
 
 class RowProgram(Kernel):
@@ -192,7 +204,7 @@ class RowProgram(Kernel):
 
     def map_expressions(self, change: Callable[[Expression], Expression]) -> RowProgram:
         return self.replace(
-            reductions=tuple(Reduction(each.kind, change(each.value), each.dtype) for each in self.reductions),
+            reductions=tuple(Reduction(each.monoid, change(each.value)) for each in self.reductions),
             row_stores=_map_stores(self.row_stores, change),
             stores=_map_stores(self.stores, change),
         )
@@ -237,21 +249,18 @@ class Contraction(Kernel):
 
 
 class Scan(Kernel):
-    """Running reduction along the last dimension of ``shape`` (inclusive, in order).
+    """Running combination by a monoid along the last dimension of ``shape`` (inclusive, in order).
 
-    ``kind``: sum, product, maximum, minimum (NaN wins from where it appears; ``indices`` is then the last position of
-    the extremum, as PyTorch's cummax). ``output`` 0 takes the values at ``offset``/``strides``, output 1, where there
-    is one, int64 positions with the same layout. ``reverse`` runs from the end.
+    Output i takes the monoid's result i, all at ``offset``/``strides``. ``reverse`` runs from the end.
     """
 
     __slots__ = fields = (
-        "operands", "outputs", "parameters", "name", "shape", "kind", "value", "dtype", "reverse", "offset", "strides",
+        "operands", "outputs", "parameters", "name", "shape", "monoid", "value", "reverse", "offset", "strides",
     )  # fmt: skip
     form = "scan"
     shape: Shape
-    kind: str
+    monoid: Monoid
     value: Expression
-    dtype: dtype
     reverse: bool
     offset: int
     strides: Shape
@@ -295,19 +304,19 @@ class Scatter(Kernel):
     """``outputs[0][index] = combine(outputs[0][index], value)`` for each entry, output 0 starting as operand ``initial``.
 
     Coordinates number the ``lanes`` dimensions, then the ``entries`` dimensions. Different lanes never touch the same
-    element; entries of one lane may. ``kind``: set (any one of several writers wins), add, multiply, maximum, minimum.
-    Results must not depend on timing: floating-point sums follow the entries' order.
+    element; entries of one lane may. ``monoid`` has a state of one number; None: the value replaces the element, and any
+    one of several writers wins. Results must not depend on timing: floating-point sums follow the entries' order.
     """
 
     __slots__ = fields = (
-        "operands", "outputs", "parameters", "name", "lanes", "entries", "index", "value", "kind",
+        "operands", "outputs", "parameters", "name", "lanes", "entries", "index", "value", "monoid",
     )  # fmt: skip
     form = "scatter"
     lanes: Shape
     entries: Shape
     index: Expression
     value: Expression
-    kind: str
+    monoid: Monoid | None
 
     def expressions(self) -> Iterator[Expression]:
         yield self.index

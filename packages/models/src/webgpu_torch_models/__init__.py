@@ -5,8 +5,11 @@ from __future__ import annotations
 from webgpu_torch_models.auto import AutoConfig as AutoConfig
 from webgpu_torch_models.auto import AutoModel as AutoModel
 from webgpu_torch_models.auto import AutoModelForCausalLM as AutoModelForCausalLM
+from webgpu_torch_models.auto import AutoModelForImageClassification as AutoModelForImageClassification
 from webgpu_torch_models.auto import AutoModelForMaskedLM as AutoModelForMaskedLM
+from webgpu_torch_models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from webgpu_torch_models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
+from webgpu_torch_models.auto import AutoModelForSpeechSeq2Seq as AutoModelForSpeechSeq2Seq
 from webgpu_torch_models.cache import KeyValueCache as KeyValueCache
 from webgpu_torch_models.generation import GenerationConfig as GenerationConfig
 from webgpu_torch_models.generation import generate as generate
@@ -22,8 +25,11 @@ __all__ = [
     "AutoConfig",
     "AutoModel",
     "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
     "AutoModelForMaskedLM",
+    "AutoModelForSeq2SeqLM",
     "AutoModelForSequenceClassification",
+    "AutoModelForSpeechSeq2Seq",
     "AutoTokenizer",
     "CausalLMOutput",
     "GPT2Config",

@@ -7,7 +7,16 @@ from typing import Any, ClassVar
 
 from webgpu_torch_models.config import ModelConfig, read_json
 from webgpu_torch_models.hub import find_folder
-from webgpu_torch_models.registry import CAUSAL_LM, MASKED_LM, MODEL, SEQUENCES, Architecture, architecture
+from webgpu_torch_models.registry import (
+    CAUSAL_LM,
+    IMAGES,
+    MASKED_LM,
+    MODEL,
+    SEQ2SEQ,
+    SEQUENCES,
+    Architecture,
+    architecture,
+)
 
 
 def _architecture_of(folder: Path) -> Architecture:
@@ -84,3 +93,21 @@ class AutoModelForSequenceClassification(_AutoModel):
     """Classifiers of texts, by name."""
 
     task = SEQUENCES
+
+
+class AutoModelForSeq2SeqLM(_AutoModel):
+    """Networks that write a text for a text, by name."""
+
+    task = SEQ2SEQ
+
+
+class AutoModelForImageClassification(_AutoModel):
+    """Classifiers of images, by name."""
+
+    task = IMAGES
+
+
+class AutoModelForSpeechSeq2Seq(_AutoModel):
+    """Networks that write what was said, by name."""
+
+    task = SEQ2SEQ

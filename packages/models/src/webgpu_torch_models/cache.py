@@ -28,6 +28,7 @@ class CacheStep:
         length: how many tokens the cache holds after this call.
         padding: int64 [batch], how many tokens at each sequence's start are padding; None if there are none.
         is_first: whether the cache was empty before this call.
+        context: what an encoder made, which every step reads: keys and values of every layer in turn, for instance.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class CacheStep:
         length: int,
         padding: Tensor | None = None,
         is_first: bool = False,
+        context: Sequence[Tensor] = (),
     ) -> None:
-        self.buffers = buffers
+        self.buffers, self.context = buffers, context
         self.window, self.length = window, length
         self.positions = position + torch.arange(count, device=position.device)
         self.position_ids = self.positions.unsqueeze(0)
@@ -85,6 +87,9 @@ class KeyValueCache:
         layers, batch_size, heads, capacity, head_dim: sizes; capacity is in tokens.
         dtype, device: of the buffers.
         padding: int64 [batch], tokens of padding at each sequence's start.
+
+    Attributes:
+        context: what an encoder made, which every step reads.
     """
 
     def __init__(
@@ -102,6 +107,7 @@ class KeyValueCache:
         self.buffers = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(2 * layers)]
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.padding = padding
+        self.context: Sequence[Tensor] = ()
         self.capacity = capacity
         self.length = 0
         """The host's copy of the position."""
@@ -131,7 +137,9 @@ class KeyValueCache:
         self.check_room(count)
         is_first = self.length == 0
         window = self.window(self.length + count)
-        result = CacheStep(self.buffers, self.position, count, window, self.length + count, self.padding, is_first)
+        result = CacheStep(
+            self.buffers, self.position, count, window, self.length + count, self.padding, is_first, self.context
+        )
         self.length += count
         self.position = self.position + count
         return result

@@ -8,58 +8,71 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.serialization import load_safetensors, save_safetensors
+from webgpu_torch_core.serialization import load_safetensors, read_sharded_index, save_safetensors
+from webgpu_torch_core.serialization.host import brief
 
-from webgpu_torch_models.config import read_json, write_json
+from webgpu_torch_models.config import write_json
 
-SAFE_FILE = "model.safetensors"
-SAFE_INDEX = "model.safetensors.index.json"
-PICKLE_FILE = "pytorch_model.bin"
-PICKLE_INDEX = "pytorch_model.bin.index.json"
-WEIGHT_FILES = (SAFE_FILE, SAFE_INDEX, PICKLE_FILE, PICKLE_INDEX)
+#: what files of weights are called: of transformers' models, and of diffusers' networks
+MODEL, DIFFUSION = ("model", "pytorch_model"), ("diffusion_pytorch_model", "diffusion_pytorch_model")
 
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 def _shards(folder: Path, index: str) -> list[Path]:
-    """Return the files that an index names.
+    """Return the files that an index names; all of them lie beside it.
 
     Raises:
-        ValueError: the index has no "weight_map".
+        ValueError: the index is malformed, or names a file elsewhere.
         FileNotFoundError: files that it names are missing.
     """
-    weight_map = read_json(folder / index).get("weight_map")
-    if not isinstance(weight_map, dict):
-        raise ValueError(f'{folder / index} has no "weight_map"')
-    paths = [folder / name for name in sorted(set(weight_map.values()))]
+    paths = [Path(each) for each in sorted(set(read_sharded_index(folder / index)[0].values()))]
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
-        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}, which {index} names")
+        others = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+        raise FileNotFoundError(f"{folder} lacks {', '.join(missing[:8])}{others}, which {index} names")
     return paths
 
 
-def load(folder: Path, device: Any) -> dict[str, Tensor]:
+def _load_pickle(path: Path, device: Any) -> dict[str, Tensor]:
+    """Return the tensors of a file of ``torch.save`` by name.
+
+    Raises:
+        ValueError: it is damaged, or holds anything but tensors by name.
+    """
+    weights = torch.load(path, map_location=device, weights_only=True)
+    if not isinstance(weights, dict):
+        raise ValueError(f"{path} holds a {type(weights).__name__}, expected tensors by name")
+    for key, value in weights.items():
+        if not isinstance(key, str) or not isinstance(value, Tensor):
+            raise ValueError(f"{path}: {brief(key)} is a {type(value).__name__}, expected tensors by name")
+    return weights
+
+
+def load(folder: Path, device: Any, stems: tuple[str, str] = MODEL) -> dict[str, Tensor]:
     """Return all the weights of a model folder by name, on ``device``.
+
+    Args:
+        folder: where the files are.
+        device: where the tensors go.
+        stems: what the files are called, in safetensors' and in PyTorch's format.
 
     Raises:
         FileNotFoundError: the folder has no weights, or lacks some of the shards.
+        ValueError: a file is damaged, holds anything but tensors, or an index names files outside of the folder.
     """
-    if (folder / SAFE_FILE).is_file():
-        return load_safetensors(folder / SAFE_FILE, device=device)
-    weights: dict[str, Tensor] = {}
-    if (folder / SAFE_INDEX).is_file():
-        for path in _shards(folder, SAFE_INDEX):
-            weights.update(load_safetensors(path, device=device))
-        return weights
-    if (folder / PICKLE_FILE).is_file():
-        paths = [folder / PICKLE_FILE]
-    elif (folder / PICKLE_INDEX).is_file():
-        paths = _shards(folder, PICKLE_INDEX)
-    else:
-        raise FileNotFoundError(f"{folder} has no weights: expected one of {', '.join(WEIGHT_FILES)}")
-    for path in paths:
-        weights.update(torch.load(path, map_location=device, weights_only=True))
-    return weights
+    kinds = ((f"{stems[0]}.safetensors", load_safetensors), (f"{stems[1]}.bin", _load_pickle))
+    for single, read in kinds:
+        if (folder / single).is_file():
+            return read(folder / single, device)
+        index = f"{single}.index.json"
+        if (folder / index).is_file():
+            weights: dict[str, Tensor] = {}
+            for path in _shards(folder, index):
+                weights.update(read(path, device))
+            return weights
+    expected = ", ".join(f"{single}, {single}.index.json" for single, _ in kinds)
+    raise FileNotFoundError(f"{folder} has no weights: expected one of {expected}")
 
 
 def parse_size(size: int | str) -> int:
@@ -91,22 +104,24 @@ def _split(weights: dict[str, Tensor], limit: int) -> list[dict[str, Tensor]]:
     return groups
 
 
-def save(weights: dict[str, Tensor], folder: Path, max_shard_size: int | str) -> None:
-    """Write the weights as model.safetensors, or as numbered shards and an index if they exceed the shard size."""
+def save(weights: dict[str, Tensor], folder: Path, max_shard_size: int | str, stem: str = MODEL[0]) -> None:
+    """Write the weights as one file of safetensors, or as numbered shards and an index if they exceed the shard size."""
     groups = _split({key: value.contiguous() for key, value in weights.items()}, parse_size(max_shard_size))
-    for path in folder.glob("model*.safetensors"):
+    for path in folder.glob(f"{stem}*.safetensors"):
         # Files of an earlier save would be loaded in place of the new ones.
         path.unlink()
-    (folder / SAFE_INDEX).unlink(missing_ok=True)
+    single = folder / f"{stem}.safetensors"
+    index = folder / f"{single.name}.index.json"
+    index.unlink(missing_ok=True)
     if len(groups) <= 1:
-        save_safetensors(groups[0] if groups else {}, folder / SAFE_FILE, metadata={"format": "pt"})
+        save_safetensors(groups[0] if groups else {}, single, metadata={"format": "pt"})
         return
     weight_map: dict[str, str] = {}
     for number, group in enumerate(groups, 1):
-        name = f"model-{number:05d}-of-{len(groups):05d}.safetensors"
+        name = f"{stem}-{number:05d}-of-{len(groups):05d}.safetensors"
         save_safetensors(group, folder / name, metadata={"format": "pt"})
         weight_map.update(dict.fromkeys(group, name))
     total = sum(value.numel() * value.element_size() for value in weights.values())
     parameters = sum(value.numel() for value in weights.values())
     metadata = {"total_size": total, "total_parameters": parameters}
-    write_json(folder / SAFE_INDEX, {"metadata": metadata, "weight_map": weight_map})
+    write_json(index, {"metadata": metadata, "weight_map": weight_map})

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import types
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from webgpu_torch_core.serialization.host import brief, map_file
+from webgpu_torch_core.serialization.json_text import parse_object
 
 T = TypeVar("T", bound="JsonConfig")
 
@@ -36,8 +40,19 @@ class JsonConfig:
 
         Raises:
             FileNotFoundError: the folder has no such file.
+            ValueError: the file is no JSON object, or a key has a value that cannot be; the message names file and key.
         """
-        return cls.from_dict(read_json(Path(folder) / cls.file_name))
+        path = Path(folder) / cls.file_name
+        values = read_json(path)
+        hints = get_type_hints(cls)
+        for key, value in values.items():
+            if key in hints and value is not None and not _fits(value, hints[key]):
+                wanted = getattr(hints[key], "__name__", str(hints[key]))
+                raise ValueError(f"{path}: {key} is {brief(value)}, expected {wanted}")
+        try:
+            return cls.from_dict(values)
+        except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+            raise ValueError(f"{path} describes no {cls.__name__}: {str(error)[:400]}{not_positive(values)}") from error
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the file into a model folder, making the folder if needed."""
@@ -57,6 +72,31 @@ class ModelConfig(JsonConfig):
         return {**super().to_dict(), "model_type": self.model_type}
 
 
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a value from JSON is of an annotated type; of types that JSON has not, whether it may be."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, each) for each in inside)
+    if hint is int:
+        return type(value) is int and abs(value) < 1 << 63
+    if hint is float:
+        return type(value) in (int, float) and abs(value) < 1 << 1000
+    if hint in (bool, str, types.NoneType):
+        return type(value) is hint
+    if list in (hint, origin):
+        return type(value) is list and (not inside or all(_fits(each, inside[0]) for each in value))
+    return type(value) is dict if dict in (hint, origin) else True
+
+
+def not_positive(values: dict[str, Any]) -> str:
+    """Return which numbers of a configuration are not positive, for an error message that may be about one of them."""
+    found = [
+        f"{key}={value}" for key, value in values.items()
+        if type(value) is int and value <= 0 and not key.endswith(("_id", "_token_id"))
+    ]  # fmt: skip
+    return f" (not positive: {', '.join(found[:8])})" if found else ""
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object.
 
@@ -66,13 +106,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: {path.parent} is not a Hugging Face model folder")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} holds a JSON {type(values).__name__}, expected an object")
-    return values
+    return parse_object(map_file(path), str(path))
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:

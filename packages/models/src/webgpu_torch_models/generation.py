@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import webgpu_torch_core as torch
@@ -129,6 +129,7 @@ class Decoder:
         batch_size, capacity: of the cache.
         padding: int64 [batch], padding at the start of each sequence.
         compile: capture the decoding step with :func:`torch.compile`, once for each window of the cache.
+        context: what an encoder made for the decoder.
     """
 
     def __init__(
@@ -139,10 +140,12 @@ class Decoder:
         capacity: int,
         padding: Tensor | None = None,
         compile: bool = False,
+        context: Sequence[Tensor] = (),
     ) -> None:
         self.model = model
         self.config = config
         self.cache = model.new_cache(batch_size, capacity, padding)
+        self.cache.context = context
         self.compile = compile
         self._seen: list[Tensor] = []
         self._variant: Any = None
@@ -172,15 +175,16 @@ class Decoder:
             step = self._steps[kind]
         # The padding, if any, is the same object at every step, as the buffers are.
         padding = () if cache.padding is None else (cache.padding,)
-        choice, cache.position = step(token, cache.position, *padding, *cache.buffers)
+        choice, cache.position = step(token, cache.position, *padding, *cache.buffers, *cache.context)
         return choice
 
     def _step_for(self, window: int, length: int) -> Callable[..., tuple[Tensor, Tensor]]:
-        padded = self.cache.padding is not None
+        padded, count = self.cache.padding is not None, len(self.cache.buffers)
 
         def step(token: Tensor, position: Tensor, *state: Tensor) -> tuple[Tensor, Tensor]:
-            padding, buffers = (state[0], state[1:]) if padded else (None, state)
-            view = CacheStep(buffers, position, 1, window, length, padding)
+            padding, state = (state[0], state[1:]) if padded else (None, state)
+            buffers, context = state[:count], state[count:]
+            view = CacheStep(buffers, position, 1, window, length, padding, context=context)
             logits = self.model(token.unsqueeze(1), cache=view).logits
             return _choose(logits, self.config), position + 1
 
@@ -235,6 +239,7 @@ def generate(
     streamer: Callable[[list[int]], None] | None = None,
     generation_config: GenerationConfig | None = None,
     compile: bool | None = None,
+    context: Sequence[Tensor] = (),
 ) -> Tensor:
     """Continue sequences until they end or ``max_new_tokens`` (20 by default) are added.
 
@@ -250,6 +255,7 @@ def generate(
         generator: draws the tokens.
         streamer: called with the new tokens, one per sequence, as soon as they are known.
         compile: capture the decoding step; by default on every device but the CPU.
+        context: what the model's encoder made, for a model that has one.
 
     Returns:
         int64 [batch, tokens + new tokens], prompts included; ended sequences are filled with the padding token.
@@ -273,7 +279,7 @@ def generate(
         compile = input_ids.device.type not in EAGER_DEVICES
     with torch.no_grad():
         padding = _padding_of(attention_mask, tokens)
-        decoder = Decoder(model, config, batch, tokens + new_tokens, padding, compile)
+        decoder = Decoder(model, config, batch, tokens + new_tokens, padding, compile, context)
         chosen = list(_tokens(decoder, input_ids, new_tokens, generator, streamer))
         return torch.cat([input_ids, torch.stack(chosen, dim=1)], dim=1)
 

@@ -49,8 +49,18 @@ def _download(hub: Any, name: str, token: str | None, revision: str | None, patt
             # Only repositories without safetensors are asked for the older, larger files.
             folder = Path(hub.snapshot_download(name, allow_patterns=[*PATTERNS, "pytorch_model*.bin"], **options))
     except Exception as error:
+        # A full disk or a mistake in a program is what it is; what the hub or the way there refuse is a missing model.
+        if not _is_of_the_hub(error):
+            raise
         at = "" if revision is None else f" at revision {revision}"
         raise FileNotFoundError(
             f"there is no folder {name}, and {name}{at} could not be had from the Hugging Face hub: {error}"
         ) from error
     return folder
+
+
+def _is_of_the_hub(error: Exception) -> bool:
+    """Return whether an exception says that the hub has no such model, or cannot be reached."""
+    packages = ("huggingface_hub", "httpx", "httpx2", "httpcore", "requests", "urllib3")
+    raised = {each.__module__.partition(".")[0] for each in type(error).__mro__}
+    return isinstance(error, ConnectionError | TimeoutError | FileNotFoundError) or not raised.isdisjoint(packages)

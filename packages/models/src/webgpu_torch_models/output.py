@@ -30,10 +30,12 @@ class EncoderOutput:
     Attributes:
         last_hidden_state: [batch, tokens, width].
         pooler_output: [batch, width], of the whole sequence, where the network has such a layer.
+        hidden_states: what went into each layer and came out of the last one, if they were asked for.
     """
 
     last_hidden_state: Tensor
     pooler_output: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
 
 
 @dataclasses.dataclass
@@ -47,3 +49,37 @@ class LogitsOutput:
 
     logits: Tensor
     loss: Tensor | None = None
+
+
+@dataclasses.dataclass
+class Seq2SeqOutput:
+    """The result of a network that reads one sequence and writes another.
+
+    Attributes:
+        logits: [batch, tokens, vocabulary], of the written sequence.
+        encoder_last_hidden_state: [batch, tokens read, width].
+        loss: cross-entropy of the labels, if they were given.
+        cache: the cache that was given.
+    """
+
+    logits: Tensor
+    encoder_last_hidden_state: Tensor | None = None
+    loss: Tensor | None = None
+    cache: Any = None
+
+
+@dataclasses.dataclass
+class PairOutput:
+    """The result of a network that compares images and texts.
+
+    Attributes:
+        logits_per_image: [images, texts], how well they fit each other.
+        logits_per_text: the same, transposed.
+        text_embeds: [texts, width], of length one.
+        image_embeds: [images, width], of length one.
+    """
+
+    logits_per_image: Tensor
+    logits_per_text: Tensor
+    text_embeds: Tensor
+    image_embeds: Tensor

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.serialization.host import brief
 from webgpu_torch_nn import Module, init
 
 if TYPE_CHECKING:
     from typing import Self
 
 from webgpu_torch_models import checkpoint
-from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.config import ModelConfig, not_positive
 from webgpu_torch_models.generation import GenerationConfig, generate
 from webgpu_torch_models.hub import find_folder
+
+#: the keys under which configurations say how many layers there are
+LAYER_KEYS = ("n_layer", "n_layers", "num_hidden_layers")
+#: how many differences between a checkpoint and a model a message lists
+MOST_SHOWN = 20
 
 
 class PreTrainedModel(Module):
@@ -30,6 +36,7 @@ class PreTrainedModel(Module):
         base_of: the prefix under which checkpoints of models with a head keep this model, which has none.
         ignored_keys: patterns of checkpoint keys that hold no weights.
         renamed_keys: patterns of checkpoint keys, and what their text is replaced by.
+        weight_files: what files of weights are called, in safetensors' and in PyTorch's format.
         new_keys: patterns of parameters that are drawn anew where the checkpoint has none: a new task's head.
 
     Attributes:
@@ -43,6 +50,7 @@ class PreTrainedModel(Module):
     ignored_keys: ClassVar[tuple[str, ...]] = ()
     renamed_keys: ClassVar[dict[str, str]] = {}
     new_keys: ClassVar[tuple[str, ...]] = ()
+    weight_files: ClassVar[tuple[str, str]] = checkpoint.MODEL
 
     config: Any
     starts_anew_with_variant: bool = False
@@ -110,13 +118,32 @@ class PreTrainedModel(Module):
         """
         folder = find_folder(name_or_path, token=token, revision=revision)
         config = cls.config_class.from_folder(folder) if config is None else config
-        with torch.device("meta"):
-            model = cls(config)
         target = torch.get_default_device() if device is None else torch.device(device)
-        model._assign(checkpoint.load(folder, target), folder, dtype)
+        weights = checkpoint.load(folder, target, cls.weight_files)
+        model = cls._described(config, folder, len(weights))
+        model._assign(weights, folder, dtype)
         if (folder / GenerationConfig.file_name).is_file():
             model.generation_config = GenerationConfig.from_folder(folder)
         return model.eval()
+
+    @classmethod
+    def _described(cls, config: ModelConfig, folder: Path, count: int) -> Self:
+        """Return the model of a configuration, on the meta device, for a checkpoint of so many tensors.
+
+        Raises:
+            ValueError: there is no such model, or it has more layers than the checkpoint has tensors.
+        """
+        path, values = folder / config.file_name, config.to_dict()
+        for key in LAYER_KEYS:
+            if type(values.get(key)) is int and values[key] > count:
+                raise ValueError(f"{path}: {key} is {values[key]}, and the checkpoint has only {count} tensors")
+        try:
+            with torch.device("meta"):
+                return cls(config)  # type: ignore[return-value]
+        except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError) as error:
+            raise ValueError(
+                f"{path} describes no {cls.__name__} that can be made: {str(error)[:400]}{not_positive(values)}"
+            ) from error
 
     def _assign(self, weights: dict[str, Tensor], folder: Path, dtype: Any) -> None:
         weights = self.from_checkpoint(self._renamed(weights))
@@ -131,10 +158,16 @@ class PreTrainedModel(Module):
             for key in wanted
             if key in weights and weights[key].shape != wanted[key].shape
         ]
+        problems += [
+            f"{key}: the checkpoint has {weights[key].dtype}, the model floating-point numbers"
+            for key in wanted
+            if key in weights and wanted[key].is_floating_point() and not weights[key].is_floating_point()
+        ]
         problems += [f"missing in the checkpoint: {key}" for key in missing]
-        problems += [f"not in the model: {key}" for key in unexpected]
+        problems += [f"not in the model: {brief(key)}" for key in unexpected]
         if problems:
-            details = "\n  ".join(problems)
+            others = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
+            details = "\n  ".join(problems[:MOST_SHOWN] + others)
             raise ValueError(
                 f"the weights in {folder} do not fit {type(self).__name__} as config.json describes it:\n  {details}"
             )
@@ -191,6 +224,9 @@ class PreTrainedModel(Module):
         self.config.extra.update(architectures=[type(self).__name__], dtype=str(self.dtype).removeprefix("torch."))
         self.config.save_pretrained(folder)
         self.generation_config.save_pretrained(folder)
+        self._save_weights(folder, max_shard_size)
+
+    def _save_weights(self, folder: Path, max_shard_size: int | str) -> None:
         ties = self.active_ties()
         weights = self.to_checkpoint({key: value for key, value in self.state_dict().items() if key not in ties})
-        checkpoint.save(weights, folder, max_shard_size)
+        checkpoint.save(weights, folder, max_shard_size, self.weight_files[0])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from webgpu_torch_core.serialization.host import brief
+
 if TYPE_CHECKING:
     from webgpu_torch_models.config import ModelConfig
     from webgpu_torch_models.pretrained import PreTrainedModel
@@ -46,11 +48,18 @@ class Architecture(NamedTuple):
 
 
 MODEL, CAUSAL_LM, MASKED_LM, SEQUENCES = "Model", "ForCausalLM", "ForMaskedLM", "ForSequenceClassification"
+SEQ2SEQ, ENCODER_MODEL, IMAGES = "ForConditionalGeneration", "EncoderModel", "ForImageClassification"
 _LANGUAGE = (CAUSAL_LM,)
 _ENCODER = (MODEL, MASKED_LM, SEQUENCES)
+_VISION = (MODEL, IMAGES)
 
 ARCHITECTURES: dict[str, Architecture] = {
     "bert": Architecture("bert", "Bert", _ENCODER),
+    "clip": Architecture("clip", "CLIP", (MODEL,)),
+    "clip_text_model": Architecture("clip", "CLIPText", (MODEL, "ModelWithProjection")),
+    "clip_vision_model": Architecture("clip", "CLIPVision", (MODEL,)),
+    "deit": Architecture("vit", "DeiT", (*_VISION, "ForImageClassificationWithTeacher")),
+    "dinov2": Architecture("vit", "Dinov2", _VISION),
     "distilbert": Architecture("distilbert", "DistilBert", _ENCODER),
     "gemma": Architecture("decoder_families", "Gemma", _LANGUAGE),
     "gemma2": Architecture("decoder_families", "Gemma2", _LANGUAGE),
@@ -65,6 +74,12 @@ ARCHITECTURES: dict[str, Architecture] = {
     "qwen3": Architecture("decoder_families", "Qwen3", _LANGUAGE),
     "qwen3_moe": Architecture("experts", "Qwen3Moe", _LANGUAGE),
     "roberta": Architecture("bert", "Roberta", _ENCODER),
+    "siglip": Architecture("clip", "Siglip", (MODEL,)),
+    "siglip_text_model": Architecture("clip", "SiglipText", (MODEL,)),
+    "siglip_vision_model": Architecture("clip", "SiglipVision", (MODEL,)),
+    "t5": Architecture("t5", "T5", (ENCODER_MODEL, SEQ2SEQ)),
+    "vit": Architecture("vit", "ViT", _VISION),
+    "whisper": Architecture("whisper", "Whisper", (SEQ2SEQ,)),
 }
 
 
@@ -74,7 +89,7 @@ def architecture(model_type: str | None, source: object) -> Architecture:
     Raises:
         ValueError: it is not among those supported.
     """
-    if model_type not in ARCHITECTURES:
+    if not isinstance(model_type, str) or model_type not in ARCHITECTURES:
         supported = ", ".join(sorted(ARCHITECTURES))
-        raise ValueError(f'{source}: model_type is "{model_type}"; supported are: {supported}')
+        raise ValueError(f"{source}: model_type is {brief(model_type)}; supported are: {supported}")
     return ARCHITECTURES[model_type]

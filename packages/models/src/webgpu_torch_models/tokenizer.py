@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from webgpu_torch_core.serialization.host import brief
+
 from webgpu_torch_models.config import read_json, write_json
 from webgpu_torch_models.hub import TOKENIZER_PATTERNS, find_folder
 
@@ -56,8 +58,18 @@ class Tokenizer:
         return self._id("pad_token")
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """Return the tokens of a text."""
-        return self.backend.encode(text, add_special_tokens=add_special_tokens).ids
+        """Return the tokens of a text.
+
+        Raises:
+            ValueError: the tokenizer has no token for a part of it.
+        """
+        try:
+            return self.backend.encode(text, add_special_tokens=add_special_tokens).ids
+        except Exception as error:
+            if type(error) is not Exception:
+                raise
+            # The library raises the base class.
+            raise ValueError(f"{brief(text)} cannot be encoded: {error}") from error
 
     def decode(self, ids: Any, skip_special_tokens: bool = False) -> str:
         """Return the text of tokens, given as a list or a 1-d tensor."""
@@ -111,6 +123,17 @@ class TextStream:
         return now[len(before) :]
 
 
+def _read(reader: Any, *paths: Path) -> Any:
+    """Return what the library reads from files; what it raises (bare exceptions, and panics) becomes a ValueError."""
+    try:
+        return reader(*map(str, paths))
+    except BaseException as error:
+        if isinstance(error, OSError) or not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
+            raise
+        names = " and ".join(map(str, paths))
+        raise ValueError(f"{names} cannot be read as a tokenizer: {str(error)[:400]}") from error
+
+
 def _special_tokens(folder: Path) -> dict[str, str]:
     """Return the special tokens named in tokenizer_config.json or special_tokens_map.json."""
     result: dict[str, str] = {}
@@ -136,14 +159,15 @@ class AutoTokenizer:
 
         Raises:
             FileNotFoundError: there is no such model, or it has neither tokenizer.json nor vocab.json and merges.txt.
+            ValueError: these files describe no tokenizer.
         """
         folder = find_folder(name_or_path, token=token, revision=revision, patterns=TOKENIZER_PATTERNS)
         library = _library()
         vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
         if (folder / TOKENIZER_FILE).is_file():
-            backend = library.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
+            backend = _read(library.Tokenizer.from_file, folder / TOKENIZER_FILE)
         elif vocabulary.is_file() and merges.is_file():
-            backend = library.ByteLevelBPETokenizer(str(vocabulary), str(merges))._tokenizer
+            backend = _read(library.ByteLevelBPETokenizer, vocabulary, merges)._tokenizer
         else:
             raise FileNotFoundError(f"{folder} has neither {TOKENIZER_FILE} nor vocab.json and merges.txt")
         return Tokenizer(backend, _special_tokens(folder))

@@ -1,5 +1,5 @@
 """``python -m webgpu_torch``: the command line."""
 
-from .cli import main
+from ._parts import part
 
-raise SystemExit(main())
+raise SystemExit(part("webgpu_torch_cli", "cli").main())

@@ -1,4 +1,4 @@
-"""Contractions: which kernel computes one, and what all of its kernels share."""
+"""Contractions: what all of their kernels share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from webgpu_torch_core.expression import Expression, topological
 from webgpu_torch_core.kernels import Contraction
 from webgpu_torch_core.layouts import Shape, number_of_elements
 
-from ..program import Capabilities, Program
-from .access import LANES, Buffers
-from .printer import Module, Printer, linear_index, load_element, split_index
+from ..program import Capabilities
+from .access import LANES, Buffers, evaluate
+from .ir import Load, LoadGroup, Node, convert_to, fixed, group_element, vector, zero
+from .lowering import Lowering
+from .module import Module, linear_index, split_index
+from .steps import spell
 
 _VECTOR_TYPES = ("float32", "float16", "bfloat16", "int8", "uint8")
 
@@ -90,10 +93,10 @@ class Side:
 class Frame:
     """What every contraction kernel starts with: sizes, sides, buffers and a way to spell loads and epilogues."""
 
-    def __init__(self, kernel: Contraction, capabilities: Capabilities, sides: bool = True) -> None:
+    def __init__(self, kernel: Contraction, capabilities: Capabilities) -> None:
         self.kernel = kernel
         self.module = Module(kernel, capabilities)
-        self.lines = self.module.lines
+        self.body = self.module.body
         self.batch = number_of_elements(kernel.batch)
         self.m = number_of_elements(kernel.m)
         self.n = number_of_elements(kernel.n)
@@ -102,45 +105,19 @@ class Frame:
         self.right = Side(kernel, kernel.right, "n")
         self.scalar = self.module.type(kernel.dtype).scalar
         # Four columns of the result are stored at once where the last dimension of n allows.
-        vector = len(kernel.batch + kernel.m + kernel.n) - 1 if kernel.n and kernel.n[-1] % LANES == 0 else None
-        self.vector = vector
-        self.buffers = Buffers(self.module, kernel, kernel.stores, vector)
-        self._find_wide([self.left, self.right] if sides else [])
+        self.vector = len(kernel.batch + kernel.m + kernel.n) - 1 if kernel.n and kernel.n[-1] % LANES == 0 else None
+        self.buffers = Buffers(self.module, self.vector)
 
-    def _find_wide(self, sides: list[Side]) -> None:
-        """Bind as vectors the buffers that nothing reads or writes one element at a time."""
-        buffers, kernel = self.buffers, self.kernel
-        wide: set[tuple[str, int]] = set()
-        narrow: set[tuple[str, int]] = set()
-        for store in kernel.stores:
-            dtype = kernel.outputs[store.output].dtype
-            target = wide if buffers.grouped(store.offset, store.strides, dtype) else narrow
-            target.add(("output", store.output))
-            for node in loads_of(store.value):
-                if node.step == "load_at":
-                    narrow.add(buffers.key(node.payload))
-                    continue
-                grouped = buffers.grouped(node.payload[1], node.payload[2], node.dtype)
-                (wide if grouped else narrow).add(buffers.key(node.payload[0]))
-        for side in sides:
-            for node in loads_of(side.value):
-                if node.step == "load":
-                    grouped = side.lanes > 1 and side.stride(node, side.axis) == 1
-                    (wide if grouped else narrow).add(buffers.key(node.payload[0]))
-                else:
-                    narrow.add(buffers.key(node.payload))
-        buffers.wide = wide - narrow
+    @property
+    def columns(self) -> int:
+        """How many neighbouring columns of the result are stored at once."""
+        return 1 if self.vector is None else LANES
 
-    def require_scalars(self, side: Side) -> None:
-        """Let a kernel read a side one element at a time."""
-        side.lanes = 1
-        self._find_wide([self.left, self.right])
-
-    def batch_coordinates(self, name: str) -> list[str]:
+    def batch_coordinates(self, flat: Node) -> list[Node]:
         """Write the batch coordinates of a flat batch index."""
-        return split_index(self.lines, self.module, name, self.kernel.batch) if self.kernel.batch else []
+        return split_index(self.module, flat, self.kernel.batch)
 
-    def _index(self, side: Side, node: Expression, batch: list[str], at: dict[str, str], lines: list[str]) -> str:
+    def _index(self, side: Side, node: Expression, batch: list[Node], at: dict[str, Node]) -> Node:
         """Return the element index of a strided load; positions inside a group stay flat where they can."""
         _, offset, strides = node.payload
         used, names = list(strides[: len(batch)]), list(batch)
@@ -152,146 +129,81 @@ class Frame:
                 names.append(position)
             elif any(strides[first : first + len(sizes)]):
                 used += strides[first : first + len(sizes)]
-                names += split_index(lines, self.module, position, sizes)
+                names += split_index(self.module, position, sizes)
         return linear_index(offset, tuple(used), names)
 
-    def element(self, side: Side, batch: list[str], row: str, depth: str, lines: list[str]) -> str:
-        """Write what computes one element of a side and return its name; indices are in range."""
+    def element(self, side: Side, batch: list[Node], row: Node, depth: Node) -> Node:
+        """Write what computes one element of a side and return it; indices are in range."""
         at = {side.group: row, "k": depth}
-        split: dict[str, list[str]] = {}
+        split: dict[str, list[Node]] = {"batch": batch}
 
-        def coordinate(dimension: int) -> str:
+        def coordinate(dimension: int) -> Node:
             for group, (first, sizes) in side.spans.items():
                 if first <= dimension < first + len(sizes):
-                    if group == "batch":
-                        return batch[dimension]
                     if group not in split:
-                        split[group] = split_index(lines, self.module, at[group], sizes)
+                        split[group] = split_index(self.module, at[group], sizes)
                     return split[group][dimension - first]
-            return "0u"
+            return fixed(0)
 
-        def leaf(node: Expression, argument: str | None) -> str:
+        def leaf(node: Expression, index: Node | None) -> Node:
             if node.step == "load":
-                key = self.buffers.key(node.payload[0])
-                index = self._index(side, node, batch, at, lines)
-                return self._single(key, node, index, lines)
-            if node.step == "load_at":
-                return self.buffers.load_at(node, argument or "0u")
-            return f"i32({coordinate(node.payload)})"
+                return self._single(side, node, self._index(side, node, batch, at))
+            if index is not None:
+                return self.buffers.load_at(node, index)
+            return convert_to("i32", coordinate(node.payload))
 
-        return Printer(self.module, leaf, lines).value(side.value)
+        return Lowering(self.module, leaf).value(side.value)
 
-    def _single(self, key: tuple[str, int], node: Expression, index: str, lines: list[str]) -> str:
-        """Return the text of one element of a buffer, also where it is bound as vectors."""
-        if key not in self.buffers.wide:
-            element = self.module.type(node.dtype)
-            return load_element(self.module, self.buffers.name(key), element, index, key in self.buffers.atomic)
-        at = self.module.fresh("a")
-        lines.append(f"let {at} = {index};")
-        name, words = self.buffers.name(key), self.buffers._words(key)
-        if not words:
-            return f"{name}[{at} / 4u][{at} % 4u]"
-        element = self.module.type(node.dtype)
-        part = "" if words == 1 else f"[({at} % 4u) / {element.lanes}u]"
-        return element.unpack(f"{name}[{at} / 4u]{part}", f"({at} % {element.lanes}u)")
+    def _single(self, side: Side, node: Expression, index: Node) -> Node:
+        """Return one element of a strided load; of a side that is read as vectors, it may be taken out of one."""
+        vectors = side.lanes > 1 and side.stride(node, side.axis) == 1
+        if vectors:
+            index = self.body.let(self.module.fresh("a"), index)
+        return Load(self.buffers.operand(node.payload[0]), index, vectors)
 
-    def vector_of(self, side: Side, batch: list[str], row: str, depth: str, lines: list[str]) -> str:
-        """Write what loads four neighbours along a side's axis and return the vector's text."""
+    def vector_of(self, side: Side, batch: list[Node], row: Node, depth: Node) -> Node:
+        """Write what loads four neighbours along a side's axis and return them as a vector."""
         at = {side.group: row, "k": depth}
-        groups: dict[Expression, list[str]] = {}
-        whole = ""
+        groups: dict[Expression, list[Node]] = {}
         for node in side.loads:
-            index = self._index(side, node, batch, at, lines)
+            index = self._index(side, node, batch, at)
             if side.stride(node, side.axis) == 0:
-                groups[node] = [self._single(self.buffers.key(node.payload[0]), node, index, lines)] * LANES
-            else:
-                whole, groups[node] = self._group(node, index, lines)
-        if side.value.step == "load" and whole:
-            return whole
-        values = []
+                groups[node] = [self._single(side, node, index)] * LANES
+                continue
+            index = self.body.let(self.module.fresh("a"), index)
+            buffer = self.buffers.operand(node.payload[0])
+            group = self.body.let(self.module.fresh("v"), LoadGroup(buffer, index, LANES))
+            groups[node] = [group_element(group, buffer.encoding, lane) for lane in range(LANES)]
+            if node is side.value and buffer.encoding.lanes == 1 and buffer.encoding.scalar == self.scalar:
+                return group
+        values: list[Node] = []
         for lane in range(LANES):
-            printer = Printer(self.module, lambda node, argument, lane=lane: groups[node][lane], lines)
-            values.append(printer.value(side.value))
-        return f"vec4<{self.scalar}>({', '.join(values)})"
 
-    def _group(self, node: Expression, index: str, lines: list[str]) -> tuple[str, list[str]]:
-        """Write the load of four elements; return the whole vector's name (for float32) and the elements."""
-        module, buffers = self.module, self.buffers
-        key = buffers.key(node.payload[0])
-        name, words, element = buffers.name(key), buffers._words(key), module.type(node.dtype)
-        found, at = module.fresh("v"), module.fresh("a")
-        lines.append(f"let {at} = {index};")
-        if words:
-            if key in buffers.wide:
-                lines.append(f"let {found} = {name}[{at} / 4u];")
-            else:
-                reads = [f"{name}[{at} / {element.lanes}u + {each}u]" for each in range(words)]
-                reads = [f"atomicLoad(&{each})" for each in reads] if key in buffers.atomic else reads
-                both = ", ".join(reads)
-                lines.append(f"let {found} = {both if words == 1 else f'vec2<u32>({both})'};")
-            per = LANES // words
-            parts = [found if words == 1 else f"{found}.{'xy'[lane // per]}" for lane in range(LANES)]
-            return "", [element.unpack(part, f"{lane % per}u") for lane, part in enumerate(parts)]
-        if key in buffers.wide:
-            lines.append(f"let {found} = {name}[{at} / 4u];")
-        else:
-            reads = ", ".join(f"{name}[{at} + {lane}u]" for lane in range(LANES))
-            lines.append(f"let {found} = vec4<{element.scalar}>({reads});")
-        return (found if element.scalar == self.scalar else ""), [f"{found}.{lane}" for lane in "xyzw"]
+            def leaf(node: Expression, index: Node | None, lane: int = lane) -> Node:
+                return groups[node][lane]
 
-    def epilogue(self, batch: list[str], row: str, column: str, values: list[str], lines: list[str]) -> None:
+            values.append(Lowering(self.module, leaf).value(side.value))
+        return vector(self.scalar, values)
+
+    def epilogue(self, batch: list[Node], row: Node, column: Node, values: list[Node]) -> None:
         """Write the stores of one element of the result, or of four neighbouring columns."""
-        module, kernel = self.module, self.kernel
-        rows = split_index(lines, module, row, kernel.m) if kernel.m else []
-        columns = split_index(lines, module, column, kernel.n) if kernel.n else []
-        coordinates = batch + rows + columns
-        last = len(coordinates) - 1
-        cache: dict[object, object] = {}
-        printers = []
-        for lane, accumulator in enumerate(values):
+        kernel = self.kernel
+        coordinates = batch + split_index(self.module, row, kernel.m) + split_index(self.module, column, kernel.n)
+        roots = [store.value for store in kernel.stores]
+        found = evaluate(self.buffers, roots, coordinates, len(values), accumulators=values)
+        for number, store in enumerate(kernel.stores):
+            self.buffers.store(store, [lane[number] for lane in found], coordinates)
 
-            def leaf(node: Expression, argument: str | None, lane: int = lane, accumulator: str = accumulator) -> str:
-                if node.step == "load":
-                    return self.buffers.load(node, coordinates, lane, cache, lines)
-                if node.step == "load_at":
-                    return self.buffers.load_at(node, argument or "0u")
-                if node.step == "accumulator":
-                    return accumulator
-                moved = f" + {lane}u" if lane and node.payload == last else ""
-                return f"i32({coordinates[node.payload]}{moved})"
-
-            printers.append(Printer(module, leaf, lines))
-        texts = [[printer.value(store.value) for printer in printers] for store in kernel.stores]
-        for store, each in zip(kernel.stores, texts, strict=True):
-            self.buffers.store(store, each, coordinates, lines)
-
-    def zero(self) -> str:
+    def zero(self) -> Node:
         """Return the accumulator's zero."""
-        return {"vec2<u32>": "vec2<u32>()"}.get(self.scalar, f"{self.scalar}(0)")
+        return zero(self.scalar)
 
-    def add(self, total: str, value: str) -> str:
+    def add(self, total: Node, value: Node) -> Node:
         """Return ``total + value`` in the accumulator's type."""
-        if self.scalar == "vec2<u32>":
-            return f"wt_i64_add({total}, {value})"
-        if self.scalar == "bool":
-            return f"({total} | {value})"
-        return f"{total} + {value}"
+        return spell("bitwise_or" if self.scalar == "bool" else "add", self.scalar, [total, value])
 
-    def multiply_add(self, total: str, left: str, right: str) -> str:
+    def multiply_add(self, total: Node, left: Node, right: Node) -> Node:
         """Return ``total + left * right`` in the accumulator's type."""
-        if self.scalar == "vec2<u32>":
-            return f"wt_i64_add({total}, wt_i64_mul({left}, {right}))"
-        if self.scalar == "bool":
-            return f"({total} | ({left} & {right}))"
-        return f"{total} + {left} * {right}"
-
-
-def generate_contraction(kernel: Contraction, capabilities: Capabilities) -> Program:
-    """Return the program of a contraction: vector kernels for a side of few rows, tiles otherwise."""
-    from .contraction_tile import choose_tile, generate_tile
-    from .contraction_vector import SKINNY, generate_vector
-
-    m, n, k = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k))
-    if kernel.dtype.name == "float32" and min(m, n) <= SKINNY and k >= 16:
-        return generate_vector(kernel, capabilities)
-    return generate_tile(kernel, capabilities, choose_tile(kernel, capabilities))
+        return self.add(
+            total, spell("bitwise_and" if self.scalar == "bool" else "multiply", self.scalar, [left, right])
+        )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from .access import LANES
 from .contraction import Frame, Side
+from .ir import Name, Node, every, fixed, zero
+from .module import THREAD
 
 if TYPE_CHECKING:
     from .contraction_tile import Tile
@@ -16,6 +18,7 @@ class Loader:
 
     def __init__(self, frame: Frame, side: Side, width: int, tile: Tile, name: str) -> None:
         self.frame = frame
+        self.body = frame.body
         self.side = side
         self.name = name
         self.width = width
@@ -25,100 +28,94 @@ class Loader:
         self.threads = tile.threads
         self.along_k = side.axis == "k"
         if side.lanes > 1 and (self.depth if self.along_k else width) % LANES:
-            frame.require_scalars(side)
+            side.lanes = 1
         self.lanes = side.lanes
         self.fetches = width * self.depth // self.lanes
         self.count = -(-self.fetches // self.threads)
-        self.partial = self.fetches % self.threads != 0
         self.edge_rows = side.rows % width != 0
         # A part of a split sum ends at a multiple of the block's depth, except the last one.
         self.edge_depth = frame.k % self.depth != 0 or tile.splits > 1
+        #: whether the block lies as vectors along the rows
         self.packed = frame.scalar in ("f32", "i32", "u32")
+        size = self.pitch * self.depth * self.stages
+        kind, count = (f"vec4<{frame.scalar}>", size // LANES) if self.packed else (frame.scalar, size)
+        self.block = frame.module.array(name, kind, count)
+        kind = f"vec4<{frame.scalar}>" if self.lanes > 1 else frame.scalar
+        self.registers = [Name(f"{name}_r{number}", kind) for number in range(self.count)]
 
     def declare(self) -> None:
-        """Declare the blocks in workgroup memory, as vectors along the rows where the type allows."""
-        scalar = self.frame.scalar
-        size = self.pitch * self.depth * self.stages
-        kind, count = (f"vec4<{scalar}>", size // LANES) if self.packed else (scalar, size)
-        self.frame.module.shared.append(f"var<workgroup> {self.name}: array<{kind}, {count}>;")
-
-    def registers(self) -> None:
         """Declare the registers that hold a fetched block."""
-        scalar = self.frame.scalar
-        kind = f"vec4<{scalar}>" if self.lanes > 1 else scalar
-        self.frame.lines += [f"var {self.name}_r{number}: {kind};" for number in range(self.count)]
+        for each in self.registers:
+            self.body.var(each.text, None, each.type)
 
-    def _position(self, number: int) -> tuple[str, str]:
+    def _position(self, number: int) -> tuple[Node, Node]:
         """Return (row, depth) inside the block of fetch ``number``."""
-        at = f"(thread + {number * self.threads}u)"
-        if self.along_k:
-            per = self.depth // self.lanes
-            return f"{at} / {per}u", f"({at} % {per}u) * {self.lanes}u"
-        per = self.width // self.lanes
-        return f"({at} % {per}u) * {self.lanes}u", f"{at} / {per}u"
+        at = THREAD + fixed(number * self.threads)
+        per = (self.depth if self.along_k else self.width) // self.lanes
+        along, across = (at % fixed(per)) * fixed(self.lanes), at // fixed(per)
+        return (across, along) if self.along_k else (along, across)
 
-    def _has_work(self, number: int) -> list[str]:
+    def _has_work(self, number: int) -> list[Node]:
         """Return the condition under which a thread makes fetch ``number``."""
         last = (number + 1) * self.threads > self.fetches
-        return [f"thread + {number * self.threads}u < {self.fetches}u"] if last else []
+        return [THREAD + fixed(number * self.threads) < fixed(self.fetches)] if last else []
 
-    def fetch(self, batch: list[str], base: str, depth: str) -> None:
+    def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
         """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand."""
-        lines, frame = self.frame.lines, self.frame
-        for number in range(self.count):
-            row, deep = self._position(number)
-            target = f"{self.name}_r{number}"
-            guard = [f"row < {self.side.rows}u"] if self.edge_rows else []
-            guard += [f"deep < {frame.k}u"] if self.edge_depth else []
-            guard += self._has_work(number)
-            inner: list[str] = []
-            if self.lanes > 1:
-                value = frame.vector_of(self.side, batch, "row", "deep", inner)
-            else:
-                value = frame.element(self.side, batch, "row", "deep", inner)
-            lines.append(f"{{ let row = {base} + {row}; let deep = {depth} + {deep};")
-            if guard:
-                zero = f"vec4<{frame.scalar}>()" if self.lanes > 1 else frame.zero()
-                lines += [f"{target} = {zero};", f"if ({' && '.join(guard)}) {{"]
-            lines += inner
-            lines.append(f"{target} = {value};")
-            lines.append("} }" if guard else "}")
+        body, frame = self.body, self.frame
+        load = frame.vector_of if self.lanes > 1 else frame.element
+        for number, target in enumerate(self.registers):
+            at_row, at_depth = self._position(number)
+            with body.when(None):
+                row, deep = body.let("row", base + at_row), body.let("deep", depth + at_depth)
+                guard = [row < self.side.rows] if self.edge_rows else []
+                guard += [deep < frame.k] if self.edge_depth else []
+                guard += self._has_work(number)
+                if not guard:
+                    body.set(target, load(self.side, batch, row, deep))
+                    continue
+                body.set(target, zero(target.type))
+                with body.when(every(*guard)):
+                    body.set(target, load(self.side, batch, row, deep))
 
-    def put(self) -> None:
+    def put(self, stage: Node | None) -> None:
         """Write the stores of the registers into workgroup memory."""
-        lines = self.frame.lines
-        for number in range(self.count):
-            row, deep = self._position(number)
-            source = f"{self.name}_r{number}"
+        body = self.body
+        for number, source in enumerate(self.registers):
+            at_row, at_depth = self._position(number)
             work = self._has_work(number)
-            lines.append(f"if ({work[0]}) {{" if work else "{")
-            lines.append(f"let row = {row}; let deep = {self._staged(deep)};")
-            if self.lanes == 1:
-                lines.append(f"{self._cell('deep', 'row')} = {source};")
-            elif self.along_k:
-                for lane in range(LANES):
-                    lines.append(f"{self._cell(f'(deep + {lane}u)', 'row')} = {source}.{'xyzw'[lane]};")
-            else:
-                lines.append(f"{self.name}[(deep * {self.pitch}u + row) / 4u] = {source};")
-            lines.append("}")
+            with body.when(work[0] if work else None):
+                row, deep = body.let("row", at_row), body.let("deep", self._staged(at_depth, stage))
+                if self.lanes == 1:
+                    body.set(self._cell(deep, row), source)
+                elif self.along_k:
+                    for lane in range(LANES):
+                        body.set(self._cell(deep + fixed(lane), row), source.lane(lane))
+                else:
+                    body.set(self.block[(deep * fixed(self.pitch) + row) // fixed(LANES)], source)
 
-    def _staged(self, depth: str) -> str:
-        return f"stage * {self.depth}u + {depth}" if self.stages > 1 else depth
+    def _staged(self, depth: Node, stage: Node | None) -> Node:
+        return depth if stage is None else stage * fixed(self.depth) + depth
 
-    def _cell(self, depth: str, row: str) -> str:
-        if self.packed:
-            return f"{self.name}[({depth} * {self.pitch}u + {row}) / 4u][{row} & 3u]"
-        return f"{self.name}[{depth} * {self.pitch}u + {row}]"
+    def _cell(self, depth: Node, row: Node) -> Node:
+        at = depth * fixed(self.pitch) + row
+        return self.block[at // fixed(LANES)][row & fixed(3)] if self.packed else self.block[at]
 
-    def read(self, depth: str, thread: str, count: int, prefix: str) -> None:
-        """Write the loads of a thread's values at one depth: ``count`` groups of four, a thread's groups far apart."""
-        lines = self.frame.lines
-        deep = f"({self._staged(depth)})"
+    def read(self, depth: int, stage: Node | None, thread: Node, count: int, prefix: str) -> list[list[Node]]:
+        """Write the loads of a thread's values at one depth, a thread's groups of four far apart.
+
+        Return the values of each of ``count`` groups: four, or one vector where the block lies as vectors.
+        """
+        deep = self._staged(fixed(depth), stage)
+        groups: list[list[Node]] = []
         for number in range(count):
-            at = f"({thread} + {number * (self.width // (count * LANES))}u)"
+            at = thread + fixed(number * (self.width // (count * LANES)))
             if self.packed:
-                lines.append(f"let {prefix}{number} = {self.name}[{deep} * {self.pitch // LANES}u + {at}];")
+                found = self.block[deep * fixed(self.pitch // LANES) + at]
+                groups.append([self.body.let(f"{prefix}{number}", found)])
                 continue
-            for lane in range(LANES):
-                cell = f"{self.name}[{deep} * {self.pitch}u + {at} * 4u + {lane}u]"
-                lines.append(f"let {prefix}{number}_{lane} = {cell};")
+            start = deep * fixed(self.pitch) + at * fixed(LANES)
+            groups.append(
+                [self.body.let(f"{prefix}{number}_{lane}", self.block[start + fixed(lane)]) for lane in range(LANES)]
+            )
+        return groups

@@ -17,7 +17,9 @@ from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame
 from .contraction_loader import Loader
-from .printer import LINEAR_GROUP, spread_workgroups
+from .contraction_parts import Parts
+from .ir import Name, Node, fixed, minimum, u32, zero
+from .module import LINEAR_GROUP, THREAD
 
 
 class Tile(Record):
@@ -90,9 +92,6 @@ _MUCH_FOR_A_CPU = 1 << 24
 _LEAST_DEPTH = 128
 _MOST_SCRATCH = 1 << 26
 
-#: writes the products of one depth into the sums: ``step(frame, tile, left, right, depth)``
-InnerProduct = Callable[[Frame, Tile, Loader, Loader, str], None]
-
 
 def choose_tile(kernel: Contraction, capabilities: Capabilities) -> Tile:
     """Return the tile, with the sum split or not, that should take the least time on a large GPU."""
@@ -129,155 +128,160 @@ def _seconds(tile: Tile, splits: int, m: int, n: int, k: int, batch: int) -> flo
     return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / _ADDING_RATE + _DISPATCH
 
 
-def outer_product(frame: Frame, tile: Tile, left: Loader, right: Loader, depth: str) -> None:
-    """Write one depth's outer product; the place where an adapter's matrix instructions go."""
-    lines = frame.lines
-    lines.append("{")
-    left.read(depth, "thread_m", tile.rows // LANES, "a")
-    right.read(depth, "thread_n", tile.columns // LANES, "b")
-    for row in range(tile.rows):
-        for group in range(tile.columns // LANES):
-            if left.packed:
-                a = f"a{row // LANES}.{'xyzw'[row % LANES]}"
-                lines.append(f"sum{row}_{group} = sum{row}_{group} + {a} * b{group};")
-                continue
-            for lane in range(LANES):
-                name = f"sum{row}_{group}_{lane}"
-                total = frame.multiply_add(name, f"a{row // LANES}_{row % LANES}", f"b{group}_{lane}")
-                lines.append(f"{name} = {total};")
-    lines.append("}")
+#: writes what is done with neighbouring columns of the result: ``write(row, column, values)``
+Write = Callable[[Node, Node, list[Node]], None]
+
+
+class Block:
+    """What a tile's workgroup computes with: the sides' blocks in workgroup memory, the sums, and how results leave.
+
+    This one keeps a small block of sums per thread in registers and multiplies in float32 or integers. Another inner
+    product (an adapter's matrix units) is another class with its own staging of the sides, accumulator and store.
+    """
+
+    def __init__(self, frame: Frame, tile: Tile) -> None:
+        self.frame = frame
+        self.tile = tile
+        self.body = frame.body
+        self.left = Loader(frame, frame.left, tile.m, tile, "left")
+        self.right = Loader(frame, frame.right, tile.n, tile, "right")
+        self.groups = tile.columns // LANES
+        self.packed = self.left.packed
+
+    def declare(self) -> None:
+        """Write which part of the block a thread computes, and its sums."""
+        body, tile = self.body, self.tile
+        threads_n = tile.n // tile.columns
+        if not tile.span or tile.span >= threads_n:
+            across, down = THREAD % fixed(threads_n), THREAD // fixed(threads_n)
+        else:
+            run, runs = THREAD % fixed(32), threads_n // tile.span
+            across = ((THREAD // fixed(32)) % fixed(runs)) * fixed(tile.span) + run % fixed(tile.span)
+            down = (THREAD // fixed(32 * runs)) * fixed(32 // tile.span) + run // fixed(tile.span)
+        self.thread_n, self.thread_m = body.let("thread_n", across), body.let("thread_m", down)
+        kind = f"vec4<{self.frame.scalar}>" if self.packed else self.frame.scalar
+        #: for each row of the thread's block its columns: vectors of four, or one by one
+        self.sums = [
+            [
+                body.var(f"sum{row}_{column}", zero(kind))
+                for column in range(self.groups if self.packed else tile.columns)
+            ]
+            for row in range(tile.rows)
+        ]
+
+    def multiply(self, stage: Node | None) -> None:
+        """Write the products of the blocks in workgroup memory into the sums."""
+        body, tile = self.body, self.tile
+        for depth in range(tile.k):
+            with body.when(None):
+                rows = self.left.read(depth, stage, self.thread_m, tile.rows // LANES, "a")
+                columns = self.right.read(depth, stage, self.thread_n, self.groups, "b")
+                for number, sums in enumerate(self.sums):
+                    group = rows[number // LANES]
+                    left = group[0].lane(number % LANES) if self.packed else group[number % LANES]
+                    values = [each for some in columns for each in some]
+                    for total, right in zip(sums, values, strict=True):
+                        product = total + left * right if self.packed else self.frame.multiply_add(total, left, right)
+                        body.set(total, product)
+
+    def results(self, base_m: Node, base_n: Node, write: Write) -> None:
+        """Write what is done with each row and each four columns (or each column) of a thread, inside their bounds."""
+        body, frame, tile = self.body, self.frame, self.tile
+        step_m, step_n = tile.m // tile.rows, tile.n // tile.columns
+        for number, sums in enumerate(self.sums):
+            values: list[Node] = [*sums]
+            if self.packed:
+                values = [each.lane(lane) for each in sums for lane in range(LANES)]
+            with body.when(None):
+                first = self.thread_m + fixed(number // LANES * step_m)
+                row = body.let("row", base_m + first * fixed(LANES) + fixed(number % LANES))
+                with body.when(row < frame.m if frame.m % tile.m else None):
+                    for start in range(0, tile.columns, frame.columns):
+                        with body.when(None):
+                            at = (self.thread_n + fixed(start // LANES * step_n)) * fixed(LANES)
+                            column = body.let("column", base_n + at + fixed(start % LANES))
+                            with body.when(column < frame.n if frame.n % tile.n else None):
+                                write(row, column, values[start : start + frame.columns])
+
+
+#: makes the block of a tile kernel
+MakeBlock = Callable[[Frame, Tile], Block]
 
 
 def generate_tile(
-    kernel: Contraction, capabilities: Capabilities, tile: Tile, step: InnerProduct = outer_product
+    kernel: Contraction, capabilities: Capabilities, tile: Tile, make_block: MakeBlock = Block
 ) -> Program:
     """Return the program of a contraction by tiles of a given variant."""
     frame = Frame(kernel, capabilities)
-    left = Loader(frame, frame.left, tile.m, tile, "left")
-    right = Loader(frame, frame.right, tile.n, tile, "right")
-    left.declare()
-    right.declare()
-    total = -(-frame.m // tile.m) * -(-frame.n // tile.n) * frame.batch * tile.splits
-    _locate(frame, tile, total)
-    batch = frame.batch_coordinates("batch")
-    _declare_sums(frame, tile, left.packed)
+    parts = Parts(frame, tile.splits)
+    block = make_block(frame, tile)
+    place = _Place(frame, tile)
+    batch = frame.batch_coordinates(place.batch)
+    block.declare()
     if frame.k:
-        _loop(frame, tile, (left, right), batch, step)
-    if tile.splits > 1:
-        _store_parts(frame, tile, left.packed)
-    else:
-        _store_sums(frame, tile, batch, left.packed)
-    groups = spread_workgroups(total, capabilities.workgroups_per_dimension)
-    first = frame.module.finish((tile.threads, 1, 1), groups, " (parts)" if tile.splits > 1 else "")
-    if tile.splits == 1:
-        return Program((first,), ())
-    from .contraction_parts import part_bytes_of, sum_parts
+        _loop(frame, tile, block, place, batch)
 
-    return Program((first, sum_parts(kernel, capabilities, tile.splits)), (part_bytes_of(frame, tile.splits),))
+    def leave_part(row: Node, column: Node, values: list[Node]) -> None:
+        parts.write(frame, place.part, place.batch, row, column, values)
 
+    def store(row: Node, column: Node, values: list[Node]) -> None:
+        frame.epilogue(batch, row, column, values)
 
-def _locate(frame: Frame, tile: Tile, total: int) -> None:
-    """Write which block a workgroup computes and which part of it a thread."""
-    lines = frame.lines
-    tiles_m, tiles_n = -(-frame.m // tile.m), -(-frame.n // tile.n)
-    lines += [f"let linear = {LINEAR_GROUP};", f"if (linear >= {total}u) {{ return; }}"]
-    lines += [f"let tile = linear % {tiles_m * tiles_n}u;", f"let piece = linear / {tiles_m * tiles_n}u;"]
-    if tile.splits > 1:
-        share = -(-frame.k // tile.splits)
-        depth = -(-share // tile.k) * tile.k
-        lines += [f"let batch = piece / {tile.splits}u;", f"let part = piece % {tile.splits}u;"]
-        lines += [f"let first = part * {depth}u;", f"let last = min(first + {depth}u, {frame.k}u);"]
-    else:
-        lines += ["let batch = piece;", "let first = 0u;", f"let last = {frame.k}u;"]
-    if tile.band and tiles_m > 1:
-        band = min(tile.band, tiles_m)
-        lines += [
-            f"let band = tile / {band * tiles_n}u;", f"let inside = tile % {band * tiles_n}u;",
-            f"let high = min({band}u, {tiles_m}u - band * {band}u);",
-            f"let base_m = (band * {band}u + inside % high) * {tile.m}u;", f"let base_n = (inside / high) * {tile.n}u;",
-        ]  # fmt: skip
-    else:
-        lines += [f"let base_m = (tile / {tiles_n}u) * {tile.m}u;", f"let base_n = (tile % {tiles_n}u) * {tile.n}u;"]
-    threads_n = tile.n // tile.columns
-    if not tile.span or tile.span >= threads_n:
-        lines += [f"let thread_n = thread % {threads_n}u;", f"let thread_m = thread / {threads_n}u;"]
-        return
-    across = threads_n // tile.span
-    lines += [
-        f"let thread_n = ((thread / 32u) % {across}u) * {tile.span}u + (thread % 32u) % {tile.span}u;",
-        f"let thread_m = (thread / {32 * across}u) * {32 // tile.span}u + (thread % 32u) / {tile.span}u;",
-    ]
+    block.results(place.base_m, place.base_n, leave_part if tile.splits > 1 else store)
+    found = frame.module.finish(tile.threads, place.total, " (parts)" if tile.splits > 1 else "")
+    return Program((found,), ()) if tile.splits == 1 else parts.program(kernel, capabilities, found)
 
 
-def _loop(frame: Frame, tile: Tile, sides: tuple[Loader, Loader], batch: list[str], step: InnerProduct) -> None:
+class _Place:
+    """Writes which block of the result a workgroup computes, and from which depth to which."""
+
+    def __init__(self, frame: Frame, tile: Tile) -> None:
+        body = frame.body
+        tiles_m, tiles_n = -(-frame.m // tile.m), -(-frame.n // tile.n)
+        self.total = tiles_m * tiles_n * frame.batch * tile.splits
+        linear = body.let("linear", LINEAR_GROUP)
+        body.leave(linear >= self.total)
+        number, piece = body.let("tile", linear % (tiles_m * tiles_n)), body.let("piece", linear // (tiles_m * tiles_n))
+        self.batch: Node = piece
+        self.part: Node = fixed(0)
+        first, last = fixed(0), u32(frame.k)
+        if tile.splits > 1:
+            share = -(-frame.k // tile.splits)
+            depth = -(-share // tile.k) * tile.k
+            self.batch, self.part = body.let("batch", piece // tile.splits), body.let("part", piece % tile.splits)
+            first = self.part * depth
+            last = minimum(first + depth, frame.k)
+        self.first, self.last = body.let("first", first), body.let("last", last)
+        if tile.band and tiles_m > 1:
+            rows = min(tile.band, tiles_m)
+            band, inside = body.let("band", number // (rows * tiles_n)), body.let("inside", number % (rows * tiles_n))
+            high = body.let("high", minimum(u32(rows), u32(tiles_m) - band * rows))
+            base_m, base_n = band * rows + inside % high, inside // high
+        else:
+            base_m, base_n = number // tiles_n, number % tiles_n
+        self.base_m, self.base_n = body.let("base_m", base_m * tile.m), body.let("base_n", base_n * tile.n)
+
+
+def _loop(frame: Frame, tile: Tile, block: Block, place: _Place, batch: list[Node]) -> None:
     """Write the loop over k: fetch a block ahead, pass the last one through workgroup memory, multiply."""
-    lines = frame.lines
-    bases = ("base_m", "base_n")
-    for side, base in zip(sides, bases, strict=True):
-        side.registers()
-        side.fetch(batch, base, "first")
-    if tile.stages > 1:
-        lines.append("var stage = 0u;")
+    body = frame.body
+    sides = (block.left, place.base_m), (block.right, place.base_n)
+    for side, base in sides:
+        side.declare()
+        side.fetch(batch, base, place.first)
+    stage: Name | None = body.var("stage", fixed(0)) if tile.stages > 1 else None
     # Workgroups whose part is empty take no turn; the bounds are the same for all threads of a workgroup.
-    lines.append(f"for (var depth = first; depth < last; depth += {tile.k}u) {{")
-    for side in sides:
-        side.put()
-    lines.append("workgroupBarrier();")
-    lines.append(f"if (depth + {tile.k}u < last) {{")
-    for side, base in zip(sides, bases, strict=True):
-        side.fetch(batch, base, f"(depth + {tile.k}u)")
-    lines.append("}")
-    for depth in range(tile.k):
-        step(frame, tile, *sides, f"{depth}u")
-    # With two blocks, the next barrier already keeps the block being written apart from the one being read.
-    lines.append("stage = 1u - stage;" if tile.stages > 1 else "workgroupBarrier();")
-    lines.append("}")
-
-
-def _declare_sums(frame: Frame, tile: Tile, packed: bool) -> None:
-    for row in range(tile.rows):
-        for group in range(tile.columns // LANES):
-            if packed:
-                frame.lines.append(f"var sum{row}_{group} = vec4<{frame.scalar}>();")
-            else:
-                frame.lines += [f"var sum{row}_{group}_{lane} = {frame.zero()};" for lane in range(LANES)]
-
-
-def _each_group(frame: Frame, tile: Tile, packed: bool, write: Callable[[str, str, list[str]], None]) -> None:
-    """Call ``write(row, column, sums)`` for each row and each four columns of a thread, inside their bounds."""
-    lines = frame.lines
-    step_m, step_n = tile.m // tile.rows, tile.n // tile.columns
-    for row in range(tile.rows):
-        lines.append(f"{{ let row = base_m + (thread_m + {row // LANES * step_m}u) * 4u + {row % LANES}u;")
-        lines.append(f"if (row < {frame.m}u) {{" if frame.m % tile.m else "{")
-        for group in range(tile.columns // LANES):
-            names = [
-                f"sum{row}_{group}.{'xyzw'[lane]}" if packed else f"sum{row}_{group}_{lane}" for lane in range(LANES)
-            ]
-            if frame.vector is not None:
-                lines.append(f"{{ let column = base_n + (thread_n + {group * step_n}u) * 4u;")
-                lines.append(f"if (column < {frame.n}u) {{" if frame.n % tile.n else "{")
-                write("row", "column", names)
-                lines.append("} }")
-                continue
-            for lane, name in enumerate(names):
-                lines.append(f"{{ let column = base_n + (thread_n + {group * step_n}u) * 4u + {lane}u;")
-                lines.append(f"if (column < {frame.n}u) {{" if frame.n % tile.n else "{")
-                write("row", "column", [name])
-                lines.append("} }")
-        lines.append("} }")
-
-
-def _store_sums(frame: Frame, tile: Tile, batch: list[str], packed: bool) -> None:
-    _each_group(frame, tile, packed, lambda row, column, names: frame.epilogue(batch, row, column, names, frame.lines))
-
-
-def _store_parts(frame: Frame, tile: Tile, packed: bool) -> None:
-    name = frame.module.buffer("scratch", 0, frame.module.type(frame.kernel.dtype).word, True)
-    frame.lines.append(f"let start = (part * {frame.batch}u + batch) * {frame.m * frame.n}u;")
-
-    def write(row: str, column: str, names: list[str]) -> None:
-        for lane, value in enumerate(names):
-            frame.lines.append(f"{name}[start + {row} * {frame.n}u + {column} + {lane}u] = {value};")
-
-    _each_group(frame, tile, packed, write)
+    with body.loop("depth", place.first, lambda depth: depth < place.last, fixed(tile.k)) as depth:
+        for side, _ in sides:
+            side.put(stage)
+        body.barrier()
+        following = depth + fixed(tile.k)
+        with body.when(following < place.last):
+            for side, base in sides:
+                side.fetch(batch, base, following)
+        block.multiply(stage)
+        # With two blocks, the next barrier already keeps the block being written apart from the one being read.
+        if stage is None:
+            body.barrier()
+        else:
+            body.set(stage, fixed(1) - stage)

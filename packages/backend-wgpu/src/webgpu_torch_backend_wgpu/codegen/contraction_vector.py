@@ -11,11 +11,13 @@ from webgpu_torch_core.kernels import Contraction, Record
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
-from .printer import LINEAR_GROUP, spread_workgroups
+from .contraction_parts import Parts
+from .ir import Call, Name, Node, fixed, minimum, u32, vector, zero
+from .module import LINEAR_GROUP, THREAD, WORKGROUP
+from .statements import Assign
 
 #: most rows of the small side
 SKINNY = 8
-WORKGROUP = 256
 #: workgroups that keep a large GPU's memory busy
 _ENOUGH = 264
 
@@ -57,7 +59,7 @@ def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
 class _Generator:
     def __init__(self, frame: Frame, capabilities: Capabilities, small: Side, big: Side, strip: Strip) -> None:
         self.frame = frame
-        self.lines = frame.lines
+        self.body = frame.body
         self.capabilities = capabilities
         self.small = small
         self.big = big
@@ -65,137 +67,137 @@ class _Generator:
         self.team = strip.team
         self.along_k = big.axis == "k"
         self.rows = small.rows
-        self.width = WORKGROUP // strip.team
+        self.workgroup = frame.module.workgroup
+        self.width = self.workgroup // strip.team
         #: elements of a sum held together: neighbouring outputs, unless the vectors run along k
         self.lanes = 1 if self.along_k else big.lanes
         self.columns = self.width * self.lanes
         #: how far along k one load reaches
         self.reach = big.lanes if self.along_k else 1
+        self.kind = "f32" if self.lanes == 1 else "vec4<f32>"
+        self.sums = [Name(f"sum{row}", self.kind) for row in range(self.rows)]
+        self.parts = Parts(frame, strip.splits)
 
     def generate(self) -> Program:
         """Return the program."""
-        frame, lines = self.frame, self.lines
+        frame, body, splits = self.frame, self.body, self.strip.splits
         blocks = -(-self.big.rows // self.columns)
-        total = blocks * frame.batch * self.strip.splits
-        lines += [f"let linear = {LINEAR_GROUP};", f"if (linear >= {total}u) {{ return; }}"]
-        lines += [f"let base = (linear % {blocks}u) * {self.columns}u;", f"let piece = linear / {blocks}u;"]
-        lines += [f"let batch = piece / {self.strip.splits}u;", f"let split = piece % {self.strip.splits}u;"]
-        if self.along_k:
-            lines += [f"let part = thread % {self.team}u;", f"let local = thread / {self.team}u;"]
-        else:
-            lines += [f"let part = thread / {self.width}u;", f"let local = thread % {self.width}u;"]
+        total = blocks * frame.batch * splits
+        linear = body.let("linear", LINEAR_GROUP)
+        body.leave(linear >= total)
+        self.base = body.let("base", (linear % blocks) * self.columns)
+        piece = body.let("piece", linear // blocks)
+        self.batch, self.split = body.let("batch", piece // splits), body.let("split", piece % splits)
+        across = THREAD % self.team, THREAD // self.team
+        part, local = across if self.along_k else (THREAD // self.width, THREAD % self.width)
+        self.part, local = body.let("part", part), body.let("local", local)
         # Threads past the end repeat the last outputs, which nobody stores.
-        lines.append(f"let column = min(base + local * {self.lanes}u, {self.big.rows - self.lanes}u);")
-        batch = frame.batch_coordinates("batch")
-        self.kind = "f32" if self.lanes == 1 else "vec4<f32>"
-        lines += [f"var sum{row} = {self.kind}();" for row in range(self.rows)]
-        self._loop(batch)
+        self.column = body.let("column", minimum(self.base + local * self.lanes, self.big.rows - self.lanes))
+        self.coordinates = frame.batch_coordinates(self.batch)
+        for each in self.sums:
+            body.var(each.text, zero(self.kind))
+        self._loop()
         most = SKINNY if self.lanes == 1 else LANES
-        frame.module.shared.append(f"var<workgroup> partial: array<{self.kind}, {WORKGROUP * min(self.rows, most)}>;")
+        self.partial = frame.module.array("partial", self.kind, self.workgroup * min(self.rows, most))
         for first in range(0, self.rows, most):
-            count = min(most, self.rows - first)
             if first:
-                lines.append("workgroupBarrier();")
+                body.barrier()
+            count = min(most, self.rows - first)
             self._merge(first, count)
-            self._store(batch, first, count)
-        groups = spread_workgroups(total, self.capabilities.workgroups_per_dimension)
-        suffix = " (parts)" if self.strip.splits > 1 else ""
-        found = frame.module.finish((WORKGROUP, 1, 1), groups, suffix)
-        if self.strip.splits == 1:
-            return Program((found,), ())
-        from .contraction_parts import part_bytes_of, sum_parts
+            self._store(first, count)
+        found = frame.module.finish(self.workgroup, total, " (parts)" if splits > 1 else "")
+        return Program((found,), ()) if splits == 1 else self.parts.program(frame.kernel, self.capabilities, found)
 
-        second = sum_parts(frame.kernel, self.capabilities, self.strip.splits)
-        return Program((found, second), (part_bytes_of(frame, self.strip.splits),))
-
-    def _loop(self, batch: list[str]) -> None:
+    def _loop(self) -> None:
         """Write the sum over k: several loads at a time while they last, then one at a time."""
-        lines, k = self.lines, self.frame.k
+        body, k = self.body, self.frame.k
         turn = self.team * self.reach
         share = -(-k // self.strip.splits)
         depth = -(-share // turn) * turn
         unroll = 4 if self.rows <= LANES else 2
-        lines += [f"let first = split * {depth}u;", f"let last = min(first + {depth}u, {k}u);"]
-        lines.append(f"var deep = first + part * {self.reach}u;")
+        first = body.let("first", self.split * depth)
+        last = body.let("last", minimum(first + depth, k))
+        deep = body.var("deep", first + self.part * self.reach)
         if depth >= turn * unroll:
             # In `deep + ... < last` the last of the loads is in range, so all of them are.
-            lines.append(f"for (; deep + {turn * (unroll - 1)}u < last; deep += {turn * unroll}u) {{")
-            self._accumulate(batch, [f"(deep + {each * turn}u)" for each in range(unroll)])
-            lines.append("}")
-        lines.append(f"for (; deep < last; deep += {turn}u) {{")
-        self._accumulate(batch, ["deep"])
-        lines.append("}")
+            with body.advance(deep, deep + turn * (unroll - 1) < last, turn * unroll):
+                self._accumulate([deep + fixed(each * turn) for each in range(unroll)])
+        with body.advance(deep, deep < last, turn):
+            self._accumulate([deep])
 
-    def _accumulate(self, batch: list[str], depths: list[str]) -> None:
-        lines, frame = self.lines, self.frame
+    def _accumulate(self, depths: list[Node]) -> None:
+        body, frame = self.body, self.frame
         load = frame.vector_of if self.big.lanes > 1 else frame.element
+        names: list[Node] = []
+        weights: list[Node] = []
         for number, deep in enumerate(depths):
-            lines.append(f"let deep{number} = {deep};")
-            lines.append(f"let weights{number} = {load(self.big, batch, 'column', f'deep{number}', lines)};")
-        for number in range(len(depths)):
-            for row in range(self.rows):
-                value = self._small(batch, row, f"deep{number}")
-                if self.reach > 1:
-                    lines.append(f"sum{row} += dot(weights{number}, {value});")
-                else:
-                    lines.append(f"sum{row} += weights{number} * {value};")
+            names.append(body.let(f"deep{number}", deep))
+            weights.append(body.let(f"weights{number}", load(self.big, self.coordinates, self.column, names[-1])))
+        for weight, deep in zip(weights, names, strict=True):
+            for row, total in enumerate(self.sums):
+                value = self._small(row, deep)
+                product = Call("dot", (weight, value), "f32") if self.reach > 1 else weight * value
+                body.add(Assign(total, product, "+="))
 
-    def _small(self, batch: list[str], row: int, deep: str) -> str:
+    def _small(self, row: int, deep: Node) -> Node:
         """Return the small side's element, or its vector along k."""
-        frame, lines = self.frame, self.lines
+        frame, at = self.frame, u32(row)
         if self.reach == 1:
-            return frame.element(self.small, batch, f"{row}u", deep, lines)
+            return frame.element(self.small, self.coordinates, at, deep)
         if self.small.lanes > 1 and self.small.axis == "k":
-            return frame.vector_of(self.small, batch, f"{row}u", deep, lines)
-        values = [frame.element(self.small, batch, f"{row}u", f"({deep} + {lane}u)", lines) for lane in range(LANES)]
-        return f"vec4<f32>({', '.join(values)})"
+            return frame.vector_of(self.small, self.coordinates, at, deep)
+        return vector(
+            "f32", [frame.element(self.small, self.coordinates, at, deep + fixed(lane)) for lane in range(LANES)]
+        )
 
     def _merge(self, first: int, count: int) -> None:
         """Write the sum of every team's parts into its first thread's place, four at a time."""
-        lines = self.lines
-        lines += [f"partial[thread + {each * WORKGROUP}u] = sum{first + each};" for each in range(count)]
-        lines.append("workgroupBarrier();")
+        body = self.body
+        for each in range(count):
+            body.set(self.partial[THREAD + fixed(each * self.workgroup)], self.sums[first + each])
+        body.barrier()
         stride = 1 if self.along_k else self.width
         team = self.team
         while team > 1:
             ways = 4 if team % 4 == 0 else 2
             team //= ways
-            lines.append(f"if (part < {team}u) {{")
-            for each in range(count):
-                places = [f"partial[thread + {each * WORKGROUP + way * team * stride}u]" for way in range(ways)]
-                lines.append(f"{places[0]} = {' + '.join(places)};")
-            lines += ["}", "workgroupBarrier();"]
+            with body.when(self.part < team):
+                for each in range(count):
+                    starts = [each * self.workgroup + way * team * stride for way in range(ways)]
+                    total, *others = [self.partial[THREAD + fixed(start)] for start in starts]
+                    value = total
+                    for other in others:
+                        value = value + other
+                    body.set(total, value)
+            body.barrier()
 
-    def _total(self, row: str, column: str) -> str:
-        """Return the text of a finished sum; ``row`` counts within the merged rows, ``column`` in the workgroup."""
+    def _total(self, row: Node, column: Node) -> Node:
+        """Return a finished sum; ``row`` counts within the merged rows, ``column`` in the workgroup."""
+        start = row * self.workgroup
         if self.along_k:
-            return f"partial[{row} * {WORKGROUP}u + {column} * {self.team}u]"
+            return self.partial[start + column * self.team]
         if self.lanes == 1:
-            return f"partial[{row} * {WORKGROUP}u + {column}]"
-        return f"partial[{row} * {WORKGROUP}u + {column} / 4u][{column} % 4u]"
+            return self.partial[start + column]
+        return self.partial[start + column // fixed(LANES)][column % fixed(LANES)]
 
-    def _store(self, batch: list[str], first: int, count: int) -> None:
+    def _store(self, first: int, count: int) -> None:
         """Write the stores of the merged rows, shared by all threads; four columns of the result at a time if possible."""
-        frame, lines = self.frame, self.lines
-        lanes = LANES if frame.vector is not None else 1
+        frame, body, lanes = self.frame, self.body, self.frame.columns
         wide = self.big.group == "n"
         across, down = (self.columns // lanes, count) if wide else (self.columns, count // lanes)
-        lines.append(f"for (var out = thread; out < {across * down}u; out += {WORKGROUP}u) {{")
-        lines.append(f"let across = (out % {across}u){f' * {lanes}u' if wide and lanes > 1 else ''};")
-        lines.append(f"let down = (out / {across}u){f' * {lanes}u' if not wide and lanes > 1 else ''};")
-        lines.append(f"if (base + across < {self.big.rows}u) {{")
-        values = [
-            self._total("down", f"(across + {lane}u)") if wide else self._total(f"(down + {lane}u)", "across")
-            for lane in range(lanes)
-        ]
-        lines += [f"let total{lane} = {value};" for lane, value in enumerate(values)]
-        lines += ["let big = base + across;", f"let small = {first}u + down;"]
-        row, column = ("small", "big") if wide else ("big", "small")
-        names = [f"total{lane}" for lane in range(lanes)]
-        if self.strip.splits == 1:
-            frame.epilogue(batch, row, column, names, lines)
-        else:
-            name = frame.module.buffer("scratch", 0, "f32", True)
-            start = f"(split * {frame.batch}u + batch) * {frame.m * frame.n}u + {row} * {frame.n}u + {column}"
-            lines += [f"{name}[{start} + {lane}u] = {each};" for lane, each in enumerate(names)]
-        lines.append("} }")
+        with body.loop("out", THREAD, lambda out: out < across * down, self.workgroup) as out:
+            over, under = out % across, out // across
+            at = body.let("across", over * lanes if wide and lanes > 1 else over)
+            row = body.let("down", under * lanes if not wide and lanes > 1 else under)
+            with body.when(self.base + at < self.big.rows):
+                totals: list[Node] = []
+                for lane in range(lanes):
+                    moved: list[Node] = [row, at]
+                    moved[wide] = moved[wide] + fixed(lane) if lane else moved[wide]
+                    totals.append(body.let(f"total{lane}", self._total(*moved)))
+                big, small = body.let("big", self.base + at), body.let("small", u32(first) + row)
+                place = (small, big) if wide else (big, small)
+                if self.strip.splits == 1:
+                    frame.epilogue(self.coordinates, *place, totals)
+                else:
+                    self.parts.write(frame, self.split, self.batch, *place, totals)

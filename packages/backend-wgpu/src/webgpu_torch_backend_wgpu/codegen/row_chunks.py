@@ -10,31 +10,24 @@ from webgpu_torch_core.expression import topological
 from webgpu_torch_core.kernels import RowProgram
 
 from ..program import Capabilities, Pass, Program
-from .printer import spread_workgroups
+from .combining import Combining
+from .module import Module
 from .row_programs import RowWriter
-from .row_states import State, decode, encode, merge_team
+from .row_states import State
 from .row_teams import Team
+from .workgroup import Partials
 
 
 class Scratch:
-    """Where states of chunks and finished reductions lie, in words of one scratch buffer."""
+    """Where states of chunks and finished reductions lie."""
 
     def __init__(self, kernel: RowProgram, capabilities: Capabilities, team: Team) -> None:
-        from .printer import Module
-
         module = Module(kernel, capabilities)
-        self.states = [State(module, each, number) for number, each in enumerate(kernel.reductions)]
-        self.scalars = ["u32" if state.places else state.scalar for state in self.states]
-        self.partial: list[int] = []
-        self.final: list[int] = []
-        end = 0
-        for state in self.states:
-            self.partial.append(end)
-            end += state.words * team.row_count * team.chunks
-        for state in self.states:
-            self.final.append(end)
-            end += state.words * team.row_count
-        self.nbytes = end * 4
+        states = [Combining(module, each.monoid) for each in kernel.reductions]
+        partials = Partials()
+        self.partial = [partials.records(team.row_count * team.chunks, *each.scalars) for each in states]
+        self.final = [partials.records(team.row_count, module.type(each.wanted[0]).scalar) for each in states]
+        self.nbytes = partials.nbytes
 
 
 def generate_chunks(kernel: RowProgram, capabilities: Capabilities, team: Team) -> Program:
@@ -45,13 +38,22 @@ def generate_chunks(kernel: RowProgram, capabilities: Capabilities, team: Team) 
     for level in range(max(levels, default=-1) + 1):
         members = [number for number, each in enumerate(levels) if each == level]
         done = [number for number, each in enumerate(levels) if each < level]
-        passes.append(_chunk_pass(kernel, capabilities, team, scratch, members, done))
-        passes.append(_merge_pass(kernel, capabilities, team, scratch, members))
+        writer = _after(kernel, capabilities, team, scratch, done)
+        for number in members:
+            state = writer.reduce(number)
+            with writer.body.when(writer.leads):
+                scratch.partial[number].write(writer.module, writer.row * team.chunks + writer.chunk, state.names)
+        passes += [writer.finish(" (chunks)"), _merge_pass(kernel, capabilities, team, scratch, members)]
     everything = list(range(len(levels)))
     if kernel.stores:
-        passes.append(_element_pass(kernel, capabilities, team, scratch, everything))
+        writer = _after(kernel, capabilities, team, scratch, everything)
+        writer.store_elements()
+        passes.append(writer.finish(" (elements)"))
     if kernel.row_stores:
-        passes.append(_row_pass(kernel, capabilities, scratch, everything))
+        rows = Team(kernel.replace(inner=(), reductions=(), stores=()), capabilities)
+        writer = _after(kernel, capabilities, rows, scratch, everything)
+        writer.store_rows(writer.row_values())
+        passes.append(writer.finish(" (rows)"))
     return Program(tuple(passes), (scratch.nbytes,))
 
 
@@ -64,102 +66,28 @@ def _levels(kernel: RowProgram) -> list[int]:
     return levels
 
 
-def _read_finals(writer: RowWriter, scratch: Scratch, numbers: list[int]) -> None:
-    for number in numbers:
-        name = writer.module.buffer("scratch", 0, "u32", True)
-        state = scratch.states[number]
-        words = 1 if state.places else state.words
-        at = [f"{name}[{scratch.final[number]}u + row * {state.words}u + {each}u]" for each in range(words)]
-        text = decode(scratch.scalars[number], at)
-        if state.places:
-            text = f"i64({text})" if writer.module.capabilities.int64 else f"vec2<u32>({text}, 0u)"
-        writer.finish_reduction(number, text)
-
-
-def _write_state(writer: RowWriter, state: State, base: int, index: str) -> None:
-    name = writer.module.buffer("scratch", 0, "u32", True)
-    words = encode(state.scalar, state.value) + ([state.place] if state.places else [])
-    for each, word in enumerate(words):
-        writer.lines.append(f"{name}[{base}u + ({index}) * {state.words}u + {each}u] = {word};")
-
-
-def _chunk_pass(
-    kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, members: list[int], done: list[int]
-) -> Pass:
-    writer = RowWriter(kernel, capabilities, team, ())
-    writer.open_rows()
-    _read_finals(writer, scratch, done)
-    for number in members:
-        state = writer.reduce(number)
-        merge_team(state, team.size, team.rows, team.interleaved)
-        writer.lines.append("if (valid && part == 0u) {")
-        _write_state(writer, state, scratch.partial[number], f"row * {team.chunks}u + chunk")
-        writer.lines.append("}")
-    return writer.module.finish((team.workgroup, 1, 1), _groups(team, capabilities), " (chunks)")
-
-
-def _groups(team: Team, capabilities: Capabilities) -> tuple[int, int, int]:
-    return spread_workgroups(-(-team.row_count // team.rows) * team.chunks, capabilities.workgroups_per_dimension)
-
-
-class _MergeTeam(Team):
-    """A team of one workgroup per row, over chunks instead of elements."""
-
-    def __init__(self, team: Team, capabilities: Capabilities) -> None:
-        self.row_count = team.row_count
-        self.size = self.workgroup = min(256, capabilities.invocations)
-        self.rows = self.chunks = 1
-        self.interleaved = False
-        self.vector = None
+def _after(
+    kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, finished: list[int]
+) -> RowWriter:
+    """Open a pass that reads the results of finished reductions."""
+    writer = RowWriter(kernel, capabilities, team)
+    for number in finished:
+        writer.finish_reduction(number, *scratch.final[number].read(writer.module, writer.row, True))
+    return writer
 
 
 def _merge_pass(
     kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, members: list[int]
 ) -> Pass:
-    merging = _MergeTeam(team, capabilities)
-    writer = RowWriter(kernel, capabilities, merging, ())
-    writer.open_rows()
-    lines = writer.lines
-    name = writer.module.buffer("scratch", 0, "u32", True)
+    """Merge the states of chunks, a workgroup per row."""
+    writer = RowWriter(kernel, capabilities, team.merging(capabilities))
+    module, body = writer.module, writer.body
     for number in members:
-        state = State(writer.module, kernel.reductions[number], number)
-        state.declare()
-        lines.append(f"for (var e = part; e < {team.chunks}u; e += {merging.size}u) {{")
-        lines.append(f"let at = {scratch.partial[number]}u + (row * {team.chunks}u + e) * {state.words}u;")
-        plain = state.words - state.places
-        lines.append(f"let v = {decode(state.scalar, [f'{name}[at + {each}u]' for each in range(plain)])};")
-        if state.places:
-            lines.append(f"let p = {name}[at + {plain}u];")
-        state.merge("v", "p")
-        lines.append("}")
-        merge_team(state, merging.size, 1, False)
-        lines.append("if (valid && part == 0u) {")
-        base = scratch.final[number]
-        if state.places:
-            place = f"select({state.place}, 0u, {state.place} == 0xffffffffu)"
-            lines.append(f"{name}[{base}u + row * {state.words}u] = {place};")
-        else:
-            _write_state(writer, state, base, "row")
-        lines.append("}")
-    groups = spread_workgroups(team.row_count, capabilities.workgroups_per_dimension)
-    return writer.module.finish((merging.workgroup, 1, 1), groups, " (merge)")
-
-
-def _element_pass(
-    kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, finished: list[int]
-) -> Pass:
-    writer = RowWriter(kernel, capabilities, team, kernel.stores)
-    writer.open_rows()
-    _read_finals(writer, scratch, finished)
-    writer.store_elements()
-    return writer.module.finish((team.workgroup, 1, 1), _groups(team, capabilities), " (elements)")
-
-
-def _row_pass(kernel: RowProgram, capabilities: Capabilities, scratch: Scratch, finished: list[int]) -> Pass:
-    team = Team(kernel.replace(inner=(), reductions=(), stores=()), capabilities)
-    team.chunks = 1
-    writer = RowWriter(kernel, capabilities, team, kernel.row_stores)
-    writer.open_rows()
-    _read_finals(writer, scratch, finished)
-    writer.store_rows(writer.row_values())
-    return writer.module.finish((team.workgroup, 1, 1), _groups(team, capabilities), " (rows)")
+        state = State(module, kernel.reductions[number], number)
+        with body.loop("e", writer.part, lambda e: e < team.chunks, writer.team.size) as e:
+            at = body.let("at", writer.row * team.chunks + e)
+            state.merge(state.let("chunk", scratch.partial[number].read(module, at, True)))
+        writer.merge(state)
+        with body.when(writer.leads):
+            scratch.final[number].write(module, writer.row, [body.let("result", state.result())])
+    return writer.finish(" (merge)")

@@ -7,187 +7,167 @@ dependent reductions leaves the chunks' states in scratch memory, the next one m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from webgpu_torch_core.expression import Expression
-from webgpu_torch_core.kernels import RowProgram, Store
+from webgpu_torch_core.kernels import RowProgram
 from webgpu_torch_core.layouts import number_of_elements
 
-from ..program import Capabilities, Program
-from .access import LANES, Buffers
-from .pointwise import lane_values
-from .printer import LINEAR_GROUP, Module, split_index, spread_workgroups
+from ..program import Capabilities, Pass, Program
+from .access import LANES, Buffers, evaluate
+from .ir import Name, Node, choose, every, fixed, minimum, u32
+from .module import LINEAR_GROUP, THREAD, Module, split_index
 from .row_states import State, merge_team
 from .row_teams import Team
 
 
-def generate_rows(kernel: RowProgram, capabilities: Capabilities) -> Program:
-    """Return the program of a row program."""
-    team = Team(kernel, capabilities)
-    if team.chunks > 1:
-        from .row_chunks import generate_chunks
-
-        return generate_chunks(kernel, capabilities, team)
-    writer = RowWriter(kernel, capabilities, team, kernel.row_stores + kernel.stores)
-    writer.open_rows()
+def generate_rows(kernel: RowProgram, capabilities: Capabilities, team: Team) -> Program:
+    """Return the program of a row program whose rows each belong to one workgroup."""
+    writer = RowWriter(kernel, capabilities, team)
     writer.fill_cache()
     for number in range(len(kernel.reductions)):
-        state = writer.reduce(number)
-        merge_team(state, team.size, team.rows, team.interleaved)
-        writer.finish_reduction(number, state.result())
+        writer.finish_reduction(number, writer.reduce(number).result())
     row_values = writer.row_values()
     if kernel.stores and team.length:
         writer.store_elements()
         if kernel.row_stores:
             # Another thread's elements may still read what the row's stores overwrite.
-            writer.lines.append("storageBarrier();")
+            writer.body.barrier("storage")
     writer.store_rows(row_values)
-    groups = spread_workgroups(-(-team.row_count // team.rows), capabilities.workgroups_per_dimension)
-    return Program((writer.module.finish((team.workgroup, 1, 1), groups),), ())
+    return Program((writer.finish(),), ())
 
 
 class RowWriter:
-    """Writes one pass of a row program."""
+    """Writes one pass of a row program; rows behind the last one repeat it without storing."""
 
-    def __init__(self, kernel: RowProgram, capabilities: Capabilities, team: Team, stores: tuple[Store, ...]) -> None:
+    def __init__(self, kernel: RowProgram, capabilities: Capabilities, team: Team) -> None:
         self.kernel = kernel
         self.team = team
-        self.module = Module(kernel, capabilities)
-        self.module.single = number_of_elements(kernel.inner) == 1
-        self.lines = self.module.lines
-        self.buffers = Buffers(self.module, kernel, stores, team.vector)
-        self.reduced: list[str] = [""] * len(kernel.reductions)
-        self.outer: list[str] = []
+        self.module = module = Module(kernel, capabilities)
+        module.single = number_of_elements(kernel.inner) == 1
+        self.body = body = module.body
+        self.buffers = Buffers(module, team.vector)
+        self.reduced: list[Node] = [THREAD] * len(kernel.reductions)
         self.cache: dict[Expression, str] = {}
-        for store in kernel.row_stores:
-            key = ("output", store.output)
-            self.buffers.wide.discard(key)
-            if self.module.type(kernel.outputs[store.output].dtype).lanes > 1:
-                self.buffers.atomic.add(key)
-
-    def open_rows(self) -> None:
-        """Write which row and which part of it a thread has; rows behind the last one repeat it without storing."""
-        team, lines = self.team, self.lines
-        if team.interleaved:
-            lines += [f"let local_row = thread % {team.rows}u;", f"let part = thread / {team.rows}u;"]
-        else:
-            lines += [f"let local_row = thread / {team.size}u;", f"let part = thread % {team.size}u;"]
-        group = LINEAR_GROUP
+        across, along = (THREAD % team.rows, THREAD // team.rows), (THREAD // team.size, THREAD % team.size)
+        local, part = across if team.interleaved else along
+        self.local_row, self.part = body.let("local_row", local), body.let("part", part)
+        group: Node = LINEAR_GROUP
+        self.chunk: Node = fixed(0)
         if team.chunks > 1:
-            lines += [f"let group_row = ({group}) / {team.chunks}u;", f"let chunk = ({group}) % {team.chunks}u;"]
-            group = "group_row"
-        lines.append(f"let wanted_row = ({group}) * {team.rows}u + local_row;")
-        lines.append(f"let valid = wanted_row < {team.row_count}u;")
-        lines.append(f"let row = select({team.row_count - 1}u, wanted_row, valid);")
-        self.outer = split_index(lines, self.module, "row", self.kernel.outer) if self.kernel.outer else []
+            group = body.let("group_row", LINEAR_GROUP // team.chunks)
+            self.chunk = body.let("chunk", LINEAR_GROUP % team.chunks)
+        wanted = body.let("wanted_row", group * team.rows + self.local_row)
+        self.valid = body.let("valid", wanted < team.row_count)
+        self.row = body.let("row", choose(self.valid, wanted, u32(team.row_count - 1)))
+        self.outer = split_index(module, self.row, kernel.outer)
 
-    def rounds(self) -> Iterator[tuple[list[str], int | None]]:
+    @property
+    def leads(self) -> Node:
+        """Whether a thread is the first of its row."""
+        return every(self.valid, self.part.equals(fixed(0)))
+
+    def rounds(self) -> Iterator[tuple[list[Node], int | None]]:
         """Open a thread's rounds over its elements: yield the inner coordinates and, where rounds are written out one by
         one, the round's number; the caller writes the body between."""
-        team, lines = self.team, self.lines
-        if team.chunks > 1:
-            at = self.module.fresh("e")
-            stop = f"min((chunk + 1u) * {team.per_chunk}u, {team.steps}u)"
-            lines.append(f"for (var {at} = chunk * {team.per_chunk}u + part; {at} < {stop}; {at} += {team.size}u) {{")
-            yield self._coordinates(at), None
-            lines.append("}")
-        elif self.cache:
+        team, body = self.team, self.body
+        if self.cache:
             # Written out, what a round keeps stays in registers; an array indexed by a loop may not.
             for number in range(team.rounds):
-                at = self.module.fresh("e")
-                lines.append(f"{{ let {at} = {number * team.size}u + part;")
-                partial = (number + 1) * team.size > team.steps
-                lines.append(f"if ({at} < {team.steps}u) {{" if partial else "{")
-                yield self._coordinates(at), number
-                lines.append("} }")
-        else:
-            at = self.module.fresh("e")
-            lines.append(f"for (var {at} = part; {at} < {team.steps}u; {at} += {team.size}u) {{")
+                with body.when(None):
+                    at = body.let(self.module.fresh("e"), u32(number * team.size) + self.part)
+                    partial = (number + 1) * team.size > team.steps
+                    with body.when(at < team.steps if partial else None):
+                        yield self._coordinates(at), number
+            return
+        first, stop = self.part, u32(team.steps)
+        if team.chunks > 1:
+            first = self.chunk * team.per_chunk + self.part
+            stop = minimum((self.chunk + fixed(1)) * team.per_chunk, team.steps)
+        with body.loop(self.module.fresh("e"), first, lambda at: at < stop, team.size) as at:
             yield self._coordinates(at), None
-            lines.append("}")
 
-    def _coordinates(self, at: str) -> list[str]:
+    def _coordinates(self, at: Name) -> list[Node]:
         inner = self.kernel.inner
-        shape = inner if self.team.vector is None else (*inner[:-1], inner[-1] // LANES)
-        coordinates = split_index(self.lines, self.module, at, shape) if shape else []
-        if self.team.vector is not None:
-            first = self.module.fresh("c")
-            self.lines.append(f"let {first} = {coordinates[-1]} * {LANES}u;")
-            coordinates = [*coordinates[:-1], first]
-        return coordinates
+        if self.team.vector is None:
+            return split_index(self.module, at, inner)
+        coordinates = split_index(self.module, at, (*inner[:-1], inner[-1] // LANES))
+        return [*coordinates[:-1], self.body.let(self.module.fresh("c"), coordinates[-1] * LANES)]
 
     def fill_cache(self) -> None:
         """Write the loads of everything that several stages use into registers."""
         if not self.team.cached:
             return
         for node in self.team.cached:
-            name = self.module.fresh("kept")
+            name = self.cache[node] = self.module.fresh("kept")
             scalar = self.module.type(node.dtype).scalar
-            self.cache[node] = name
             for number in range(self.team.rounds):
-                self.lines += [f"var {name}_{number}_{lane}: {scalar};" for lane in range(self.team.lanes)]
+                for lane in range(self.team.lanes):
+                    self.body.var(f"{name}_{number}_{lane}", None, scalar)
         for inner, number in self.rounds():
-            values = lane_values(self.module, self.buffers, list(self.cache), self.outer + inner, self.team.lanes)
+            values = evaluate(self.buffers, list(self.cache), self.outer + inner, self.team.lanes)
             for lane, row in enumerate(values):
                 for name, value in zip(self.cache.values(), row, strict=True):
-                    self.lines.append(f"{name}_{number}_{lane} = {value};")
+                    self.body.set(Name(f"{name}_{number}_{lane}", value.type), value)
 
-    def values(self, roots: list[Expression], inner: list[str], number: int | None) -> list[list[str]]:
-        """Write the statements that compute expressions of elements; return their names as [lane][expression]."""
+    def values(self, roots: list[Expression], inner: list[Node], number: int | None) -> list[list[Node]]:
+        """Write the statements that compute expressions of elements; return their values as [lane][expression]."""
 
-        def kept(node: Expression, lane: int) -> str | None:
+        def kept(node: Expression, lane: int) -> Node | None:
             name = self.cache.get(node)
-            return name and f"{name}_{number}_{lane}"
+            return Name(f"{name}_{number}_{lane}", self.module.type(node.dtype).scalar) if name else None
 
-        return lane_values(self.module, self.buffers, roots, self.outer + inner, self.team.lanes, self.reduced, kept)
+        return evaluate(self.buffers, roots, self.outer + inner, self.team.lanes, self.reduced, kept)
 
     def reduce(self, number: int) -> State:
-        """Write the rounds that fold a thread's elements; return the state."""
-        reduction = self.kernel.reductions[number]
+        """Write the rounds that fold a thread's elements and the merge of the team's; return the state."""
+        reduction, team = self.kernel.reductions[number], self.team
         state = State(self.module, reduction, number)
-        state.declare()
-        if self.team.length:
+        if team.length:
             for inner, round_number in self.rounds():
                 values = self.values([reduction.value], inner, round_number)
-                places = [self._place(inner, lane) if state.places else "" for lane in range(self.team.lanes)]
+                counted = state.monoid.uses_positions
+                places = [self._place(inner, lane) if counted else self.row for lane in range(team.lanes)]
                 state.fold([value for (value,) in values], places)
+        self.merge(state)
         return state
 
-    def _place(self, inner: list[str], lane: int) -> str:
-        text = inner[0] if inner else "0u"
+    def merge(self, state: State) -> None:
+        """Write the merge of the states of a row's threads."""
+        team = self.team
+        merge_team(state, self.part, self.local_row, team.size, team.rows, team.interleaved)
+
+    def _place(self, inner: list[Node], lane: int) -> Node:
+        place = inner[0] if inner else u32(0)
         for coordinate, size in zip(inner[1:], self.kernel.inner[1:], strict=True):
-            text = f"({text} * {size}u + {coordinate})"
-        return f"({text} + {lane}u)" if lane else text
+            place = place * size + coordinate
+        return place + fixed(lane) if lane else place
 
-    def finish_reduction(self, number: int, text: str) -> None:
+    def finish_reduction(self, number: int, value: Node) -> None:
         """Name the result of a reduction for the expressions that follow."""
-        self.lines.append(f"let r{number} = {text};")
-        self.reduced[number] = f"r{number}"
+        self.reduced[number] = self.body.let(f"r{number}", value)
 
-    def row_values(self) -> list[str]:
-        """Write the statements that compute the row stores' values; return their names."""
-        vector, self.buffers.vector = self.buffers.vector, None
+    def row_values(self) -> list[Node]:
+        """Write the statements that compute the row stores' values; return these."""
         roots = [store.value for store in self.kernel.row_stores]
-        values = lane_values(self.module, self.buffers, roots, self.outer, 1, self.reduced)
-        self.buffers.vector = vector
-        return values[0]
+        return evaluate(Buffers(self.module), roots, self.outer, 1, self.reduced)[0]
 
-    def store_rows(self, values: list[str]) -> None:
+    def store_rows(self, values: list[Node]) -> None:
         """Write the row stores, done by the first thread of each row."""
         if not values:
             return
-        self.lines.append("if (valid && part == 0u) {")
-        vector, self.buffers.vector = self.buffers.vector, None
-        for store, value in zip(self.kernel.row_stores, values, strict=True):
-            self.buffers.store(store, [value], self.outer, self.lines)
-        self.buffers.vector = vector
-        self.lines.append("}")
+        with self.body.when(self.leads):
+            for store, value in zip(self.kernel.row_stores, values, strict=True):
+                Buffers(self.module).store(store, [value], self.outer)
 
     def store_elements(self) -> None:
         """Write the loop that computes and stores a thread's elements."""
-        self.lines.append("if (valid) {")
-        for inner, number in self.rounds():
-            values: list[list[Any]] = self.values([store.value for store in self.kernel.stores], inner, number)
-            for place, store in enumerate(self.kernel.stores):
-                self.buffers.store(store, [lane[place] for lane in values], self.outer + inner, self.lines)
-        self.lines.append("}")
+        with self.body.when(self.valid):
+            for inner, number in self.rounds():
+                values = self.values([store.value for store in self.kernel.stores], inner, number)
+                for place, store in enumerate(self.kernel.stores):
+                    self.buffers.store(store, [lane[place] for lane in values], self.outer + inner)
+
+    def finish(self, suffix: str = "") -> Pass:
+        """Return the pass."""
+        team = self.team
+        return self.module.finish(team.workgroup, -(-team.row_count // team.rows) * team.chunks, suffix)

@@ -44,6 +44,15 @@ class Team:
         if not self.length or self.chunks > 1 or self.rounds * self.lanes * max(len(self.cached), 1) > REGISTERS:
             self.cached = ()
 
+    def merging(self, capabilities: Capabilities) -> Team:
+        """Return the team that merges the chunks of each of these rows: one workgroup per row."""
+        team: Team = object.__new__(Team)
+        team.row_count, team.length = self.row_count, self.chunks
+        team.size = team.workgroup = min(WORKGROUP, capabilities.invocations)
+        team.rows = team.chunks = team.lanes = 1
+        team.interleaved, team.vector, team.cached = False, None, ()
+        return team
+
     def _size(self, limit: int) -> int:
         size = 1
         rounds = 4 if self.vector is not None else 8

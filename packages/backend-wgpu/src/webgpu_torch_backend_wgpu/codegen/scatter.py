@@ -7,39 +7,45 @@ on timing. Otherwise one thread goes through all entries of a lane.
 
 from __future__ import annotations
 
-from webgpu_torch_core.dtypes import compute_dtype
 from webgpu_torch_core.expression import Expression, binary, cast, constant, topological
-from webgpu_torch_core.kernels import Scatter, Store
+from webgpu_torch_core.kernels import Scatter
 from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.monoids import standard_name
 
 from ..program import Capabilities, Pass, Program
-from .access import Buffers
-from .printer import LINEAR_GROUP, Module, Printer, load_element, split_index, spread_workgroups, store_element
+from . import statements
+from .access import Buffers, evaluate
+from .combining import Combining
+from .ir import Buffer, Call, Load, Node, fixed
+from .lowering import as_index
+from .module import LINEAR_GROUP, THREAD, Module, split_index
 from .sort import RunSort, Sorter
-from .steps import convert, spell
-from .types import ElementType
+from .statements import Atomic, Break, Exchange
+from .steps import convert
+from .types import element_type
 
-WORKGROUP = 256
+#: what combines 32-bit integers in any order
+_ATOMICS = {"sum": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin", "xor": "atomicXor"}
 #: fewest entries worth sorting
 SORTED_ENTRIES = 17
 
 
 def generate_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
     """Return the program of a scatter."""
-    element = Module(kernel, capabilities).type(kernel.outputs[0].dtype)
-    atomic = kernel.kind in ("add", "maximum", "minimum") and element.word in ("i32", "u32") and element.lanes == 1
-    if kernel.kind == "set" or atomic:
-        return Program((_parallel_pass(kernel, capabilities, atomic),), ())
+    element = element_type(kernel.outputs[0].dtype.name, capabilities)
+    known = kernel.monoid is not None and standard_name(kernel.monoid) in _ATOMICS
+    atomic = known and element.scalar in ("i32", "u32") and element.lanes == 1
+    if kernel.monoid is None or atomic:
+        return Program((_parallel_pass(kernel, capabilities),), ())
     entries = number_of_elements(kernel.entries)
     parts = separate(kernel.index, len(kernel.lanes)) if entries >= SORTED_ENTRIES else None
     if parts is None:
         return Program((_serial_pass(kernel, capabilities),), ())
 
     def make() -> Sorter:
-        module = Module(kernel, capabilities)
-        return Sorter(module, Buffers(module, kernel, (), None), parts[1], (), kernel.entries, len(kernel.lanes))
+        return Sorter(Module(kernel, capabilities), parts[1], (), kernel.entries, len(kernel.lanes))
 
-    sorting = RunSort(parts[1].dtype, 1, entries, entries, make)
+    sorting = RunSort(1, entries, entries, make)
     passes = sorting.passes()
     passes.append(_sorted_pass(kernel, capabilities, sorting))
     return Program(tuple(passes), (sorting.nbytes,))
@@ -88,135 +94,99 @@ def _separate_node(
 
 
 class _Writer:
-    """One pass over the output."""
+    """One pass over the output; threads are numbered by ``i``."""
 
-    def __init__(self, kernel: Scatter, capabilities: Capabilities, atomic: bool) -> None:
+    def __init__(self, kernel: Scatter, capabilities: Capabilities, threads: int) -> None:
         self.kernel = kernel
         self.module = Module(kernel, capabilities)
-        self.element: ElementType = self.module.type(kernel.outputs[0].dtype)
-        self.lines = self.module.lines
-        self.buffers = Buffers(self.module, kernel, (Store(0, 0, (), kernel.value),), None)
-        if atomic:
-            self.buffers.atomic.add(("output", 0))
-        self.atomic = ("output", 0) in self.buffers.atomic
-        self.lanes, self.entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
+        self.body = self.module.body
+        self.buffers = Buffers(self.module)
+        self.threads = threads
+        self.i = self.body.let("i", LINEAR_GROUP * self.module.workgroup + THREAD)
+        self.body.leave(self.i >= threads)
 
-    def open(self, count: int) -> tuple[int, int, int]:
-        """Number the threads with ``i``; return the workgroups."""
-        self.lines += [f"let i = ({LINEAR_GROUP}) * {WORKGROUP}u + thread;", f"if (i >= {count}u) {{ return; }}"]
-        return spread_workgroups(-(-count // WORKGROUP), self.module.capabilities.workgroups_per_dimension)
+    @property
+    def output(self) -> Buffer:
+        """The buffer that entries are combined into."""
+        return self.buffers.output(0)
 
-    def split(self, flat: str, shape: tuple[int, ...]) -> list[str]:
-        """Return the coordinates of a flat number."""
-        return split_index(self.lines, self.module, flat, shape) if shape else []
+    def evaluate(self, coordinates: list[Node], *roots: Expression) -> list[Node]:
+        """Write the statements that compute expressions at an entry; return their values."""
+        return evaluate(self.buffers, roots, coordinates)[0]
 
-    def evaluate(self, coordinates: list[str], *roots: Expression) -> list[str]:
-        """Write the statements that compute expressions at an entry; return their names."""
+    def combine(self, held: Node, value: Node) -> Node:
+        """Write the combination of two elements; return it rounded to the stored type."""
+        own, monoid = self.kernel.outputs[0].dtype, self.kernel.monoid
+        if monoid is None:
+            return value
+        combining = Combining(self.module, monoid)
+        (found,) = combining.combine(*(combining.lift(each, own, fixed(0)) for each in (held, value)))
+        following = self.body.let(self.module.fresh("n"), found)
+        pair = (monoid.states[0].name, combining.scalars[0]), (own.name, self.module.type(own).scalar)
+        return self.body.let(self.module.fresh("n"), convert(following, *pair))
 
-        def leaf(node: Expression, argument: str | None) -> str:
-            if node.step == "load":
-                return self.buffers.load(node, coordinates, 0, {}, self.lines)
-            if node.step == "load_at":
-                return self.buffers.load_at(node, argument or "0u")
-            return f"i32({coordinates[node.payload]})"
-
-        printer = Printer(self.module, leaf)
-        return [printer.value(root) for root in roots]
-
-    def slot(self, index: str) -> str:
-        """Return an index as u32."""
-        return f"({index}).x" if self.module.type(self.kernel.index.dtype).scalar == "vec2<u32>" else f"u32({index})"
-
-    def name(self) -> str:
-        """Return the output's name."""
-        return self.buffers.name(("output", 0))
-
-    def load(self, slot: str) -> str:
-        """Return the text of the output's element."""
-        return load_element(self.module, self.name(), self.element, slot, self.atomic)
-
-    def combine(self, held: str, value: str) -> str:
-        """Write the combination of two elements in the compute type; return its name, rounded to the stored type."""
-        kind = self.kernel.outputs[0].dtype
-        wide = compute_dtype(kind)
-        scalar = self.module.type(wide).scalar
-        own = (kind.name, self.element.scalar)
-        up = [convert(f"({each})", own, (wide.name, scalar)) for each in (held, value)]
-        step = self.kernel.kind
-        if scalar == "bool":
-            step = {"add": "bitwise_or", "multiply": "bitwise_and"}.get(step, step)
-        following, stored = self.module.fresh("n"), self.module.fresh("n")
-        self.lines.append(f"let {following} = {spell(step, scalar, [f'({each})' for each in up])};")
-        self.lines.append(f"let {stored} = {convert(following, (wide.name, scalar), own)};")
-        return stored
+    def finish(self, suffix: str = "") -> Pass:
+        """Return the pass."""
+        return self.module.finish(self.module.workgroup, -(-self.threads // self.module.workgroup), suffix)
 
 
-def _parallel_pass(kernel: Scatter, capabilities: Capabilities, atomic: bool) -> Pass:
-    writer = _Writer(kernel, capabilities, atomic)
-    lines, element = writer.lines, writer.element
-    groups = writer.open(writer.lanes * writer.entries)
-    index, value = writer.evaluate(writer.split("i", kernel.lanes + kernel.entries), kernel.index, kernel.value)
-    lines.append(f"let slot = {writer.slot(index)};")
-    name = writer.name()
-    if kernel.kind != "set":
-        function = {"add": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin"}[kernel.kind]
-        lines.append(f"{function}(&{name}[slot], {value});")
-    elif element.lanes == 1:
-        lines.append(f"{name}[slot] = {value};")
-    else:
+def _parallel_pass(kernel: Scatter, capabilities: Capabilities) -> Pass:
+    shape = kernel.lanes + kernel.entries
+    writer = _Writer(kernel, capabilities, number_of_elements(shape))
+    body = writer.body
+    coordinates = split_index(writer.module, writer.i, shape)
+    index, value = writer.evaluate(coordinates, kernel.index, kernel.value)
+    slot = body.let("slot", as_index(index))
+    output = writer.output
+    if kernel.monoid is not None:
+        body.add(Atomic(_ATOMICS[kernel.monoid.name], output, slot, value))
+    elif output.encoding.lanes > 1:
         # One exchange per element: two writers of the same element must not mix their bits.
-        shift = 2 if element.lanes == 4 else 1
-        lines += [
-            f"let shift = (slot & {element.lanes - 1}u) * {element.bits}u;",
-            f"let bits = ({element.pack(value)}) << shift;",
-        ]
-        lines += [
-            f"let mask = {(1 << element.bits) - 1}u << shift;",
-            f"var seen = atomicLoad(&{name}[slot >> {shift}u]);",
-        ]
-        lines += [
-            "loop {",
-            f"let swap = atomicCompareExchangeWeak(&{name}[slot >> {shift}u], seen, (seen & ~mask) | bits);",
-        ]
-        lines += ["if (swap.exchanged) { break; }", "seen = swap.old_value;", "}"]
-    return writer.module.finish((WORKGROUP, 1, 1), groups)
+        body.add(Exchange(output, slot, value))
+    else:
+        body.add(statements.Store(output, slot, value))
+    return writer.finish()
 
 
 def _serial_pass(kernel: Scatter, capabilities: Capabilities) -> Pass:
-    writer = _Writer(kernel, capabilities, False)
-    lines = writer.lines
-    groups = writer.open(writer.lanes)
-    outer = writer.split("i", kernel.lanes)
-    lines.append(f"for (var entry = 0u; entry < {writer.entries}u; entry++) {{")
-    index, value = writer.evaluate(outer + writer.split("entry", kernel.entries), kernel.index, kernel.value)
-    lines += [f"let slot = {writer.slot(index)};", f"let held = {writer.load('slot')};"]
-    store_element(lines, writer.name(), writer.element, "slot", writer.combine("held", value))
-    lines.append("}")
-    return writer.module.finish((WORKGROUP, 1, 1), groups)
+    """A thread per lane, which goes through all entries."""
+    writer = _Writer(kernel, capabilities, number_of_elements(kernel.lanes))
+    body, module = writer.body, writer.module
+    outer = split_index(module, writer.i, kernel.lanes)
+    entries = number_of_elements(kernel.entries)
+    with body.loop("entry", fixed(0), lambda entry: entry < entries, fixed(1)) as entry:
+        inner = split_index(module, entry, kernel.entries)
+        index, value = writer.evaluate(outer + inner, kernel.index, kernel.value)
+        slot = body.let("slot", as_index(index))
+        held = body.let("held", Load(writer.output, slot))
+        body.add(statements.Store(writer.output, slot, writer.combine(held, value)))
+    return writer.finish()
 
 
 def _sorted_pass(kernel: Scatter, capabilities: Capabilities, sorting: RunSort) -> Pass:
     """A thread per lane and first entry of a run of equal ones."""
-    writer = _Writer(kernel, capabilities, False)
-    lines = writer.lines
-    groups = writer.open(writer.lanes * writer.entries)
-    scratch = sorting.scratch(writer.module)
-    lines += [f"let first = i / {writer.lanes}u;", f"let lane = i % {writer.lanes}u;"]
+    lanes, entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
+    writer = _Writer(kernel, capabilities, lanes * entries)
+    body, module = writer.body, writer.module
+    first, lane = body.let("first", writer.i // lanes), body.let("lane", writer.i % lanes)
 
-    def same(left: str, right: str) -> str:
-        words = [f"({scratch}[{sorting.key_base + each}u + ({left}) * {sorting.words}u] == "
-                 f"{scratch}[{sorting.key_base + each}u + ({right}) * {sorting.words}u])" for each in range(sorting.words)]  # fmt: skip
-        return " & ".join(words)
+    def follows(at: Node) -> Node:
+        """Return whether what is at a place has the key of what is in front of it."""
+        left, right = sorting.key(module, at), sorting.key(module, at - fixed(1))
+        return left.equals(right) if left.type == "u32" else Call("all", (left.equals(right),), "bool")
 
-    lines.append(f"if (first > 0u) {{ if ({same('first', 'first - 1u')}) {{ return; }} }}")
-    outer = writer.split("lane", kernel.lanes)
-    lines.append(f"let first_entry = {scratch}[{sorting.place_base}u + first];")
-    (index,) = writer.evaluate(outer + writer.split("first_entry", kernel.entries), kernel.index)
-    lines += [f"let slot = {writer.slot(index)};", f"var held = {writer.load('slot')};"]
-    lines.append(f"for (var at = first; at < {writer.entries}u; at++) {{")
-    lines.append(f"if (at > first) {{ if (!({same('at', 'at - 1u')})) {{ break; }} }}")
-    lines.append(f"let entry = {scratch}[{sorting.place_base}u + at];")
-    (value,) = writer.evaluate(outer + writer.split("entry", kernel.entries), kernel.value)
-    lines += [f"held = {writer.combine('held', value)};", "}"]
-    store_element(lines, writer.name(), writer.element, "slot", "held")
-    return writer.module.finish((WORKGROUP, 1, 1), groups, " (runs)")
+    with body.when(first > fixed(0)):
+        body.leave(follows(first))
+    outer = split_index(module, lane, kernel.lanes)
+    first_entry = body.let("first_entry", sorting.place(module, first))
+    (index,) = writer.evaluate(outer + split_index(module, first_entry, kernel.entries), kernel.index)
+    slot = body.let("slot", as_index(index))
+    held = body.var("held", Load(writer.output, slot))
+    with body.loop("at", first, lambda at: at < entries, fixed(1)) as at:
+        with body.when(at > first), body.when(~follows(at)):
+            body.add(Break())
+        entry = body.let("entry", sorting.place(module, at))
+        (value,) = writer.evaluate(outer + split_index(module, entry, kernel.entries), kernel.value)
+        body.set(held, writer.combine(held, value))
+    body.add(statements.Store(writer.output, slot, held))
+    return writer.finish(" (runs)")

@@ -13,39 +13,39 @@ from webgpu_torch_core.kernels import Sort, Store
 from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
 
 from ..program import Capabilities, Pass, Program
-from .access import Buffers
-from .printer import LINEAR_GROUP, Module, Printer, split_index, spread_workgroups
+from .access import Buffers, evaluate
+from .ir import Array, Call, Literal, Node, bitcast, choose, convert_to, every, fixed, u32, vector
+from .lowering import as_position
+from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .steps import convert
-
-WORKGROUP = 256
+from .workgroup import Partials
 
 
 def generate_sort(kernel: Sort, capabilities: Capabilities) -> Program:
     """Return the program of a sort: one pass for short rows, passes over scratch memory for long ones."""
     rows, length = number_of_elements(kernel.shape[:-1]), kernel.shape[-1]
-    sorting = RunSort(kernel.dtype, rows, length, kernel.limit, lambda: _module(kernel, capabilities))
+    sorting = RunSort(rows, length, kernel.limit, lambda: _KernelSorter(kernel, capabilities))
     if length <= sorting.block:
-        sorter = _module(kernel, capabilities)
-        groups = sorting.sort_blocks(sorter)
-        sorter.module.lines.append(
-            f"for (var e = thread; e < {sorting.rows_together * kernel.limit}u; e += {sorting.workgroup}u) {{"
-        )
-        sorter.module.lines.append(f"let own_row = first_row + e / {kernel.limit}u; let at = e % {kernel.limit}u;")
-        sorter.module.lines.append(f"if (own_row < {rows}u) {{")
-        sorter.module.lines.append(f"let place = places[(e / {kernel.limit}u) * {sorting.padded}u + at];")
-        sorter.emit("own_row", "at", "place")
-        sorter.module.lines += ["}", "}"]
-        return Program((sorter.module.finish((sorting.workgroup, 1, 1), groups),), ())
+        sorter = _KernelSorter(kernel, capabilities)
+        body = sorter.module.body
+        first_row, _ = sorting.sort_blocks(sorter)
+        with body.loop("e", THREAD, lambda e: e < sorting.rows_together * kernel.limit, sorting.workgroup) as e:
+            own_row = body.let("own_row", first_row + e // kernel.limit)
+            at = body.let("at", e % kernel.limit)
+            with body.when(own_row < rows):
+                place = body.let("place", sorter.places[(e // kernel.limit) * sorting.padded + at])
+                sorter.emit(own_row, at, place)
+        return Program((sorter.module.finish(sorting.workgroup, sorting.blocks),), ())
     passes = sorting.passes()
-    sorter = _module(kernel, capabilities)
-    lines = sorter.module.lines
+    sorter = _KernelSorter(kernel, capabilities)
+    module, body = sorter.module, sorter.module.body
     count = rows * kernel.limit
-    lines += [f"let i = ({LINEAR_GROUP}) * {WORKGROUP}u + thread;", f"if (i >= {count}u) {{ return; }}"]
-    lines += [f"let row = i / {kernel.limit}u;", f"let at = i % {kernel.limit}u;"]
-    lines.append(f"let place = {sorting.scratch(sorter.module)}[{sorting.place_base}u + row * {length}u + at];")
-    sorter.emit("row", "at", "place")
-    groups = spread_workgroups(-(-count // WORKGROUP), capabilities.workgroups_per_dimension)
-    passes.append(sorter.module.finish((WORKGROUP, 1, 1), groups, " (emit)"))
+    i = body.let("i", LINEAR_GROUP * module.workgroup + THREAD)
+    body.leave(i >= count)
+    row, at = body.let("row", i // kernel.limit), body.let("at", i % kernel.limit)
+    place = body.let("place", sorting.place(module, row * length + at))
+    sorter.emit(row, at, place)
+    passes.append(module.finish(module.workgroup, -(-count // module.workgroup), " (emit)"))
     return Program(tuple(passes), (sorting.nbytes,))
 
 
@@ -53,260 +53,234 @@ class Sorter:
     """One pass under construction: the buffers it reads and the function ``element(row, at)`` that gives sorted values."""
 
     def __init__(
-        self,
-        module: Module,
-        buffers: Buffers,
-        value: Expression,
-        outer: tuple[int, ...],
-        inner: tuple[int, ...],
-        leading: int = 0,
+        self, module: Module, value: Expression, outer: tuple[int, ...], inner: tuple[int, ...], leading: int = 0
     ) -> None:
         self.module = module
-        self.buffers = buffers
+        self.buffers = Buffers(module)
         self.value = value
         self.shapes = outer, inner
         # dimensions in front of the sorted ones that the value does not depend on
         self.leading = leading
+        self.descending = False
         self.scalar = module.type(value.dtype).scalar
-        self.declared = False
+        self._declared = False
+        #: the block that a pass sorts in workgroup memory
+        self.keys: Array
+        self.places: Array
 
-    def declare_element(self) -> None:
-        """Declare ``element(row, at)`` in the module."""
-        if self.declared:
-            return
-        self.declared = True
-        lines: list[str] = []
-        outer, inner = self.shapes
-        coordinates = ["0u"] * self.leading + (split_index(lines, self.module, "row", outer) if outer else [])
-        coordinates += split_index(lines, self.module, "at", inner) if inner else []
+    def element(self, row: Node, at: Node) -> Node:
+        """Return the value at a place, by a function that is declared when it is first asked for."""
+        if not self._declared:
+            self._declared = True
+            with self.module.function("element", {"row": "u32", "at": "u32"}, self.scalar) as (own_row, own_at):
+                outer, inner = self.shapes
+                coordinates: list[Node] = [fixed(0)] * self.leading
+                coordinates += split_index(self.module, own_row, outer) + split_index(self.module, own_at, inner)
+                ((value,),) = evaluate(self.buffers, [self.value], coordinates)
+                self.module.body.leave(value=value)
+        return Call("element", (row, at), self.scalar)
 
-        def leaf(node: Expression, argument: str | None) -> str:
-            if node.step == "load":
-                return self.buffers.load(node, coordinates, 0, {}, lines)
-            if node.step == "load_at":
-                return self.buffers.load_at(node, argument or "0u")
-            return f"i32({coordinates[node.payload]})"
+    def key(self, value: Node) -> Node:
+        """Return the unsigned key of a value: u32, or vec2<u32> with the low word first."""
+        key = self._ascending(value)
+        return ~key if self.descending else key
 
-        text = Printer(self.module, leaf, lines).value(self.value)
-        body = "\n".join(f"  {line}" for line in [*lines, f"return {text};"])
-        self.module.shared.append(f"fn element(row: u32, at: u32) -> {self.scalar} {{\n{body}\n}}")
+    def _ascending(self, value: Node) -> Node:
+        body, scalar, top = self.module.body, self.scalar, fixed(0x80000000)
+        if scalar in ("f32", "f16"):
+            number = body.let("number", convert_to("f32", value))
+            bits = body.let("bits", choose(number.equals(_ZERO), fixed(0), bitcast("u32", number)))
+            order = choose((bits >> 31).differs(fixed(0)), ~bits, bits ^ top)
+            return choose(Call("wt_isnan", (number,), "bool"), fixed(0xFFFFFFFF), order)
+        if scalar == "i64":
+            number = body.let("number", value)
+            low, high = (convert_to("u32", each & fixed(0xFFFFFFFF, "i64")) for each in (number, number >> 32))
+            return vector("u32", (low, high ^ top))
+        if scalar == "vec2<u32>":
+            number = body.let("number", value)
+            return vector("u32", (number.lane(0), number.lane(1) ^ top))
+        if scalar == "bool":
+            return choose(value, fixed(1), fixed(0))
+        return value if scalar == "u32" else bitcast("u32", value) ^ top
+
+
+_ZERO = Literal(0.0, "f32")
 
 
 class _KernelSorter(Sorter):
     """A pass of a sort kernel, which can also store its results."""
 
     def __init__(self, kernel: Sort, capabilities: Capabilities) -> None:
-        module = Module(kernel, capabilities)
-        strides = contiguous_strides((*kernel.shape[:-1], kernel.limit))
+        super().__init__(Module(kernel, capabilities), kernel.value, kernel.shape[:-1], kernel.shape[-1:])
         self.kernel = kernel
-        self.stores = tuple(Store(index, 0, strides, kernel.value) for index in range(len(kernel.outputs)))
-        super().__init__(
-            module, Buffers(module, kernel, self.stores, None), kernel.value, kernel.shape[:-1], kernel.shape[-1:]
-        )
         self.descending = kernel.descending
 
-    def emit(self, row: str, at: str, place: str) -> None:
+    def emit(self, row: Node, at: Node, place: Node) -> None:
         """Write the stores of one sorted position."""
-        self.declare_element()
-        module, kernel, lines = self.module, self.kernel, self.module.lines
-        outer = split_index(lines, module, row, kernel.shape[:-1]) if len(kernel.shape) > 1 else []
+        module, kernel, body = self.module, self.kernel, self.module.body
+        strides = contiguous_strides((*kernel.shape[:-1], kernel.limit))
+        outer = split_index(module, row, kernel.shape[:-1])
         kind = kernel.outputs[0].dtype
-        value = f"element({row}, {place})"
-        lines.append(
-            f"let value = {convert(value, (kernel.dtype.name, self.scalar), (kind.name, module.type(kind).scalar))};"
-        )
-        lines.append(f"let position = {position_text(module, place)};")
-        self.buffers.store(self.stores[0], ["value"], [*outer, at], lines)
-        if len(self.stores) > 1:
-            self.buffers.store(self.stores[1], ["position"], [*outer, at], lines)
-
-
-def _module(kernel: Sort, capabilities: Capabilities) -> _KernelSorter:
-    return _KernelSorter(kernel, capabilities)
-
-
-def position_text(module: Module, text: str) -> str:
-    """Return a u32 position as int64."""
-    return f"i64({text})" if module.capabilities.int64 else f"vec2<u32>({text}, 0u)"
-
-
-def key_text(scalar: str, value: str) -> tuple[str, str]:
-    """Return statements that name ``bits``, and the unsigned key of a value: u32, or vec2<u32> with the low word first."""
-    if scalar in ("f32", "f16"):
-        setup = f"let number = f32({value}); let bits = select(bitcast<u32>(number), 0u, number == 0.0f);"
-        order = "select(bits ^ 0x80000000u, ~bits, (bits >> 31u) != 0u)"
-        return setup, f"select({order}, 0xffffffffu, wt_isnan(number))"
-    if scalar == "i64":
-        setup = f"let number = {value};"
-        return setup, "vec2<u32>(u32(number & 0xffffffffli), u32((number >> 32u) & 0xffffffffli) ^ 0x80000000u)"
-    if scalar == "vec2<u32>":
-        return f"let number = {value};", "vec2<u32>(number.x, number.y ^ 0x80000000u)"
-    if scalar == "bool":
-        return "", f"select(0u, 1u, {value})"
-    return "", value if scalar == "u32" else f"(bitcast<u32>({value}) ^ 0x80000000u)"
+        own, stored = (kernel.dtype.name, self.scalar), (kind.name, module.type(kind).scalar)
+        found = [body.let("value", convert(self.element(row, place), own, stored))]
+        if len(kernel.outputs) > 1:
+            found.append(body.let("position", as_position(module, place)))
+        for number, each in enumerate(found):
+            self.buffers.store(Store(number, 0, strides, kernel.value), [each], [*outer, at])
 
 
 class RunSort:
     """Sorts ``rows`` of ``length`` keys with their positions into scratch memory.
 
-    ``make()`` returns a fresh :class:`Sorter` for each pass. After :meth:`passes` the positions of row ``r`` in sorted
-    order start at word ``place_base + r * length``, its keys at ``key_base + r * length * words``.
+    ``make()`` returns a fresh :class:`Sorter` for each pass. After :meth:`passes`, :meth:`place` and :meth:`key` read
+    what is at a place of the sorted order: of row ``r``, these are the places from ``r * length`` on.
     """
 
-    def __init__(self, dtype: object, rows: int, length: int, limit: int, make: Callable[[], Sorter]) -> None:
+    def __init__(self, rows: int, length: int, limit: int, make: Callable[[], Sorter]) -> None:
         sorter = make()
         capabilities = sorter.module.capabilities
         self.make = make
         self.rows, self.length, self.limit = rows, length, limit
-        self.words = 2 if sorter.scalar in ("i64", "vec2<u32>") else 1
-        self.descending = getattr(sorter, "descending", False)
-        self.block = 1024 if self.words == 2 else 2048
-        while self.block * 4 * (self.words + 1) > capabilities.workgroup_bytes:
+        self.wide = sorter.scalar in ("i64", "vec2<u32>")
+        self.kind = "vec2<u32>" if self.wide else "u32"
+        self.block = 1024 if self.wide else 2048
+        while self.block * 4 * (3 if self.wide else 2) > capabilities.workgroup_bytes:
             self.block //= 2
         self.padded = 1
         while self.padded < min(length, self.block):
             self.padded *= 2
         self.workgroup = min(WORKGROUP, capabilities.invocations)
         self.rows_together = max(1, min(2 * self.workgroup, self.block) // self.padded) if length <= self.block else 1
-        self.region = rows * length * (self.words + 1)
-        self.nbytes = 2 * self.region * 4
-        self._use(0)
+        #: workgroups that sort blocks, and of these the ones of a row
+        self.row_blocks = -(-length // self.padded)
+        self.blocks = -(-rows // self.rows_together) * self.row_blocks
+        partials = Partials()
+        #: the two halves of scratch memory that passes read and write in turn: keys and positions
+        self.halves = [
+            (partials.records(rows * length, self.kind), partials.records(rows * length, "u32")) for _ in range(2)
+        ]
+        self.nbytes = partials.nbytes
+        self.half = 0
 
-    def _use(self, half: int) -> None:
-        self.key_base = half * self.region
-        self.place_base = self.key_base + self.rows * self.length * self.words
+    def key(self, module: Module, index: Node) -> Node:
+        """Return the key at a place."""
+        return self.halves[self.half][0].read(module, index, True)[0]
 
-    def scratch(self, module: Module) -> str:
-        """Return the name of the scratch buffer."""
-        return module.buffer("scratch", 0, "u32", True)
+    def place(self, module: Module, index: Node) -> Node:
+        """Return the original position of what is at a place."""
+        return self.halves[self.half][1].read(module, index, True)[0]
 
-    def sort_blocks(self, sorter: Sorter) -> tuple[int, int, int]:
-        """Write the sort of blocks of rows in workgroup arrays ``keys`` and ``places``; return the workgroups needed.
+    def sort_blocks(self, sorter: Sorter) -> tuple[Node, Node]:
+        """Write the sort of blocks of rows in workgroup arrays; return the first row and where the block starts in it.
 
-        Short rows share a workgroup; a long row has a workgroup per block. Names ``first_row`` and ``block_start``.
+        Short rows share a workgroup; a long row has a workgroup per block.
         """
-        sorter.declare_element()
-        module, padded, total = sorter.module, self.padded, self.padded * self.rows_together
-        lines = module.lines
-        word = "vec2<u32>" if self.words == 2 else "u32"
-        module.shared += [
-            f"var<workgroup> keys: array<{word}, {total}>;",
-            f"var<workgroup> places: array<u32, {total}>;",
-        ]
-        module.shared.append(_behind(self.words))
-        blocks = -(-self.length // padded)
-        lines += [
-            f"let group_number = {LINEAR_GROUP};",
-            f"let first_row = (group_number / {blocks}u) * {self.rows_together}u;",
-        ]
-        lines.append(f"let block_start = (group_number % {blocks}u) * {padded}u;")
-        lines.append(f"for (var e = thread; e < {total}u; e += {self.workgroup}u) {{")
-        lines += [f"let row = first_row + e / {padded}u;", f"let at = block_start + e % {padded}u;", "places[e] = at;"]
-        highest = "vec2<u32>(0xffffffffu)" if self.words == 2 else "0xffffffffu"
-        lines.append(f"if (row < {self.rows}u && at < {self.length}u) {{ let value = element(row, at);")
-        setup, key = key_text(sorter.scalar, "value")
-        lines += [
-            setup,
-            f"keys[e] = {'~' if self.descending else ''}({key});",
-            f"}} else {{ keys[e] = {highest}; }}",
-            "}",
-        ]
-        lines += ["workgroupBarrier();", f"for (var size = 2u; size <= {padded}u; size *= 2u) {{"]
-        lines.append("for (var distance = size / 2u; distance > 0u; distance /= 2u) {")
-        lines.append(f"for (var e = thread; e < {total // 2}u; e += {self.workgroup}u) {{")
-        lines.append("let i = (e / distance) * distance * 2u + e % distance; let j = i + distance;")
-        lines.append("let x = keys[i]; let y = keys[j]; let a = places[i]; let b = places[j];")
-        lines.append(f"if (behind(x, a, y, b) == (((i % {padded}u) & size) == 0u)) {{")
-        lines.append("keys[i] = y; keys[j] = x; places[i] = b; places[j] = a; }")
-        lines += ["}", "workgroupBarrier();", "}", "}"]
-        count = -(-self.rows // self.rows_together) * blocks
-        return spread_workgroups(count, module.capabilities.workgroups_per_dimension)
+        module, body, padded = sorter.module, sorter.module.body, self.padded
+        total = padded * self.rows_together
+        sorter.keys, sorter.places = module.array("keys", self.kind, total), module.array("places", "u32", total)
+        behind = _behind(module, self.kind)
+        group = body.let("group_number", LINEAR_GROUP)
+        first_row = body.let("first_row", (group // self.row_blocks) * self.rows_together)
+        block_start = body.let("block_start", (group % self.row_blocks) * padded)
+        with body.loop("e", THREAD, lambda e: e < total, self.workgroup) as e:
+            row = body.let("row", first_row + e // padded)
+            at = body.let("at", block_start + e % padded)
+            body.set(sorter.places[e], at)
+            with body.when(every(row < self.rows, at < self.length)):
+                value = body.let("value", sorter.element(row, at))
+                body.set(sorter.keys[e], sorter.key(value))
+            with body.otherwise():
+                body.set(sorter.keys[e], vector("u32", [fixed(0xFFFFFFFF)] * (1 + self.wide)))
+        body.barrier()
+        with (
+            body.loop("size", fixed(2), lambda size: size <= padded, fixed(2), "*=") as size,
+            body.loop("distance", size // fixed(2), lambda each: each > fixed(0), fixed(2), "/=") as distance,
+        ):
+            with body.loop("e", THREAD, lambda e: e < total // 2, self.workgroup) as e:
+                i = body.let("i", (e // distance) * distance * fixed(2) + e % distance)
+                j = body.let("j", i + distance)
+                x, y = body.let("x", sorter.keys[i]), body.let("y", sorter.keys[j])
+                a, b = body.let("a", sorter.places[i]), body.let("b", sorter.places[j])
+                rising = ((i % padded) & size).equals(fixed(0))
+                with body.when(behind(x, a, y, b).equals(rising)):
+                    for array, values in ((sorter.keys, (y, x)), (sorter.places, (b, a))):
+                        body.set(array[i], values[0])
+                        body.set(array[j], values[1])
+            body.barrier()
+        return first_row, block_start
 
     def passes(self) -> list[Pass]:
-        """Return the passes that sort into scratch memory; afterwards the base attributes name the sorted half."""
+        """Return the passes that sort into scratch memory."""
         stride = min(self.padded, self.limit)
-        runs = -(-self.length // self.padded)
+        runs = self.row_blocks
         last = min(self.length - (runs - 1) * self.padded, stride)
         result = [self._block_pass(stride)]
-        half = 0
         while runs > 1:
-            result.append(self._merge_pass(half, stride, runs, last))
+            result.append(self._merge_pass(stride, runs, last))
             wider = min(2 * stride, self.limit)
             last = min(last + (stride if runs % 2 == 0 else 0), wider)
             runs = -(-runs // 2)
             stride = wider
-            half = 1 - half
-        self._use(half)
         return result
 
     def _block_pass(self, stride: int) -> Pass:
         sorter = self.make()
-        groups = self.sort_blocks(sorter)
-        name = self.scratch(sorter.module)
-        lines = sorter.module.lines
-        self._use(0)
-        lines.append(f"if (first_row < {self.rows}u) {{")
-        lines.append(f"for (var e = thread; e < {stride}u; e += {self.workgroup}u) {{")
-        lines.append(f"if (block_start + e < {self.length}u) {{")
-        lines.append(f"let to = first_row * {self.length}u + (block_start / {self.padded}u) * {stride}u + e;")
-        lines += [*self._write(name, "to", "keys[e]", "places[e]"), "}", "}", "}"]
-        return sorter.module.finish((self.workgroup, 1, 1), groups, " (blocks)")
+        module, body = sorter.module, sorter.module.body
+        first_row, block_start = self.sort_blocks(sorter)
+        with (
+            body.when(first_row < self.rows),
+            body.loop("e", THREAD, lambda e: e < stride, self.workgroup) as e,
+            body.when(block_start + e < self.length),
+        ):
+            to = body.let("to", first_row * self.length + (block_start // self.padded) * stride + e)
+            self._write(module, to, sorter.keys[e], sorter.places[e])
+        return module.finish(self.workgroup, self.blocks, " (blocks)")
 
-    def _write(self, name: str, to: str, key: str, place: str) -> list[str]:
-        lines = [f"{name}[{self.place_base}u + {to}] = {place};"]
-        if self.words == 2:
-            lines.append(
-                f"{name}[{self.key_base}u + {to} * 2u] = {key}.x; {name}[{self.key_base}u + {to} * 2u + 1u] = {key}.y;"
-            )
-        else:
-            lines.append(f"{name}[{self.key_base}u + {to}] = {key};")
-        return lines
+    def _write(self, module: Module, to: Node, key: Node, place: Node) -> None:
+        for records, value in zip(self.halves[self.half], (key, place), strict=True):
+            records.write(module, to, [value])
 
-    def _merge_pass(self, half: int, stride: int, runs: int, last: int) -> Pass:
+    def _merge_pass(self, stride: int, runs: int, last: int) -> Pass:
         """Each element counts how many of its partner run belong before it: that is its place in the merged run."""
         sorter = self.make()
-        module = sorter.module
-        module.shared.append(_behind(self.words))
-        name, lines = self.scratch(module), module.lines
+        module, body = sorter.module, sorter.module.body
+        behind = _behind(module, self.kind)
         count = (runs - 1) * stride + last
         wider = min(2 * stride, self.limit)
-        self._use(half)
-        key_base, place_base = self.key_base, self.place_base
-
-        def key(at: str) -> str:
-            if self.words == 2:
-                return f"vec2<u32>({name}[{key_base}u + ({at}) * 2u], {name}[{key_base}u + ({at}) * 2u + 1u])"
-            return f"{name}[{key_base}u + {at}]"
-
-        lines += [f"let i = ({LINEAR_GROUP}) * {WORKGROUP}u + thread;", f"if (i >= {self.rows * count}u) {{ return; }}"]
-        lines += [f"let base = (i / {count}u) * {self.length}u;", f"let e = i % {count}u;", f"let run = e / {stride}u;"]
-        lines += [
-            f"let own = {key('base + e')};",
-            f"let own_place = {name}[{place_base}u + base + e];",
-            "let partner = run ^ 1u;",
-        ]
-        lines.append(f"let start = base + partner * {stride}u;")
-        lines.append("var low = 0u;")
-        lines.append(
-            f"var high = select({stride}u, select(0u, {last}u, partner == {runs - 1}u), partner >= {runs - 1}u);"
-        )
-        lines += ["while (low < high) {", "let middle = (low + high) / 2u;", f"let other = {key('start + middle')};"]
-        lines.append(f"let other_place = {name}[{place_base}u + start + middle];")
-        lines += ["if (behind(own, own_place, other, other_place)) { low = middle + 1u; } else { high = middle; }", "}"]
-        lines.append(f"let rank = e % {stride}u + low;")
-        self._use(1 - half)
-        lines += [f"if (rank < {wider}u) {{", f"let to = base + (run / 2u) * {wider}u + rank;"]
-        lines += [*self._write(name, "to", "own", "own_place"), "}"]
-        groups = spread_workgroups(-(-self.rows * count // WORKGROUP), module.capabilities.workgroups_per_dimension)
-        return module.finish((WORKGROUP, 1, 1), groups, " (merge)")
+        i = body.let("i", LINEAR_GROUP * self.workgroup + THREAD)
+        body.leave(i >= self.rows * count)
+        base = body.let("base", (i // count) * self.length)
+        e = body.let("e", i % count)
+        run = body.let("run", e // stride)
+        own = body.let("own", self.key(module, base + e))
+        own_place = body.let("own_place", self.place(module, base + e))
+        partner = body.let("partner", run ^ fixed(1))
+        start = body.let("start", base + partner * stride)
+        low = body.var("low", fixed(0))
+        shorter = choose(partner.equals(runs - 1), u32(last), fixed(0))
+        high = body.var("high", choose(partner >= runs - 1, shorter, u32(stride)))
+        with body.repeat(low < high):
+            middle = body.let("middle", (low + high) // fixed(2))
+            other = body.let("other", self.key(module, start + middle))
+            other_place = body.let("other_place", self.place(module, start + middle))
+            with body.when(behind(own, own_place, other, other_place)):
+                body.set(low, middle + fixed(1))
+            with body.otherwise():
+                body.set(high, middle)
+        rank = body.let("rank", e % stride + low)
+        self.half = 1 - self.half
+        with body.when(rank < wider):
+            to = body.let("to", base + (run // fixed(2)) * wider + rank)
+            self._write(module, to, own, own_place)
+        return module.finish(self.workgroup, -(-self.rows * count // self.workgroup), " (merge)")
 
 
-def _behind(words: int) -> str:
-    """Return the function that tells whether (x, a) belongs behind (y, b)."""
-    if words == 1:
-        return "fn behind(x: u32, a: u32, y: u32, b: u32) -> bool { return (x > y) | ((x == y) & (a > b)); }"
-    return (
-        "fn behind(x: vec2<u32>, a: u32, y: vec2<u32>, b: u32) -> bool {\n"
-        "  if (x.y != y.y) { return x.y > y.y; }\n"
-        "  return (x.x > y.x) | ((x.x == y.x) & (a > b));\n}"
-    )
+def _behind(module: Module, kind: str) -> Callable[[Node, Node, Node, Node], Node]:
+    """Declare the function that tells whether (key x, place a) belongs behind (y, b)."""
+    parameters = {"x": kind, "a": "u32", "y": kind, "b": "u32"}
+    with module.function("behind", parameters, "bool") as (x, a, y, b):
+        if kind == "vec2<u32>":
+            module.body.leave(x.lane(1).differs(y.lane(1)), x.lane(1) > y.lane(1))
+            x, y = x.lane(0), y.lane(0)
+        module.body.leave(value=(x > y) | (x.equals(y) & (a > b)))
+    return lambda *arguments: Call("behind", arguments, "bool")

@@ -13,11 +13,15 @@ from webgpu_torch_core.kernels import Pointwise
 from webgpu_torch_core.layouts import number_of_elements
 
 from ..program import Capabilities, Program
-from .access import Buffers
-from .pointwise import lane_values
-from .printer import LINEAR_GROUP, Module, split_index, spread_workgroups
+from .access import Buffers, evaluate
+from .ir import Array, Node, fixed, minimum
+from .module import LINEAR_GROUP, THREAD, Module, split_index
+from .types import element_type
+from .wgsl import type_bytes
+from .workgroup import from_shared, shared_type, to_shared
 
 TILE = 32
+#: rows of a tile that a workgroup reads at a time, where the adapter has threads for them
 ROWS = 8
 #: fewest elements for which turning tiles pays
 SMALLEST = 1 << 14
@@ -28,11 +32,11 @@ MOST_TURNED = 2
 def turned_loads(kernel: Pointwise, capabilities: Capabilities) -> tuple[int, list[Expression]] | None:
     """Return the dimension that loads run along and these loads, where stores run along the last dimension instead."""
     last = len(kernel.shape) - 1
-    if last < 1 or kernel.elements() < SMALLEST or kernel.shape[last] < ROWS or capabilities.invocations < TILE * ROWS:
+    if last < 1 or kernel.elements() < SMALLEST or kernel.shape[last] < ROWS:
         return None
-    module = Module(kernel, capabilities)
     if any(
-        store.strides[last] != 1 or module.type(kernel.outputs[store.output].dtype).lanes > 1 for store in kernel.stores
+        store.strides[last] != 1 or element_type(kernel.outputs[store.output].dtype.name, capabilities).lanes > 1
+        for store in kernel.stores
     ):
         return None
     loads = [
@@ -41,70 +45,66 @@ def turned_loads(kernel: Pointwise, capabilities: Capabilities) -> tuple[int, li
     for dimension in range(last):
         turned = [node for node in loads if node.payload[2][dimension] == 1]
         if turned and kernel.shape[dimension] >= ROWS and len(turned) <= MOST_TURNED:
-            return dimension, turned
+            kinds = [shared_type(element_type(node.dtype.name, capabilities).scalar) for node in turned]
+            needed = sum(type_bytes(each) for each in kinds) * TILE * (TILE + 1)
+            return (dimension, turned) if needed <= capabilities.workgroup_bytes else None
     return None
 
 
 def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, turned: list[Expression]) -> Program:
     """Return the program of a pointwise kernel whose loads ``turned`` run along dimension ``along``."""
     module = Module(kernel, capabilities)
-    buffers = Buffers(module, kernel, kernel.stores, None)
-    lines, last = module.lines, len(kernel.shape) - 1
+    buffers = Buffers(module)
+    body, last = module.body, len(kernel.shape) - 1
+    rows = min(ROWS, capabilities.invocations // TILE)
     across, beside = -(-kernel.shape[along] // TILE), -(-kernel.shape[last] // TILE)
     rest = tuple(size for dimension, size in enumerate(kernel.shape) if dimension not in (along, last))
     count = number_of_elements(rest) * across * beside
-    lines.append(f"let tile = {LINEAR_GROUP}; if (tile >= {count}u) {{ return; }}")
-    names = split_index(lines, module, "tile", (*rest, across, beside))
-    lines.append(f"let from_along = {names[-2]} * {TILE}u; let from_last = {names[-1]} * {TILE}u;")
-    lines.append(f"let fast = thread % {TILE}u; let slow = thread / {TILE}u;")
+    tile = body.let("tile", LINEAR_GROUP)
+    body.leave(tile >= count)
+    names = split_index(module, tile, (*rest, across, beside))
+    starts = body.let("from_along", names[-2] * TILE), body.let("from_last", names[-1] * TILE)
+    fast, slow = body.let("fast", THREAD % TILE), body.let("slow", THREAD // TILE)
+    sizes = kernel.shape[along], kernel.shape[last]
 
-    def coordinates(at_along: str, at_last: str) -> list[str]:
+    def coordinates(at_along: Node, at_last: Node) -> list[Node]:
         others = iter(names)
         return [at_along if each == along else at_last if each == last else next(others) for each in range(last + 1)]
 
-    _read_tiles(module, buffers, turned, coordinates, kernel.shape[along], kernel.shape[last])
-    lines.append("workgroupBarrier();")
-    for step in range(0, TILE, ROWS):
-        lines += ["{", f"let at_along = from_along + slow + {step}u;", "let at_last = from_last + fast;"]
-        lines.append(f"if ((at_along < {kernel.shape[along]}u) & (at_last < {kernel.shape[last]}u)) {{")
+    tiles = [
+        module.array(f"turned{number}", shared_type(module.type(node.dtype).scalar), TILE * (TILE + 1))
+        for number, node in enumerate(turned)
+    ]
+    for step in range(0, TILE, rows):
+        with body.when(None):
+            # Places past the end repeat the last one.
+            at_along = body.let("at_along", minimum(starts[0] + fast, sizes[0] - 1))
+            at_last = body.let("at_last", minimum(starts[1] + slow + fixed(step), sizes[1] - 1))
+            (values,) = evaluate(buffers, turned, coordinates(at_along, at_last))
+            for array, value in zip(tiles, values, strict=True):
+                body.set(array[(slow + fixed(step)) * (TILE + 1) + fast], to_shared(value))
+    body.barrier()
+    kept = _reader(module, turned, tiles)
+    for step in range(0, TILE, rows):
+        with body.when(None):
+            at_along = body.let("at_along", starts[0] + slow + fixed(step))
+            at_last = body.let("at_last", starts[1] + fast)
+            with body.when((at_along < sizes[0]) & (at_last < sizes[1])):
+                at = coordinates(at_along, at_last)
+                place = fast * (TILE + 1) + slow + fixed(step)
+                roots = [store.value for store in kernel.stores]
+                (values,) = evaluate(buffers, roots, at, kept=lambda node, lane, place=place: kept(node, place))
+                for store, value in zip(kernel.stores, values, strict=True):
+                    buffers.store(store, [value], at)
+    return Program((module.finish(TILE * rows, count),), ())
 
-        def kept(node: Expression, lane: int, step: int = step) -> str | None:
-            del lane
-            if node not in turned:
-                return None
-            text = f"turned{turned.index(node)}[fast * {TILE + 1}u + slow + {step}u]"
-            return f"({text} != 0u)" if module.type(node.dtype).scalar == "bool" else text
 
-        at = coordinates("at_along", "at_last")
-        (values,) = lane_values(module, buffers, [store.value for store in kernel.stores], at, 1, None, kept)
-        for store, value in zip(kernel.stores, values, strict=True):
-            buffers.store(store, [value], at, lines)
-        lines.append("} }")
-    return Program(
-        (module.finish((TILE * ROWS, 1, 1), spread_workgroups(count, capabilities.workgroups_per_dimension)),), ()
-    )
+def _reader(module: Module, turned: list[Expression], tiles: list[Array]) -> Callable[[Expression, Node], Node | None]:
+    """Return what gives a turned load's value from a place of its tile, None for other loads."""
 
+    def kept(node: Expression, place: Node) -> Node | None:
+        if node not in turned:
+            return None
+        return from_shared(tiles[turned.index(node)][place], module.type(node.dtype).scalar)
 
-def _read_tiles(
-    module: Module,
-    buffers: Buffers,
-    turned: list[Expression],
-    coordinates: Callable[[str, str], list[str]],
-    along_size: int,
-    last_size: int,
-) -> None:
-    """Write the reading of tiles along the loads' dimension; places past the end repeat the last one."""
-    for number, node in enumerate(turned):
-        scalar = module.type(node.dtype).scalar
-        module.shared.append(
-            f"var<workgroup> turned{number}: array<{'u32' if scalar == 'bool' else scalar}, {TILE * (TILE + 1)}>;"
-        )
-    for step in range(0, TILE, ROWS):
-        module.lines.append("{")
-        module.lines.append(f"let at_along = min(from_along + fast, {along_size - 1}u);")
-        module.lines.append(f"let at_last = min(from_last + slow + {step}u, {last_size - 1}u);")
-        (values,) = lane_values(module, buffers, turned, coordinates("at_along", "at_last"), 1)
-        for number, (node, value) in enumerate(zip(turned, values, strict=True)):
-            text = f"select(0u, 1u, {value})" if module.type(node.dtype).scalar == "bool" else value
-            module.lines.append(f"turned{number}[(slow + {step}u) * {TILE + 1}u + fast] = {text};")
-        module.lines.append("}")
+    return kept

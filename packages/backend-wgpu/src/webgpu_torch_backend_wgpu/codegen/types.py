@@ -2,116 +2,166 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..program import Capabilities
+from .ir import Call, Literal, Node, Number, bitcast, choose, convert_to, fixed, u32
+from .wgsl import Helper
+
+Unpack = Callable[[Node, Node], Node]
+Pack = Callable[[Node], Node]
 
 
 class ElementType:
-    """One element type on one adapter.
+    """The encoding of one element type on one adapter.
 
     Attributes:
         name: the core's name.
-        scalar: WGSL type of a value in an expression.
-        word: WGSL type of a buffer's array element.
-        lanes: elements per buffer word (1 for types stored as they are).
+        scalar: type of a value in an expression.
+        word: type of a word of the buffer.
+        lanes: elements per word (1 for types stored as they are).
         bits: width of one packed element.
+        unpack: ``unpack(word, lane)`` is the value of an element of a packed word.
+        pack: ``pack(value)`` is a value's bits in the low end of a u32.
     """
 
-    __slots__ = ("bits", "lanes", "name", "scalar", "word")
+    __slots__ = ("bits", "lanes", "name", "pack", "scalar", "unpack", "word")
 
-    def __init__(self, name: str, scalar: str, word: str, lanes: int = 1, bits: int = 32) -> None:
-        self.name = name
-        self.scalar = scalar
-        self.word = word
-        self.lanes = lanes
-        self.bits = bits
+    def __init__(
+        self,
+        name: str,
+        scalar: str,
+        word: str = "",
+        lanes: int = 1,
+        unpack: Unpack | None = None,
+        pack: Pack | None = None,
+    ) -> None:
+        self.name, self.scalar, self.word, self.lanes = name, scalar, word or scalar, lanes
+        self.bits = 32 // lanes
+        self.unpack: Unpack = unpack or (lambda word, lane: word)
+        self.pack: Pack = pack or (lambda value: value)
 
-    def unpack(self, word: str, lane: str) -> str:
-        """Return the expression of element ``lane`` (u32 text) of a packed word."""
-        shift = f"({lane}) * {self.bits}u"
-        if self.name == "bool":
-            return f"((({word}) >> ({shift})) & 0xffu) != 0u"
-        if self.name == "uint8":
-            return f"i32((({word}) >> ({shift})) & 0xffu)"
-        if self.name in ("int8", "int16"):
-            return f"extractBits(bitcast<i32>({word}), {shift}, {self.bits}u)"
-        if self.name == "bfloat16":
-            return f"wt_bf16_bits_to_f32((({word}) >> ({shift})) & 0xffffu)"
-        return f"wt_f16_bits_to_f32((({word}) >> ({shift})) & 0xffffu)"
+    def words(self, count: int) -> int:
+        """Return how many words ``count`` neighbouring elements take."""
+        return count // self.lanes
 
-    def pack(self, value: str) -> str:
-        """Return a value's bits in the low end of a u32."""
-        if self.name == "bool":
-            return f"select(0u, 1u, {value})"
-        if self.name in ("uint8", "int8"):
-            return f"(bitcast<u32>({value}) & 0xffu)"
-        if self.name == "int16":
-            return f"(bitcast<u32>({value}) & 0xffffu)"
-        if self.name == "bfloat16":
-            # Values of this type are rounded already: casts and constants see to it.
-            return f"(bitcast<u32>({value}) >> 16u)"
-        return f"wt_f32_to_f16_bits({value})"
+    def packed(self, values: Sequence[Node]) -> Node:
+        """Return the word of ``lanes`` elements."""
+        word, *others = [self.pack(each) << self.bits * lane for lane, each in enumerate(values)]
+        for each in others:
+            word = word | each
+        return word
+
+    @property
+    def grouped(self) -> bool:
+        """Whether neighbouring elements can be read and written as one vector: there are no vectors of vectors."""
+        return self.word != "vec2<u32>"
+
+
+def _bits(word: Node, lane: Node, width: int) -> Node:
+    return (word >> lane * fixed(width)) & fixed((1 << width) - 1)
+
+
+def _unpack_signed(width: int) -> Unpack:
+    return lambda word, lane: Call("extractBits", (bitcast("i32", word), lane * fixed(width), fixed(width)), "i32")
+
+
+def _helper(name: str, kind: str, *arguments: Node) -> Node:
+    return Call(name, arguments, kind)
+
+
+#: name → scalar, word, elements per word, unpack, pack; types that adapters differ in are in :func:`element_type`
+_PACKED: dict[str, tuple[str, int, Unpack, Pack]] = {
+    # Values of this type are rounded already: casts and constants see to it.
+    "bfloat16": ("f32", 2, lambda word, lane: _helper("wt_bf16_bits_to_f32", "f32", _bits(word, lane, 16)),
+                 lambda value: bitcast("u32", value) >> 16),
+    "float16": ("f32", 2, lambda word, lane: _helper("wt_f16_bits_to_f32", "f32", _bits(word, lane, 16)),
+                lambda value: _helper("wt_f32_to_f16_bits", "u32", value)),
+    "int16": ("i32", 2, _unpack_signed(16), lambda value: bitcast("u32", value) & fixed(0xFFFF)),
+    "int8": ("i32", 4, _unpack_signed(8), lambda value: bitcast("u32", value) & fixed(0xFF)),
+    "uint8": ("i32", 4, lambda word, lane: convert_to("i32", _bits(word, lane, 8)),
+              lambda value: bitcast("u32", value) & fixed(0xFF)),
+    "bool": ("bool", 4, lambda word, lane: _bits(word, lane, 8).differs(fixed(0)),
+             lambda value: choose(value, fixed(1), fixed(0))),
+}  # fmt: skip
+_PLAIN = {"float32": "f32", "int32": "i32", "uint32": "u32"}
+_TYPES: dict[tuple[str, bool, bool], ElementType] = {}
 
 
 def element_type(name: str, capabilities: Capabilities) -> ElementType:
     """Return the row of an element type."""
-    if name == "float32":
-        return ElementType(name, "f32", "f32")
-    if name == "int32":
-        return ElementType(name, "i32", "i32")
-    if name == "uint32":
-        return ElementType(name, "u32", "u32")
+    key = name, capabilities.half, capabilities.int64
+    found = _TYPES.get(key)
+    if found is None:
+        found = _TYPES[key] = _element_type(*key)
+    return found
+
+
+def _element_type(name: str, half: bool, int64: bool) -> ElementType:
+    if name in _PLAIN:
+        return ElementType(name, _PLAIN[name])
     if name == "int64":
-        return ElementType(name, "i64", "i64") if capabilities.int64 else ElementType(name, "vec2<u32>", "vec2<u32>")
-    if name == "float16":
-        return ElementType(name, "f16", "f16") if capabilities.half else ElementType(name, "f32", "u32", 2, 16)
-    if name == "bfloat16":
-        return ElementType(name, "f32", "u32", 2, 16)
-    if name == "int16":
-        return ElementType(name, "i32", "u32", 2, 16)
-    if name in ("uint8", "int8"):
-        return ElementType(name, "i32", "u32", 4, 8)
-    if name == "bool":
-        return ElementType(name, "bool", "u32", 4, 8)
+        return ElementType(name, "i64" if int64 else "vec2<u32>")
+    if name == "float16" and half:
+        return ElementType(name, "f16")
+    if name in _PACKED:
+        scalar, lanes, unpack, pack = _PACKED[name]
+        return ElementType(name, scalar, "u32", lanes, unpack, pack)
     raise TypeError(
         f"webgpu kernels have no {name}; supported are float32, float16, bfloat16, integers up to 64 bits and bool"
     )
 
 
-def literal(value: Any, kind: ElementType) -> str:
-    """Return the WGSL text of a constant."""
+def literal(value: Any, kind: ElementType) -> Node:
+    """Return a constant."""
     if kind.scalar == "bool":
-        return "true" if value else "false"
+        return Literal(bool(value), "bool")
     if kind.scalar == "i64":
         # The most negative number has no literal of its own.
-        return f"i64({value}li)" if value > -(1 << 63) else "(-9223372036854775807li - 1li)"
+        lowest = value == -(1 << 63)
+        return _signed(value, "i64") if lowest else convert_to("i64", _signed(value, "i64"))
     if kind.scalar == "vec2<u32>":
         bits = value & 0xFFFFFFFFFFFFFFFF
-        return f"vec2<u32>({bits & 0xFFFFFFFF}u, {bits >> 32}u)"
+        return Call("vec2<u32>", (u32(bits & 0xFFFFFFFF), u32(bits >> 32)), "vec2<u32>")
     if kind.scalar == "u32":
-        return f"{value}u"
+        return u32(value)
     if kind.scalar == "i32":
-        return f"{value}i" if value > -(1 << 31) else "(-2147483647i - 1i)"
+        return _signed(value, "i32")
     return _float_literal(float(value), kind)
 
 
-def _float_literal(value: float, kind: ElementType) -> str:
+def _signed(value: int, kind: str) -> Node:
+    if value >= 0:
+        return Number(value, kind)
+    if value == -(1 << (31 if kind == "i32" else 63)):
+        return -fixed(-value - 1, kind) - fixed(1, kind)
+    return -Number(-value, kind)
+
+
+def _float_literal(value: float, kind: ElementType) -> Node:
     if value != value:
-        text = "wt_nan()"
+        node = _helper("wt_nan", "f32")
     elif value in (float("inf"), float("-inf")) or abs(value) > 3.4028234663852886e38:
-        text = "wt_inf()" if value > 0 else "(-wt_inf())"
+        infinity = _helper("wt_inf", "f32")
+        node = infinity if value > 0 else -infinity
     elif value == 0.0:
         # WGSL compilers may fold -0.0 to 0.0.
-        text = "0.0f" if str(value)[0] != "-" else "bitcast<f32>(wt_zero | 0x80000000u)"
+        negative = str(value)[0] == "-"
+        node = bitcast("f32", Helper("wt_zero", "u32") | fixed(0x80000000)) if negative else Literal(0.0, "f32")
     else:
-        import struct
+        single = _rounded(value, kind.name)
+        node = Literal(single if abs(single) >= 1.1754943508222875e-38 else 0.0, "f32")
+    return convert_to("f16", node) if kind.scalar == "f16" else node
 
-        single = struct.unpack("<f", struct.pack("<f", value))[0]
-        if kind.name == "bfloat16":
-            (bits,) = struct.unpack("<I", struct.pack("<f", single))
-            single = struct.unpack("<f", struct.pack("<I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0]
-        elif kind.name == "float16" and abs(single) < 65520.0:
-            single = struct.unpack("<e", struct.pack("<e", single))[0]
-        text = f"{single!r}f" if abs(single) >= 1.1754943508222875e-38 else "0.0f"
-    return f"f16({text})" if kind.scalar == "f16" else text
+
+def _rounded(value: float, name: str) -> float:
+    """Return a number as float32 holds it, rounded to the type of this name before."""
+    (single,) = struct.unpack("<f", struct.pack("<f", value))
+    if name == "bfloat16":
+        (bits,) = struct.unpack("<I", struct.pack("<f", single))
+        (single,) = struct.unpack("<f", struct.pack("<I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))
+    elif name == "float16" and abs(single) < 65520.0:
+        (single,) = struct.unpack("<e", struct.pack("<e", single))
+    return single

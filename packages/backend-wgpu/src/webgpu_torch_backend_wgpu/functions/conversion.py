@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webgpu_torch_backend_wgpu.functions.table import define
+from webgpu_torch_backend_wgpu.functions.table import define, described
 
 define("""
 // Towards zero; NaN and values out of range give -2147483648, as x86's cvttss2si and so PyTorch on CPU.
@@ -26,6 +26,26 @@ fn wt_f32_to_bf16_bits(x: f32) -> u32 {
 define("fn wt_bf16_bits_to_f32(bits: u32) -> f32 { return bitcast<f32>(bits << 16u); }")
 define("fn wt_bf16_low(word: u32) -> f32 { return bitcast<f32>(word << 16u); }")
 define("fn wt_bf16_high(word: u32) -> f32 { return bitcast<f32>(word & 0xffff0000u); }")
+define("fn wt_f16_round(x: f32) -> f32 { return wt_f16_bits_to_f32(wt_f32_to_f16_bits(x)); }")
+define("""
+// Normal results are rounded by adding to the bits; the conversion itself is then exact however it rounds.
+fn wt_half(x: f32) -> f16 {
+  let bits = bitcast<u32>(x);
+  let magnitude = bits & 0x7fffffffu;
+  if ((magnitude == 0u) | ((magnitude >= 0x38800000u) & (magnitude < 0x477fe000u))) {
+    return f16(bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u));
+  }
+  return f16(wt_f16_bits_to_f32(wt_f32_to_f16_bits(x)));
+}
+""")
+#: wt_half for adapters whose own conversion rounds to nearest even (WGSL leaves the rounding open)
+ROUNDING_HALF = described("fn wt_half(x: f32) -> f16 { return f16(x); }")
+define("""
+fn wt_f32_to_i64(x: f32) -> i64 {
+  let inside = (x >= -9223372036854775808.0f) & (x < 9223372036854775808.0f) & !wt_isnan(x);
+  return select(-9223372036854775807li - 1li, i64(select(0.0f, x, inside)), inside);
+}
+""")
 define("fn wt_bf16_round(x: f32) -> f32 { return bitcast<f32>(wt_f32_to_bf16_bits(x) << 16u); }")
 define("""
 // binary16 bits, round to nearest even, overflow to infinity. pack2x16float may round and saturate as it likes.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from string import Template
 
 FUNCTIONS: dict[str, Function] = {}
 
@@ -42,16 +43,20 @@ def define(source: str, *, accuracy: float | None = None, **replacements: str) -
     The name and the required helpers are read from the text, so they cannot disagree with it. ``$key`` in the text is
     replaced by the keyword argument ``key``. Raises ValueError where the text declares no new ``wt_`` name.
     """
-    for key, value in replacements.items():
-        source = source.replace("$" + key, value)
-    source = source.strip()
-    words = _helper_names(source)
-    if not words or words[0] in FUNCTIONS:
+    source = (Template(source).substitute(replacements) if replacements else source).strip()
+    function = described(source, accuracy)
+    if function.name in FUNCTIONS:
         raise ValueError(f"expected WGSL text that declares one new wt_ name, got {source[:60]!r}")
-    name = words[0]
-    function = Function(name, source, tuple(dict.fromkeys(word for word in words if word != name)), accuracy)
-    FUNCTIONS[name] = function
+    FUNCTIONS[function.name] = function
     return function
+
+
+def described(source: str, accuracy: float | None = None) -> Function:
+    """Return the record of one WGSL function, outside the table; ValueError where the text declares no ``wt_`` name."""
+    words = _helper_names(source)
+    if not words:
+        raise ValueError(f"expected WGSL text that declares a wt_ name, got {source[:60]!r}")
+    return Function(words[0], source, tuple(dict.fromkeys(word for word in words if word != words[0])), accuracy)
 
 
 def _helper_names(source: str) -> list[str]:
@@ -67,17 +72,17 @@ def _helper_names(source: str) -> list[str]:
     return names
 
 
-def prelude(names: Iterable[str]) -> str:
+def prelude(names: Iterable[str], instead: Mapping[str, Function] | None = None) -> str:
     """Return the WGSL text of the named helpers and all they require, dependencies first, in a fixed order.
 
-    Raises KeyError for a name that is not in the table.
+    ``instead`` has functions that stand for those of the table. Raises KeyError for a name that is not in the table.
     """
     ordered: dict[str, str] = {}
 
     def visit(name: str) -> None:
         if name in ordered:
             return
-        function = FUNCTIONS.get(name)
+        function = (instead or {}).get(name) or FUNCTIONS.get(name)
         if function is None:
             raise KeyError(f"no WGSL function named {name!r}; the table has {len(FUNCTIONS)} functions, see FUNCTIONS")
         for required in function.requires:

@@ -16,6 +16,7 @@ from ..layouts import (
     number_of_elements,
     wrap_dimension,
 )
+from ..monoids import monoid
 from ..tensor import Tensor
 from .common import attach, is_half, kernel_cache, needs_gradient, no_view, record, wide
 from .complex.dispatch import with_complex_rule
@@ -205,7 +206,7 @@ def take_positions(
         def run_backward(grad: Tensor) -> Any:
             rows = grad.flatten(dim, dim + dims - 1) if dims else grad.unsqueeze(dim)
             # index_add refuses positions that count from the end; what was read may have been named so.
-            return _index_write(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows, "add", "index_put"), None
+            return _index_write(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows, "sum", "index_put"), None
 
         attach(result, title, (input, index), run_backward)
     return result
@@ -226,13 +227,13 @@ def _scatter(
     entries: tuple[int, ...],
     index: Any,
     value: Any,
-    kind: str,
+    kind: str | None,
     operands: tuple[Tensor, ...],
     name: str,
 ) -> Tensor:
     """Record a scatter into a contiguous copy of ``input``; operand 0 is the base."""
     total_type = compute_dtype(input.dtype)
-    if kind in ("add", "multiply") and total_type is not input.dtype and input.dtype.category == 2:
+    if kind in ("sum", "product") and total_type is not input.dtype and input.dtype.category == 2:
         # Sums of 16-bit floats are rounded once, at the end.
         base = input.detach().to(total_type)
         total = _scatter(base, lanes, entries, index, ir.cast(value, total_type), kind, operands, name)
@@ -246,16 +247,19 @@ def _scatter(
         Operand(base.dtype, base.numel()),
         *(Operand(each.dtype, each._storage.value.numel) for each in operands),
     )
+    combined = None if kind is None else monoid(kind, total_type)
     kernel = _known(
-        Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, kind)
+        Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, combined)
     )
     return record(kernel, (base, *operands), (), (base._layout.shape,))
 
 
-_REDUCE = {"sum": "add", "add": "add", "prod": "multiply", "multiply": "multiply", "amax": "maximum", "amin": "minimum"}
+_REDUCE = {
+    "sum": "sum", "add": "sum", "prod": "product", "multiply": "product", "amax": "maximum", "amin": "minimum",
+}  # fmt: skip
 
 
-def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str, name: str) -> Tensor:
+def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
     _check_index(name, index)
     if input.ndim == 0:
         return _scatter_along(input.reshape(1), 0, index.reshape(1), source.reshape(-1), kind, name).reshape(())
@@ -296,12 +300,12 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     """``input`` with ``src`` added at ``index`` along a dimension."""
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    result = _scatter_along(input, dim, index, src.detach(), "add", "scatter_add")
-    return into(_attach_scatter(result, input, dim, index, src, "add", "ScatterAddBackward0"), out, True)
+    result = _scatter_along(input, dim, index, src.detach(), "sum", "scatter_add")
+    return into(_attach_scatter(result, input, dim, index, src, "sum", "ScatterAddBackward0"), out, True)
 
 
 def _attach_scatter(
-    result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor, kind: str, title: str
+    result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor, kind: str | None, title: str
 ) -> Tensor:
     if not needs_gradient(input, src):
         return result
@@ -309,7 +313,7 @@ def _attach_scatter(
 
     def run_backward(grad: Tensor) -> Any:
         chosen = saved.unpack()
-        kept = grad if kind == "add" else scatter(grad, dim, chosen, 0)
+        kept = grad if kind == "sum" else scatter(grad, dim, chosen, 0)
         part = gather(grad, dim, chosen)
         if part._layout.shape != shape:
             part = place_inside(part, (0,) * len(shape), shape)
@@ -335,7 +339,7 @@ def scatter(
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if not isinstance(source, Tensor):
         source = input.new_full((), source).expand(index._layout.shape)
-    kind = "set" if reduce is None else _REDUCE[reduce]
+    kind = None if reduce is None else _REDUCE[reduce]
     result = _scatter_along(input, dim, index, source.detach(), kind, "scatter")
     return into(_attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True)
 
@@ -365,7 +369,7 @@ def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce:
         base = scatter(input, dim, index, neutral)
     result = _scatter_along(base, dim, index, src.detach(), _REDUCE[reduce], "scatter_reduce")
     if reduce == "sum":
-        return _attach_scatter(result, base, dim, index, src, "add", "ScatterReduceBackward0")
+        return _attach_scatter(result, base, dim, index, src, "sum", "ScatterReduceBackward0")
     if needs_gradient(input, src):
         return (_attach_product if reduce == "prod" else _attach_extremum)(result, base, dim, index, src)
     return result
@@ -384,7 +388,7 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
         input, src, grad = wide(input), wide(src), wide(grad)
 
         def product(start: Tensor, factors: Tensor) -> Tensor:
-            found = _scatter_along(start.detach(), dim, index, factors.detach(), "multiply", "scatter_reduce")
+            found = _scatter_along(start.detach(), dim, index, factors.detach(), "product", "scatter_reduce")
             return _attach_product(found, start, dim, index, factors) if needs_gradient(start, factors) else found
 
         value = product(input, src) if narrow else kept.unpack()
@@ -422,13 +426,13 @@ def index_add(
 ) -> Tensor:
     """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
     scaled = source if alpha == 1 else source * alpha
-    return into(_index_write(input, dim, index, scaled, "add", "index_add"), out, True)
+    return into(_index_write(input, dim, index, scaled, "sum", "index_add"), out, True)
 
 
 @operation("scatter")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
-    return into(_index_write(input, dim, index, source, "set", "index_copy"), out, True)
+    return into(_index_write(input, dim, index, source, None, "index_copy"), out, True)
 
 
 @operation("scatter")
@@ -451,13 +455,13 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     axis = wrap_dimension(dim, input.ndim)
     marks = input.detach().new_zeros(input.shape[axis], dtype=int32)
     # Once per position, however often the index lists it: the value's gradient counts it once.
-    marked = _index_write(marks, 0, index, marks.new_ones(index.numel()), "set", "index_fill") > 0
+    marked = _index_write(marks, 0, index, marks.new_ones(index.numel()), None, "index_fill") > 0
     shape = tuple(-1 if each == axis else 1 for each in range(input.ndim))
     filled = value.to(input.dtype) if isinstance(value, Tensor) else input.detach().new_full((), value)
     return where(marked.reshape(shape), filled, input)
 
 
-def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str, name: str) -> Tensor:
+def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
     _check_index(name, index)
     check_source(name, input, dim, index, source)
     if input.ndim == 0:
@@ -484,7 +488,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
 
         def run_backward(grad: Tensor) -> Any:
             chosen = saved.unpack()
-            kept = grad if kind == "add" else index_fill(grad, axis, chosen, 0)
+            kept = grad if kind == "sum" else index_fill(grad, axis, chosen, 0)
             return kept, None, take_positions(grad, axis, chosen, "IndexSelectBackward0")
 
         attach(
@@ -496,7 +500,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
     return result
 
 
-def _write_positions(input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str, name: str) -> Tensor:
+def _write_positions(input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(input._layout.shape[each] for each in order[:-1])
     position = wrapped_position(

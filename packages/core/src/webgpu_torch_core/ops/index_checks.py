@@ -11,6 +11,7 @@ from ..autograd.node import running
 from ..dtypes import dtype, int64
 from ..kernels import Operand, Output, Reduction, RowProgram, Store
 from ..layouts import Layout, wrap_dimension
+from ..monoids import monoid
 from ..record.checks import LARGEST, check_base
 from ..tensor import MetaValue, Tensor
 from .common import kernel_cache
@@ -107,7 +108,7 @@ def _check_kernel(
         operands.append(Operand(int64, 1))
     return RowProgram(
         tuple(operands), (Output(int64, 1, None),), (int64,), "check_positions", (), index.shape,
-        (Reduction("maximum", found, int64),), (Store(0, 0, (), result),), (),
+        (Reduction(monoid("maximum", int64), found),), (Store(0, 0, (), result),), (),
     )  # fmt: skip
 
 

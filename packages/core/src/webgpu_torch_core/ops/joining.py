@@ -129,8 +129,10 @@ def _join_nothing(pieces: list[Tensor], dim: int) -> Tensor:
 
 @with_complex_rule("join_pieces")
 def _join(pieces: list[Tensor], dim: int) -> Tensor:
-    while len(pieces) > FAN_IN:
-        pieces = [_join(pieces[start : start + FAN_IN], dim) for start in range(0, len(pieces), FAN_IN)]
+    # One binding is the result's.
+    most = max(min(FAN_IN, pieces[0]._storage.value.engine.device.maximum_bindings - 1), 2)
+    while len(pieces) > most:
+        pieces = [_join(pieces[start : start + most], dim) for start in range(0, len(pieces), most)]
     if len(pieces) == 1:
         return pieces[0].clone()
     layouts = tuple(each._layout for each in pieces)

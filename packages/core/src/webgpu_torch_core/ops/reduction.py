@@ -9,6 +9,7 @@ from .. import expression as ir
 from ..dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from ..kernels import Operand, Output, Reduction, RowProgram, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
+from ..monoids import monoid
 from ..tensor import Tensor
 from .common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape, require_tensor
 from .elementwise_call import default_float
@@ -32,11 +33,11 @@ def reduction_kernel(
     inner = tuple(source.shape[index] for index in dims)
     strides = tuple(source.strides[index] for index in (*kept, *dims))
     leaf: Any = ir.cast(ir.load(0, source.offset, strides, dtype), accumulate)
-    produced = int64 if kind.startswith("arg") else accumulate
-    value = ir.cast(ir.reduced(0, produced), result)
+    combined = monoid(kind, accumulate)
+    value = ir.cast(ir.reduced(0, combined.results[0].dtype), result)
     return RowProgram(
-        (Operand(dtype, numel),), (Output(result, number_of_elements(outer), None),), (), kind, outer, inner,
-        (Reduction(kind, leaf, accumulate),), (Store(0, 0, contiguous_strides(outer), value),), (),
+        (Operand(dtype, numel),), (Output(result, number_of_elements(outer), None),), (), combined.name, outer, inner,
+        (Reduction(combined, leaf),), (Store(0, 0, contiguous_strides(outer), value),), (),
     )  # fmt: skip
 
 
@@ -44,9 +45,6 @@ def reduce(
     input: Tensor, kind: str, dims: tuple[int, ...], keepdim: bool, result: dtype, accumulate: dtype | None = None
 ) -> Tensor:
     """Record a reduction of non-negative dimensions."""
-    if result is bool_:
-        # Truth adds up to "any" and multiplies to "all".
-        kind = {"sum": "any", "product": "all"}.get(kind, kind)
     accumulate = accumulate or (int64 if result.category == 1 else compute_dtype(result))
     kernel = reduction_kernel(kind, input._layout, input._storage.value.numel, input.dtype, dims, accumulate, result)
     return record(kernel, (input,), (), (reduced_shape(input._layout.shape, dims, keepdim),))

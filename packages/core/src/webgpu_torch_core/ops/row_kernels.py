@@ -12,6 +12,7 @@ from .. import expression as ir
 from ..dtypes import compute_dtype, dtype
 from ..kernels import Operand, Output, Reduction, RowProgram, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
+from ..monoids import monoid
 from ..scalar import exp, log, reciprocal_sqrt
 from ..tensor import Tensor
 from .common import kernel_cache, record, reduced_shape
@@ -37,7 +38,7 @@ class Rows:
 
     def reduce(self, kind: str, value: Any) -> Any:
         """Add a reduction and return its result, for the expressions that follow."""
-        self.reductions.append(Reduction(kind, value, self.compute))
+        self.reductions.append(Reduction(monoid(kind, self.compute), value))
         return ir.reduced(len(self.reductions) - 1, self.compute)
 
     def kernel(self, name: str, value: Any, parameters: tuple[dtype, ...] = (), per_row: Any = None) -> RowProgram:

@@ -9,6 +9,7 @@ from .. import expression as ir
 from ..dtypes import bool_, compute_dtype, dtype, float32, int64
 from ..kernels import Operand, Output, Scan, Sort
 from ..layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
+from ..monoids import monoid
 from ..return_types import make
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, no_view, record
@@ -30,8 +31,8 @@ def scan_kernel(
     if indices:
         outputs.append(Output(int64, source.numel, None))
     return Scan(
-        (Operand(kind, numel),), tuple(outputs), (), f"cumulative_{scan}", tuple(source.shape[each] for each in order), scan,
-        value, accumulate, reverse, 0, tuple(target[each] for each in order),
+        (Operand(kind, numel),), tuple(outputs), (), f"cumulative_{scan}", tuple(source.shape[each] for each in order),
+        monoid(scan, accumulate), value, reverse, 0, tuple(target[each] for each in order),
     )  # fmt: skip
 
 
@@ -125,13 +126,13 @@ def _running_extremum(input: Tensor, dim: int, scan: str, title: str) -> Any:
 @operation("scan")
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running maximum along a dimension, and its position."""
-    return into(_running_extremum(input, dim, "maximum", "cummax"), out, True)
+    return into(_running_extremum(input, dim, "running_maximum", "cummax"), out, True)
 
 
 @operation("scan")
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running minimum along a dimension, and its position."""
-    return into(_running_extremum(input, dim, "minimum", "cummin"), out, True)
+    return into(_running_extremum(input, dim, "running_minimum", "cummin"), out, True)
 
 
 @kernel_cache
@@ -174,18 +175,19 @@ def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title:
 
 @operation("scan")
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
-    """The running ``log(sum(exp(input)))`` along a dimension, by doubling the run log2(n) times (Hillis and Steele, 1986)."""
+    """The running ``log(sum(exp(input)))`` along a dimension."""
     if input.dtype.category < 2:
         raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for {input.dtype!r}')
-    if compute_dtype(input.dtype) is not input.dtype:
-        return into(logcumsumexp(input.to(compute_dtype(input.dtype)), dim).to(input.dtype), out)
-    result = _running_logarithm(input.detach().contiguous(), dim)
+    result = _scan(input.detach(), dim, "log_sum_exp", input.dtype)
     if needs_gradient(input):
-        saved = input._save()
+        saved, own, shape = input._save(), input.dtype, input._layout.shape
+        wide = compute_dtype(own)
 
         def run_backward(grad: Tensor) -> Tensor:
-            input = saved.unpack()
-            return _running_share(input, grad, dim) if input.ndim else grad
+            if not shape:
+                return grad
+            # 16-bit gradients are sums of products: they round once, at the end.
+            return _running_share(saved.unpack().to(wide), grad.to(wide), dim).to(own)
 
         attach(result, "LogcumsumexpBackward0", (input,), run_backward)
     return into(result, out)
@@ -228,23 +230,6 @@ def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Te
         factor = factor * moved(factor, step, size - step)
         step *= 2
     return values
-
-
-def _running_logarithm(input: Tensor, dim: int) -> Tensor:
-    from .joining import cat
-
-    result = input.clone()
-    if input.ndim == 0:
-        return result
-    axis = wrap_dimension(dim, input.ndim)
-    size, step = input.shape[axis], 1
-    while step < size:
-        # Nothing comes before the first elements: the logarithm of zero.
-        shape = tuple(step if place == axis else each for place, each in enumerate(input.shape))
-        before = cat([result.new_full(shape, float("-inf")), result.narrow(axis, 0, size - step)], axis)
-        result = result.logaddexp(before)
-        step *= 2
-    return result
 
 
 @operation("sort")

@@ -14,6 +14,7 @@ from .. import expression as ir
 from ..dtypes import compute_dtype, dtype, int32, int64
 from ..kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
 from ..layouts import Layout, contiguous_strides, number_of_elements
+from ..monoids import monoid
 from ..tensor import Tensor
 from .common import attach, kernel_cache, needs_gradient, record
 from .complex.dispatch import with_complex_rule
@@ -124,7 +125,7 @@ def summing_kernel(
     sums = sums * ir.parameter(0, compute) if scaled else sums
     store = Store(0, 0, strides, ir.cast(sums, result))
     return RowProgram(
-        operands, outputs, parameters, name, outer, inner, (Reduction("sum", value, compute),), (store,), ()
+        operands, outputs, parameters, name, outer, inner, (Reduction(monoid("sum", compute), value),), (store,), ()
     )
 
 
@@ -268,7 +269,7 @@ def _tap_kernel(source: Layout, numel: int, kind: dtype, window: Window) -> Any:
         element = ir.select(inside, element, ir.cast(ir.parameter(0, compute), compute))
     store = Store(0, 0, strides, ir.cast(ir.reduced(0, int64), int32))
     parameters = () if inside is None else (compute,)
-    reduction = Reduction("argmaximum", element, compute)
+    reduction = Reduction(monoid("argmaximum", compute), element)
     return RowProgram(operands, outputs, parameters, "max_pool", shape, window.taps, (reduction,), (store,), ())
 
 

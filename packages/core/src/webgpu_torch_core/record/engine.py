@@ -317,6 +317,7 @@ class Engine:
             frozenset(wanted),
             frozenset(donatable),
             self.device.maximum_bindings,
+            self.device.binding_bytes,
             fuses and self.device.fuses and not self.eager,
         )
 

@@ -7,6 +7,7 @@ coordinates are affine in the consumer's and its expression can be re-indexed an
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..expression import Expression, rewrite, topological
@@ -80,15 +81,16 @@ def decompose(offset: int, strides: Shape, sizes: Shape, shape: Shape) -> tuple[
 class Inliner:
     """Expands the loads of one graph's kernels in recording order."""
 
-    def __init__(self, uses: dict[int, int], maximum_bindings: int) -> None:
+    def __init__(self, uses: dict[int, int], maximum_bindings: int, long: dict[int, int]) -> None:
         self.definitions: dict[int, Definition] = {}
         self.uses = uses
         self.maximum_bindings = maximum_bindings
+        self.long = tuple(long.items())
 
     def expand(self, kernel: Any) -> Any:
         """Return the kernel with every load inlined that should be."""
         known = tuple([(slot, self.definitions[slot]) for slot in bound_slots(kernel) if slot in self.definitions])
-        return _expanded(kernel, known, self.maximum_bindings) if known else kernel
+        return _expanded(kernel, known, self.maximum_bindings, self.long) if known else kernel
 
     def define(self, slot: int, shape: Shape, value: Expression) -> None:
         """Make a slot's expression available to later kernels."""
@@ -96,18 +98,25 @@ class Inliner:
 
 
 @schedule_cache
-def _expanded(kernel: Any, known: tuple[tuple[int, Definition], ...], maximum_bindings: int) -> Any:
+def _expanded(
+    kernel: Any, known: tuple[tuple[int, Definition], ...], maximum_bindings: int, long: tuple[tuple[int, int], ...]
+) -> Any:
     """Return the kernel with loads of slots inlined whose definitions are known."""
     definitions = dict(known)
     for _ in range(64):
         try:
-            return _inlined(kernel, definitions, maximum_bindings)
+            return _inlined(kernel, definitions, maximum_bindings, dict(long))
         except NeedsSplit as split:
             kernel = split_dimensions(kernel, {split.dimension: split.factors})
     return kernel
 
 
-def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_bindings: int) -> Any:
+def bindings(slots: AbstractSet[int], long: dict[int, int]) -> int:
+    """Return how many bindings the buffers of slots take; ``long`` says how many more than one some do."""
+    return len(slots) + (sum(long.get(slot, 0) for slot in slots) if long else 0)
+
+
+def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_bindings: int, long: dict[int, int]) -> Any:
     sizes = tuple(size for group in groups(kernel) for size in group)
     slots = set(bound_slots(kernel))
     heavy = isinstance(kernel, Contraction)
@@ -121,7 +130,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_binding
         if definition is None or not _worthwhile(definition, heavy, node, sizes):
             return None
         added = (slots | _loaded(definition.value)) - {slot}
-        if len(added) + 2 > maximum_bindings:
+        if bindings(added, long) + 2 > maximum_bindings:
             return None
         try:
             found = decompose(offset, strides, sizes, definition.shape)

@@ -11,7 +11,7 @@ from ..kernels import Contraction, Kernel, Pointwise, RowProgram
 from ..layouts import contiguous_strides
 from . import merging
 from .domain import schedule_cache
-from .inlining import Inliner, bound_slots
+from .inlining import Inliner, bindings, bound_slots
 from .localizing import localize, unfused
 from .memory import assign_buffers
 
@@ -78,6 +78,7 @@ def schedule(
     alive: frozenset[int],
     donatable: frozenset[int],
     maximum_bindings: int,
+    binding_bytes: int,
     fuses: bool,
 ) -> Scheduled:
     """Return the plan that computes every alive slot.
@@ -88,12 +89,18 @@ def schedule(
         alive: slots that must have a buffer afterwards.
         donatable: leaf slots whose buffers nobody else will read again.
         maximum_bindings: most buffers one kernel may bind.
+        binding_bytes: what one binding reaches of a buffer; a longer one counts as several.
         fuses: False keeps one kernel per recorded operation.
     """
     needed, uses = _live_kernels(recorded, alive)
     if not fuses:
         return assign_buffers([unfused(item) for item in needed if _has_elements(item, slots)], slots, alive, donatable)
-    builder = _Builder(slots, alive, uses, maximum_bindings)
+    long = {
+        number: -(-slot.numel * slot.dtype.itemsize // binding_bytes) - 1
+        for number, slot in enumerate(slots)
+        if slot.dtype is not None and slot.numel * slot.dtype.itemsize > binding_bytes
+    }
+    builder = _Builder(slots, alive, uses, maximum_bindings, long)
     for item in needed:
         builder.add(item)
     groups = _ordered(builder.finish())
@@ -120,11 +127,20 @@ def _live_kernels(recorded: list[Recorded], alive: frozenset[int]) -> tuple[list
 
 
 class _Builder:
-    def __init__(self, slots: list[Slot], alive: frozenset[int], uses: dict[int, int], maximum_bindings: int) -> None:
+    def __init__(
+        self,
+        slots: list[Slot],
+        alive: frozenset[int],
+        uses: dict[int, int],
+        maximum_bindings: int,
+        long: dict[int, int],
+    ) -> None:
         self.slots = slots
         self.alive = alive
         self.maximum_bindings = maximum_bindings
-        self.inliner = Inliner(uses, maximum_bindings)
+        #: how many bindings more than one the buffers of long slots take
+        self.long = long
+        self.inliner = Inliner(uses, maximum_bindings, long)
         self.pending: list[tuple[Any, tuple[int, ...], tuple[int | None, ...]]] = []
 
     def add(self, item: Recorded) -> None:
@@ -145,7 +161,7 @@ class _Builder:
             wanted |= bound_slots(kernel)
             wanted.update(slot for slot in initials if slot is not None)
             kept.append((kernel, outputs, initials))
-        merger = _Merger(wanted, self.maximum_bindings)
+        merger = _Merger(wanted, self.maximum_bindings, self.long)
         for kernel, outputs, initials in reversed(kept):
             if not any(self.slots[slot].numel for slot in outputs):
                 continue
@@ -156,9 +172,10 @@ class _Builder:
 class _Merger:
     """Places kernels into groups, joining an earlier group where that keeps the order of dependencies."""
 
-    def __init__(self, wanted: set[int], maximum_bindings: int) -> None:
+    def __init__(self, wanted: set[int], maximum_bindings: int, long: dict[int, int]) -> None:
         self.wanted = wanted
         self.maximum_bindings = maximum_bindings
+        self.long = long
         self.groups: list[Group] = []
         self.producer: dict[int, Group] = {}
         self.readers: dict[int, list[Group]] = {}
@@ -190,7 +207,7 @@ class _Merger:
         if any(each is not group and each.ancestors & bit for each in sources.values()):
             return False
         bound = (group.slots | loads | set(outputs)) - {s for s in group.outputs if s not in self.wanted}
-        if len(bound) > self.maximum_bindings:
+        if bindings(bound, self.long) > self.maximum_bindings:
             return False
         merged = _try_merge(kernel, outputs, group.kernel, group.outputs, group.identity in sources)
         if merged is None:

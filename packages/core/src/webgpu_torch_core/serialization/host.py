@@ -31,7 +31,9 @@ def brief(value: object) -> str:
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
-    text = repr(value[:80] if isinstance(value, (str, bytes)) else value)
+    if isinstance(value, (str, bytes)):
+        return repr(value) if len(value) <= 80 else f"{value[:80]!r}... ({len(value)} long)"
+    text = repr(value)
     return text if len(text) <= 200 else text[:200] + "..."
 
 

@@ -12,13 +12,13 @@ import io
 import os
 from array import array
 from collections.abc import Callable
-from pickle import UnpicklingError
+from pickle import UnpicklingError as UnpicklingError
 from typing import Any
 
 from webgpu_torch_core.dtypes import BY_NAME, dtype, uint8
 from webgpu_torch_core.serialization.host import MAXIMUM_DIMENSIONS, HostStorage, HostTensor, brief, map_file
 from webgpu_torch_core.serialization.permissions import by_path, give_state, is_added
-from webgpu_torch_core.serialization.pickle_machine import Global, PickleMachine, is_known
+from webgpu_torch_core.serialization.pickle_machine import CheckpointError, Global, PickleMachine, is_known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def read_pickle(path: object, make_tensor: Callable[[HostTensor], object] | None
     entries, prefix, label = _open_archive(path)
     byteorder = bytes(entries.get(prefix + "byteorder", default_byteorder)[:20])
     if byteorder not in (b"little", b"big"):
-        raise UnpicklingError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
+        raise CheckpointError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
     loader = _Loader(entries, prefix + "data/", byteorder == b"big", make_tensor)
     try:
         return PickleMachine(entries[prefix + "data.pkl"], loader).run()
-    except UnpicklingError as error:
-        raise UnpicklingError(f"{label}: {error}") from None
+    except CheckpointError as error:
+        raise CheckpointError(f"{label}: {error}") from None
 
 
 def _open_archive(path: object) -> tuple[dict[str, memoryview], str, str]:
@@ -65,14 +65,14 @@ def _open_archive(path: object) -> tuple[dict[str, memoryview], str, str]:
     else:
         data, label = map_file(path), repr(os.fspath(path))  # type: ignore[call-overload]
     if data[:4] != b"PK\x03\x04":
-        raise UnpicklingError(f"{label}: {_describe_foreign(data)}")
+        raise CheckpointError(f"{label}: {_describe_foreign(data)}")
     entries = _read_directory(data, label)
     pickles = [name for name in entries if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(pickles) != 1:
-        raise UnpicklingError(f"{label}: expected one '<name>/data.pkl' in the archive, found {pickles}")
+        raise CheckpointError(f"{label}: expected one '<name>/data.pkl' in the archive, found {len(pickles)}")
     prefix = pickles[0].removesuffix("data.pkl")
     if prefix + "constants.pkl" in entries:
-        raise UnpicklingError(f"{label}: this is a TorchScript archive; save the module's state_dict() instead")
+        raise CheckpointError(f"{label}: this is a TorchScript archive; save the module's state_dict() instead")
     return entries, prefix, label
 
 
@@ -102,7 +102,7 @@ def unknown_globals(path: object) -> list[str]:
             else:
                 texts.append(argument)
     except ValueError as error:
-        raise UnpicklingError(f"{label}: malformed pickle: {error}") from None
+        raise CheckpointError(f"{label}: malformed pickle: {error}") from None
     return found
 
 
@@ -168,27 +168,44 @@ def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
         with zipfile.ZipFile(io.BufferedReader(_MemoryFile(data))) as archive:
             listing = archive.infolist()
     except damage as error:
-        raise UnpicklingError(f"{label}: damaged zip archive: {error}") from None
+        raise CheckpointError(f"{label}: damaged zip archive: {error}") from None
+    spans: list[tuple[int, int, str]] = []
     for info in listing:
         if info.filename in entries:
-            raise UnpicklingError(f"{label}: entry {info.filename!r} appears twice in the archive")
-        entries[info.filename] = _entry_bytes(data, info, label)
+            raise CheckpointError(f"{label}: entry {brief(info.filename)} appears twice in the archive")
+        first, last = _entry_span(data, info, label)
+        entries[info.filename] = data[first:last]
+        spans.append((info.header_offset, last, info.filename))
+    _check_apart(spans, label)
     return entries
 
 
-def _entry_bytes(data: memoryview, info: ZipInfo, label: str) -> memoryview:
-    """Return the bytes of an uncompressed entry, found through its local header."""
-    name, start = info.filename, info.header_offset
+def _check_apart(spans: list[tuple[int, int, str]], label: str) -> None:
+    """Raise unless entries, header and data, lie one after another: many entries over the same bytes would multiply them."""
+    from itertools import pairwise
+
+    spans.sort()
+    for (_, end, before), (start, _, name) in pairwise(spans):
+        if start < end:
+            raise CheckpointError(
+                f"{label}: damaged zip archive: entry {brief(name)} at byte {start} overlaps entry {brief(before)}, which "
+                f"ends at {end}"
+            )
+
+
+def _entry_span(data: memoryview, info: ZipInfo, label: str) -> tuple[int, int]:
+    """Return where the bytes of an uncompressed entry are, found through its local header."""
+    name, start = brief(info.filename), info.header_offset
     if info.compress_type != 0 or info.flag_bits & 1:
-        raise UnpicklingError(f"{label}: entry {name!r} is compressed or encrypted, which torch.save never does")
+        raise CheckpointError(f"{label}: entry {name} is compressed or encrypted, which torch.save never does")
     header = bytes(data[start : start + 30]) if start >= 0 else b""
     if len(header) != 30 or header[:4] != b"PK\x03\x04":
-        raise UnpicklingError(f"{label}: damaged zip archive: entry {name!r} has no header at byte {start}")
+        raise CheckpointError(f"{label}: damaged zip archive: entry {name} has no header at byte {start}")
     start += 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
     size = info.file_size
     if start + size > len(data):
-        raise UnpicklingError(f"{label}: truncated: entry {name!r} needs {size} bytes from byte {start} of {len(data)}")
-    return data[start : start + size]
+        raise CheckpointError(f"{label}: truncated: entry {name} needs {size} bytes from byte {start} of {len(data)}")
+    return start, start + size
 
 
 class _Loader:
@@ -215,26 +232,26 @@ class _Loader:
             case ("storage", Global(module="torch" | "torch.storage", name=kind), str(key), str(location), int(count)):
                 pass
             case _:
-                raise UnpicklingError(f"expected a reference to a storage, got {brief(reference)}")
+                raise CheckpointError(f"expected a reference to a storage, got {brief(reference)}")
         if kind not in STORAGE_DTYPES:
-            raise UnpicklingError(
-                f"storage {key!r}: torch.{kind} is not supported; supported are {sorted(STORAGE_DTYPES)}"
+            raise CheckpointError(
+                f"storage {brief(key)}: torch.{kind} is not supported; supported are {sorted(STORAGE_DTYPES)}"
             )
         element = BY_NAME[STORAGE_DTYPES[kind]]
         if key not in self._storages:
             self._storages[key] = self._open_storage(key, element, location, count)
         storage = self._storages[key]
         if storage.dtype is not element:
-            raise UnpicklingError(f"storage {key!r} is referred to as {storage.dtype!r} and as {element!r}")
+            raise CheckpointError(f"storage {brief(key)} is referred to as {storage.dtype!r} and as {element!r}")
         return storage
 
     def _open_storage(self, key: str, element: dtype, location: str, count: int) -> HostStorage:
         data = self._entries.get(self._prefix + key)
         if data is None:
-            raise UnpicklingError(f"storage {key!r} is missing from the archive")
+            raise CheckpointError(f"storage {brief(key)} is missing from the archive")
         if not 0 <= count < 1 << 63 or count * element.itemsize != len(data):
-            raise UnpicklingError(
-                f"storage {key!r}: {brief(count)} elements of {element!r} do not make its {len(data)} bytes"
+            raise CheckpointError(
+                f"storage {brief(key)}: {brief(count)} elements of {element!r} do not make its {len(data)} bytes"
             )
         if self._swap and element.itemsize > 1:
             width = 4 if element.is_complex else element.itemsize
@@ -252,25 +269,25 @@ class _Loader:
     def _tensor(self, storage: object, offset: object, shape: object, strides: object, requires_grad: object,
                 element: dtype | None = None) -> object:  # fmt: skip
         if not isinstance(storage, HostStorage) or not isinstance(requires_grad, bool):
-            raise UnpicklingError(
+            raise CheckpointError(
                 f"a tensor is made of a storage and a flag, got {brief(storage)}, {brief(requires_grad)}"
             )
         if element is not None and element is not storage.dtype:
             if storage.dtype is not uint8:
-                raise UnpicklingError(f"a tensor of {element!r} cannot view a storage of {storage.dtype!r}")
+                raise CheckpointError(f"a tensor of {element!r} cannot view a storage of {storage.dtype!r}")
             if self._swap and element.itemsize > 1:
-                raise UnpicklingError(
-                    f"storage {storage.key!r}: untyped big-endian bytes cannot be read as {element!r}"
+                raise CheckpointError(
+                    f"storage {brief(storage.key)}: untyped big-endian bytes cannot be read as {element!r}"
                 )
         sizes, steps = _counts(shape), _counts(strides)
         (start,) = _counts((offset,))
         if len(sizes) != len(steps):
-            raise UnpicklingError(f"a tensor of shape {sizes} cannot have strides {steps}")
+            raise CheckpointError(f"a tensor of shape {sizes} cannot have strides {steps}")
         tensor = HostTensor(storage, sizes, steps, start, requires_grad, dtype=element)
         if tensor.extent() * tensor.dtype.itemsize > len(storage.data):
-            raise UnpicklingError(
+            raise CheckpointError(
                 f"a tensor of shape {sizes}, strides {steps}, offset {start} and type {tensor.dtype!r} reaches beyond the "
-                f"{len(storage.data)} bytes of storage {storage.key!r}"
+                f"{len(storage.data)} bytes of storage {brief(storage.key)}"
             )
         return self.finish(tensor)
 
@@ -287,20 +304,20 @@ class _Loader:
     ) -> object:  # fmt: skip
         """``_rebuild_tensor_v3(storage, offset, shape, strides, requires_grad, hooks, dtype, metadata=None)``."""
         if not isinstance(element, dtype):
-            raise UnpicklingError(f"_rebuild_tensor_v3 takes a dtype, got {brief(element)}")
+            raise CheckpointError(f"_rebuild_tensor_v3 takes a dtype, got {brief(element)}")
         return self._tensor(storage, offset, shape, strides, requires_grad, element)
 
     def _origin(self, value: object) -> HostTensor:
         origin = self._origins.get(id(value))
         if origin is None:
-            raise UnpicklingError(f"expected a tensor, got {brief(value)}")
+            raise CheckpointError(f"expected a tensor, got {brief(value)}")
         return origin[1]
 
     def rebuild_parameter(self, data: object, requires_grad: object, hooks: object, state: object = None) -> object:
         """``_rebuild_parameter(data, requires_grad, hooks)``, and with attributes ``_rebuild_parameter_with_state``."""
         base = self._origin(data)
         if not isinstance(requires_grad, bool):
-            raise UnpicklingError(f"a parameter's requires_grad is a bool, got {brief(requires_grad)}")
+            raise CheckpointError(f"a parameter's requires_grad is a bool, got {brief(requires_grad)}")
         parameter = HostTensor(
             base.storage, base.shape, base.strides, base.storage_offset, requires_grad, True, base.dtype
         )
@@ -310,14 +327,14 @@ class _Loader:
     def rebuild_from_type(self, function: object, kind: object, arguments: object, state: object) -> object:
         """``_rebuild_from_type_v2(function, type, arguments, state)``: a tensor with Python attributes."""
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
-            raise UnpicklingError(f"cannot rebuild a tensor by {brief(function)}")
+            raise CheckpointError(f"cannot rebuild a tensor by {brief(function)}")
         if is_added(kind):
             made: Any = self.call(function, arguments)
             made = made if self._make_tensor is None else made.as_subclass(kind)
             give_state(made, state)
             return made
         if not isinstance(kind, Global) or kind.path not in ("torch.Tensor", "torch.nn.parameter.Parameter"):
-            raise UnpicklingError(f"Weights only load refused the tensor subclass {brief(kind)}")
+            raise CheckpointError(f"Weights only load refused the tensor subclass {brief(kind)}")
         base = self._origin(self.call(function, arguments))
         base.attributes = _attributes(state)
         return self.finish(base)
@@ -326,11 +343,13 @@ class _Loader:
         """Return ``function(*arguments)`` for the few functions there are."""
         builder = _BUILDERS.get(function.path)
         if builder is None:
-            raise UnpicklingError(f"Weights only load refused to call '{function.path}'")
+            raise CheckpointError(f"Weights only load refused to call '{function.path}'")
         try:
             return builder(self, *arguments)
-        except (TypeError, ValueError, OverflowError, LookupError) as error:
-            raise UnpicklingError(f"'{function.path}' cannot be called with {brief(arguments)}: {error}") from None
+        except CheckpointError:
+            raise
+        except (TypeError, ValueError, OverflowError, LookupError, RuntimeError) as error:
+            raise CheckpointError(f"'{function.path}' cannot be called with {brief(arguments)}: {error}") from None
 
 
 def _counts(values: object) -> tuple[int, ...]:
@@ -339,7 +358,7 @@ def _counts(values: object) -> tuple[int, ...]:
         or len(values) > MAXIMUM_DIMENSIONS
         or not all(type(each) is int and 0 <= each < 1 << 63 for each in values)
     ):
-        raise UnpicklingError(f"sizes, strides and offsets are non-negative integers, got {brief(values)}")
+        raise CheckpointError(f"sizes, strides and offsets are non-negative integers, got {brief(values)}")
     return tuple(values)
 
 
@@ -349,7 +368,7 @@ def _attributes(state: object) -> dict[str, object]:
     if state is None:
         return {}
     if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
-        raise UnpicklingError(f"the attributes of a tensor are a dict of names, got {brief(state)}")
+        raise CheckpointError(f"the attributes of a tensor are a dict of names, got {brief(state)}")
     return state
 
 
@@ -359,7 +378,7 @@ def _size(loader: _Loader, values: object = ()) -> tuple[int, ...]:
 
 def _device(loader: _Loader, kind: object, index: object = None) -> str:
     if not isinstance(kind, str) or not (index is None or type(index) is int):
-        raise UnpicklingError(f"a device is a type and an index, got {brief(kind)}, {brief(index)}")
+        raise CheckpointError(f"a device is a type and an index, got {brief(kind)}, {brief(index)}")
     return kind if index is None else f"{kind}:{index}"
 
 
@@ -369,7 +388,7 @@ def _ordered_dict(loader: _Loader, items: object = ()) -> object:
     from webgpu_torch_core.serialization.pickle_machine import check_key
 
     if not isinstance(items, (list, tuple)):
-        raise UnpicklingError(f"an OrderedDict is made of pairs, got {brief(items)}")
+        raise CheckpointError(f"an OrderedDict is made of pairs, got {brief(items)}")
     return OrderedDict((check_key(key), value) for key, value in items)
 
 
@@ -377,14 +396,14 @@ def _set(loader: _Loader, items: object = ()) -> set[Any]:
     from webgpu_torch_core.serialization.pickle_machine import check_key
 
     if not isinstance(items, (list, tuple)):
-        raise UnpicklingError(f"a set is made of a list, got {brief(items)}")
+        raise CheckpointError(f"a set is made of a list, got {brief(items)}")
     return {check_key(item) for item in items}
 
 
 def _encode(loader: _Loader, text: object, encoding: object) -> bytes:
     # Protocol 2 has no bytes: it spells them as Latin-1 text.
     if not isinstance(text, str) or encoding != "latin1":
-        raise UnpicklingError(f"bytes are spelled as latin1 text, got encoding {brief(encoding)}")
+        raise CheckpointError(f"bytes are spelled as latin1 text, got encoding {brief(encoding)}")
     return text.encode("latin1")
 
 
@@ -394,7 +413,7 @@ def _bytes(loader: _Loader) -> bytes:
 
 def _complex(loader: _Loader, real: object, imaginary: object) -> complex:
     if not isinstance(real, (int, float)) or not isinstance(imaginary, (int, float)):
-        raise UnpicklingError(f"a complex number is two numbers, got {brief(real)}, {brief(imaginary)}")
+        raise CheckpointError(f"a complex number is two numbers, got {brief(real)}, {brief(imaginary)}")
     return complex(real, imaginary)
 
 

@@ -17,6 +17,11 @@ from webgpu_torch_core.dtypes import ALL_DTYPES
 from webgpu_torch_core.serialization.host import brief
 from webgpu_torch_core.serialization.permissions import BLOCKED_MODULES, by_path, give_state, is_added
 
+
+class CheckpointError(UnpicklingError, ValueError):
+    """A file of ``torch.save`` is damaged, or holds what is not read: PyTorch's exception, and a ValueError as any bad file."""
+
+
 _DTYPES = {f"torch.{each.name}": each for each in ALL_DTYPES}
 # What a name may be without being called: a storage's type, and the types of a tensor's subclass.
 _TYPE_MODULES = ("torch", "torch.storage")
@@ -75,7 +80,7 @@ def check_key(key: object) -> object:
         return key
     if is_added(type(key)):
         return key
-    raise UnpicklingError(f"keys are plain values or tuples of them, got a {type(key).__name__}")
+    raise CheckpointError(f"keys are plain values or tuples of them, got a {type(key).__name__}")
 
 
 class PickleMachine:
@@ -99,15 +104,20 @@ class PickleMachine:
                 return self._pop()
             operation = _OPERATIONS.get(code)
             if operation is None:
-                raise UnpicklingError(
+                raise CheckpointError(
                     f"Weights only load refused pickle opcode {bytes((code,))!r} at byte {self._position - 1}"
                 )
-            operation(self)
+            try:
+                operation(self)
+            except CheckpointError as error:
+                # What was read last before a value is the key it has in a dictionary.
+                key = next((each for each in reversed(self._stack) if type(each) is str), None)
+                raise CheckpointError(str(error) if key is None else f"{error} (read after {brief(key)})") from None
 
     def _take(self, count: int) -> bytes:
         end = self._position + count
         if end > len(self._data):
-            raise UnpicklingError(
+            raise CheckpointError(
                 f"truncated pickle: {count} bytes wanted at byte {self._position} of {len(self._data)}"
             )
         piece = bytes(self._data[self._position : end])
@@ -127,19 +137,19 @@ class PickleMachine:
 
     def _pop(self) -> object:
         if len(self._stack) <= (self._marks[-1] if self._marks else 0):
-            raise UnpicklingError(f"malformed pickle: the stack is empty before byte {self._position}")
+            raise CheckpointError(f"malformed pickle: the stack is empty before byte {self._position}")
         return self._stack.pop()
 
     def _top(self, kind: type | tuple[type, ...], action: str) -> object:
         value = self._pop()
         self._stack.append(value)
         if not isinstance(value, kind):
-            raise UnpicklingError(f"malformed pickle: cannot {action} a {type(value).__name__}")
+            raise CheckpointError(f"malformed pickle: cannot {action} a {type(value).__name__}")
         return value
 
     def _pop_mark(self) -> list[Any]:
         if not self._marks:
-            raise UnpicklingError(f"malformed pickle: no mark before byte {self._position}")
+            raise CheckpointError(f"malformed pickle: no mark before byte {self._position}")
         start = self._marks.pop()
         items = self._stack[start:]
         del self._stack[start:]
@@ -159,11 +169,11 @@ class PickleMachine:
         elif is_known(module, name):
             self._push(value)
         elif module in BLOCKED_MODULES:
-            raise UnpicklingError(f"Weights only load refused '{value.path}': nothing of its module is ever read")
+            raise CheckpointError(f"Weights only load refused '{value.path}': nothing of its module is ever read")
         else:
             allowed = by_path()
             if value.path not in allowed:
-                raise UnpicklingError(
+                raise CheckpointError(
                     f"Weights only load refused '{value.path}': only tensors, plain values and plain containers are "
                     "read; torch.serialization.add_safe_globals lets files name a class or function that you trust"
                 )
@@ -176,14 +186,14 @@ class PickleMachine:
     def _stack_global(self) -> None:
         name, module = self._pop(), self._pop()
         if not isinstance(name, str) or not isinstance(module, str):
-            raise UnpicklingError(f"malformed pickle: a name is two strings, got {brief(module)} and {brief(name)}")
+            raise CheckpointError(f"malformed pickle: a name is two strings, got {brief(module)} and {brief(name)}")
         self._find(module, name)
 
     def _reduce(self, make: bool = False) -> None:
         arguments, function = self._pop(), self._pop()
         added = is_added(function)
         if not (isinstance(function, Global) or added) or type(arguments) is not tuple:
-            raise UnpicklingError(f"malformed pickle: cannot call {brief(function)} with {brief(arguments)}")
+            raise CheckpointError(f"malformed pickle: cannot call {brief(function)} with {brief(arguments)}")
         self._spend(arguments)
         if not added:
             self._push(self._builder.call(function, arguments))  # type: ignore[arg-type]
@@ -196,7 +206,7 @@ class PickleMachine:
         if isinstance(values, (list, tuple, str, dict)):
             self._copies_left -= len(values)
             if self._copies_left < 0:
-                raise UnpicklingError("malformed pickle: it copies more than it holds")
+                raise CheckpointError("malformed pickle: it copies more than it holds")
             if depth and isinstance(values, tuple):
                 for value in values[:16]:
                     self._spend(value, depth - 1)
@@ -209,8 +219,8 @@ class PickleMachine:
             give_state(target, state)
             return
         # torch.nn.Module.state_dict() hangs its _metadata on the dictionary.
-        if type(target) is not OrderedDict or type(state) is not dict or not all(type(key) is str for key in state):
-            raise UnpicklingError(f"Weights only load refused to give attributes to a {type(target).__name__}")
+        if type(target) is not OrderedDict or type(state) is not dict or not set(state) <= {"_metadata"}:
+            raise CheckpointError(f"Weights only load refused to give attributes to a {type(target).__name__}")
         self._spend(state)
         target.__dict__.update(state)
 
@@ -219,7 +229,7 @@ class PickleMachine:
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
-            raise UnpicklingError(f"malformed pickle: memo {index} is read before it is written")
+            raise CheckpointError(f"malformed pickle: memo {index} is read before it is written")
         self._push(self._memo[index])
 
     def _put(self, index: int) -> None:
@@ -236,7 +246,7 @@ class PickleMachine:
     def _set_items(self, items: list[Any]) -> None:
         target = self._top(dict, "set items of")
         if len(items) % 2:
-            raise UnpicklingError("malformed pickle: a dictionary has a key without a value")
+            raise CheckpointError("malformed pickle: a dictionary has a key without a value")
         for key, value in zip(items[0::2], items[1::2]):
             target[check_key(key)] = value  # type: ignore[index]
 
@@ -262,14 +272,14 @@ class PickleMachine:
     def _protocol(self) -> None:
         version = self._take(1)[0]
         if not 2 <= version <= 5:
-            raise UnpicklingError(f"pickle protocol {version} is not supported: torch.save writes protocol 2")
+            raise CheckpointError(f"pickle protocol {version} is not supported: torch.save writes protocol 2")
 
 
 def _text(data: bytes) -> str:
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
-        raise UnpicklingError(f"malformed pickle: text is not UTF-8: {error}") from None
+        raise CheckpointError(f"malformed pickle: text is not UTF-8: {error}") from None
 
 
 _OPERATIONS: dict[int, Callable[[PickleMachine], object]] = {

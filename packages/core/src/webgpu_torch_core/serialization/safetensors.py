@@ -20,8 +20,9 @@ from webgpu_torch_core.serialization.host import (
     brief,
     map_file,
 )
+from webgpu_torch_core.serialization.json_text import MAXIMUM_TEXT, parse_object
 
-MAXIMUM_HEADER = 100_000_000
+MAXIMUM_HEADER = MAXIMUM_TEXT
 """The longest header, in bytes, that any reader of the format accepts."""
 
 # In the order in which writers lay tensors out, so that every tensor is aligned to its element.
@@ -60,30 +61,11 @@ def read_safetensors(
     return tensors, metadata
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise SafetensorError(f"key {key!r} appears twice")
-            seen.add(key)
-    return result
-
-
-def _parse_json(text: object, label: str) -> dict[str, Any]:
-    """Return a JSON object; duplicate keys, depth and huge numbers are errors like any other."""
-    import json
-
+def _parse_json(text: object, label: str, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(bytes(text).decode(), object_pairs_hook=_unique)  # type: ignore[call-overload]
-    except SafetensorError as error:
-        raise SafetensorError(f"{label}: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise SafetensorError(f"{label}: the header is not valid JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise SafetensorError(f"{label}: the header is not a JSON object but {type(value).__name__}")
-    return value
+        return parse_object(text, label, what, unique=True)
+    except ValueError as error:
+        raise SafetensorError(str(error)) from None
 
 
 def _read_header(data: memoryview, label: str) -> tuple[dict[str, Any], int]:
@@ -96,7 +78,7 @@ def _read_header(data: memoryview, label: str) -> tuple[dict[str, Any], int]:
         raise SafetensorError(f"{label}: the header is {length} bytes long, but the file has {len(data) - 8} after it")
     if data[8:9] != b"{":
         raise SafetensorError(f"{label}: the header does not start with '{{'")
-    return _parse_json(data[8 : 8 + length], label), 8 + length
+    return _parse_json(data[8 : 8 + length], label, "the header"), 8 + length
 
 
 def _check_metadata(metadata: object, label: str) -> dict[str, str]:
@@ -117,7 +99,7 @@ def _is_counts(value: object) -> bool:
 
 def _check_entry(name: str, entry: object, size: int, label: str) -> tuple[str, dtype, tuple[int, ...], int, int]:
     """Return (name, type, shape, first byte, byte after the last) of a header entry that makes sense on its own."""
-    where = f"{label}: tensor {name!r}"
+    where = f"{label}: tensor {brief(name)}"
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise SafetensorError(f"{where}: expected the keys 'dtype', 'shape' and 'data_offsets', got {brief(entry)}")
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -153,9 +135,9 @@ def _check_coverage(entries: list[Any], size: int, label: str) -> None:
         if first != position:
             problem = "overlaps" if first < position else f"leaves a gap of {first - position} bytes after"
             raise SafetensorError(
-                f"{label}: tensor {name!r} at byte {first} {problem} {before}, which ends at {position}"
+                f"{label}: tensor {brief(name)} at byte {first} {problem} {before}, which ends at {position}"
             )
-        position, before = last, f"tensor {name!r}"
+        position, before = last, f"tensor {brief(name)}"
     if position != size:
         raise SafetensorError(f"{label}: {size - position} bytes at the end belong to no tensor")
 
@@ -223,7 +205,7 @@ def read_sharded_index(path: object) -> tuple[dict[str, str], dict[str, object]]
     Shards lie beside the index. Raises SafetensorError when the index is malformed or names a file elsewhere.
     """
     source = os.fspath(path)  # type: ignore[call-overload]
-    index = _parse_json(map_file(path), repr(source))
+    index = _parse_json(map_file(path), repr(source), "the index")
     weight_map = index.get("weight_map")
     metadata = index.get("metadata", {})
     if not isinstance(weight_map, dict) or not isinstance(metadata, dict):
@@ -231,8 +213,15 @@ def read_sharded_index(path: object) -> tuple[dict[str, str], dict[str, object]]
     folder = os.path.dirname(source)
     result = {}
     for name, shard in weight_map.items():
-        if not isinstance(shard, str) or shard in ("", ".", "..") or any(mark in shard for mark in "/\\\0:"):
-            raise SafetensorError(f"{source!r}: tensor {name!r}: {shard!r} is not the name of a file beside the index")
+        if (
+            not isinstance(shard, str)
+            or shard in ("", ".", "..")
+            or len(shard) > 255
+            or any(mark in shard for mark in "/\\\0:")
+        ):
+            raise SafetensorError(
+                f"{source!r}: tensor {brief(name)}: {brief(shard)} is not the name of a file beside the index"
+            )
         result[name] = os.path.join(folder, shard)
     return result, metadata
 
@@ -248,5 +237,5 @@ def read_sharded(
     shards = {shard: read_safetensors(shard, make_tensor)[0] for shard in dict.fromkeys(weight_map.values())}
     for name, shard in weight_map.items():
         if name not in shards[shard]:
-            raise SafetensorError(f"{shard!r}: tensor {name!r}, which the index places here, is missing")
+            raise SafetensorError(f"{shard!r}: tensor {brief(name)}, which the index places here, is missing")
     return {name: shards[shard][name] for name, shard in weight_map.items()}, metadata

@@ -1,9 +1,9 @@
-"""The profiler by its older name, as ``torch.autograd.profiler``."""
+"""The profiler by its older name, as ``torch.autograd.profiler``; a part of webgpu-torch-tools."""
 
-from ..profiler.events import EventList as EventList
-from ..profiler.events import FunctionEvent as FunctionEvent
-from ..profiler.events import FunctionEventAvg as FunctionEventAvg
-from ..profiler.ranges import profile as profile
-from ..profiler.ranges import record_function as record_function
+from typing import TYPE_CHECKING
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
+from .._parts import offer_part
+
+offer_part("webgpu_torch_tools.profiler.ranges", __name__, "tools")
+if TYPE_CHECKING:
+    from webgpu_torch_tools.profiler.ranges import *  # noqa: F403

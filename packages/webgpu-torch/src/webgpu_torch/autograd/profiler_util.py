@@ -1,11 +1,9 @@
-"""What profiles consist of, as ``torch.autograd.profiler_util``."""
+"""What the profiler records, as ``torch.autograd.profiler_util``; a part of webgpu-torch-tools."""
 
-from ..profiler.events import DeviceType as DeviceType
-from ..profiler.events import EventList as EventList
-from ..profiler.events import FormattedTimesMixin as FormattedTimesMixin
-from ..profiler.events import FunctionEvent as FunctionEvent
-from ..profiler.events import FunctionEventAvg as FunctionEventAvg
-from ..profiler.events import Interval as Interval
-from ..profiler.events import Kernel as Kernel
+from typing import TYPE_CHECKING
 
-__all__ = ["EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel"]
+from .._parts import offer_part
+
+offer_part("webgpu_torch_tools.profiler.events", __name__, "tools")
+if TYPE_CHECKING:
+    from webgpu_torch_tools.profiler.events import *  # noqa: F403

@@ -1,8 +1,15 @@
 """Utilities, as ``torch.utils``."""
 
+from typing import TYPE_CHECKING
+
+from .._parts import lazily as _lazily
 from . import _pytree as _pytree
-from . import benchmark as benchmark
 from . import checkpoint as checkpoint
 from . import data as data
 from . import dlpack as dlpack
 from . import hooks as hooks
+
+if TYPE_CHECKING:
+    from . import benchmark as benchmark
+else:
+    __getattr__ = _lazily(__name__, "benchmark")

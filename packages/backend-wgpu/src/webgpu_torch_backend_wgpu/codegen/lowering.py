@@ -1,0 +1,105 @@
+"""Expressions of core as statements: each node of the graph once, with the spelling that keeps PyTorch's results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from webgpu_torch_core.expression import Expression, topological
+
+from .cancelling import guarded
+from .ir import Call, Literal, Name, Node, Number, convert_to
+from .module import Module
+from .steps import convert, spell
+from .types import literal
+
+#: what gives the value of a load, load_at (with its index), coordinate, reduced, accumulator or argument
+Leaf = Callable[[Expression, Node | None], Node]
+
+
+class Lowering:
+    """Writes the statements of expressions into a module; leaves are given by the caller.
+
+    ``leaf(node, index)`` returns the value of a load, load_at (at that index), coordinate, reduced, accumulator or argument.
+    """
+
+    def __init__(self, module: Module, leaf: Leaf) -> None:
+        self.module = module
+        self.leaf = leaf
+        self.values: dict[Expression, Node] = {}
+
+    def value(self, root: Expression) -> Node:
+        """Write what computes an expression; return a name or a literal."""
+        for node in topological(root):
+            if node not in self.values:
+                self.values[node] = self._named(node)
+        return self.values[root]
+
+    def _named(self, node: Expression) -> Node:
+        if node.step == "constant":
+            return literal(node.payload, self.module.type(node.dtype))
+        found = self._node(node)
+        if isinstance(found, (Name, Literal)):
+            return found
+        return self.module.body.let(self.module.fresh(), found)
+
+    def _node(self, node: Expression) -> Node:
+        module, step = self.module, node.step
+        arguments = [self.values[each] for each in node.arguments]
+        if step == "parameter":
+            return module.parameter(node.payload, node.dtype)
+        if step == "cast":
+            return self._cast(node, arguments[0])
+        if step == "load_at":
+            return self.leaf(node, as_index(arguments[0]))
+        if step in ("load", "coordinate", "reduced", "accumulator", "argument"):
+            return self.leaf(node, None)
+        kind = node.arguments[1 if step == "select" else 0].dtype
+        scalar = module.type(kind).scalar
+        found = _special(node, arguments, module.single) if kind.name == "float32" else None
+        return found or _compared_with_itself(node, arguments, scalar) or spell(step, scalar, arguments)
+
+    def _cast(self, node: Expression, value: Node) -> Node:
+        operand, module = node.arguments[0], self.module
+        source = (operand.dtype.name, module.type(operand.dtype).scalar)
+        if source[1] == "f16" and operand.step not in ("load", "load_at", "parameter", "constant"):
+            # Some compilers drop a conversion to f16 that is followed by one back.
+            value, source = Call("wt_half_rounded", (convert_to("f32", value),), "f32"), ("float32", "f32")
+        return convert(value, source, (node.dtype.name, module.type(node.dtype).scalar))
+
+
+def as_index(value: Node) -> Node:
+    """Return an index of any integer type as u32."""
+    return value.lane(0) if value.type == "vec2<u32>" else convert_to("u32", value)
+
+
+def as_position(module: Module, value: Node) -> Node:
+    """Return a u32 as int64."""
+    if module.capabilities.int64:
+        return convert_to("i64", value)
+    return Call("vec2<u32>", (value, Number(0, "u32", True)), "vec2<u32>")
+
+
+def _compared_with_itself(node: Expression, arguments: list[Node], scalar: str) -> Node | None:
+    """Return ``x != x`` and its like, which ask for NaN: drivers take them for decided, but not the test by bits."""
+    if node.step not in ("equal", "not_equal", "less_equal") or node.arguments[0] is not node.arguments[1]:
+        return None
+    if not node.arguments[0].dtype.is_floating_point:
+        return None
+    test = spell("is_nan", scalar, arguments[:1])
+    return test if node.step == "not_equal" else ~test
+
+
+def _special(node: Expression, arguments: list[Node], single: bool) -> Node | None:
+    """Return a float32 step that has another spelling than usual here.
+
+    Arithmetic that could be cancelled is tested; an extremum with a number is shorter, as only one side can be NaN.
+    """
+    function = guarded(node, single)
+    if function is not None:
+        return Call(function, arguments, "f32")
+    if node.step not in ("maximum", "minimum"):
+        return None
+    for place, each in enumerate(node.arguments):
+        if each.step == "constant" and each.payload == each.payload:
+            return Call(f"wt_{node.step}_number", (arguments[1 - place], arguments[place]), "f32")
+    return None

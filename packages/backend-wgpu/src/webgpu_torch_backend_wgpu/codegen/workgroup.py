@@ -1,0 +1,104 @@
+"""Values in memory that threads share: workgroup memory within a pass, scratch memory between passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .ir import Buffer, Load, Node, bitcast, choose, convert_to, fixed, u32, vector
+from .module import Module, join_words
+from .statements import Store
+from .types import ElementType
+
+
+def shared_type(scalar: str) -> str:
+    """Return the type of a value in workgroup memory: some drivers lose bools there."""
+    return "u32" if scalar == "bool" else scalar
+
+
+def to_shared(value: Node) -> Node:
+    """Return a value as workgroup memory holds it."""
+    return choose(value, fixed(1), fixed(0)) if value.type == "bool" else value
+
+
+def from_shared(value: Node, scalar: str) -> Node:
+    """Return a value that workgroup memory holds."""
+    return value.differs(fixed(0)) if scalar == "bool" else value
+
+
+def words_of(scalar: str) -> int:
+    """Return how many u32 words a value takes."""
+    return 2 if scalar in ("i64", "vec2<u32>") else 1
+
+
+_WORDS = ElementType("uint32", "u32")
+
+
+class Partials:
+    """What the passes of a kernel leave each other in one scratch buffer: records of values, encoded as u32 words."""
+
+    def __init__(self) -> None:
+        self.words = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the scratch buffer."""
+        return self.words * 4
+
+    def records(self, count: int, *scalars: str) -> Records:
+        """Reserve ``count`` records of one value of each of some types."""
+        found = Records(self.words, scalars)
+        self.words += count * found.words
+        return found
+
+
+class Records:
+    """Records of values at consecutive places of the scratch buffer."""
+
+    def __init__(self, base: int, scalars: Sequence[str]) -> None:
+        self.base = base
+        self.scalars = scalars
+        self.words = sum(words_of(each) for each in scalars)
+
+    def _word(self, module: Module, index: Node, number: int, writes: bool) -> tuple[Buffer, Node]:
+        at = index if self.words == 1 else index * self.words
+        at = u32(self.base) + at if self.base else at
+        return module.buffer("scratch", 0, _WORDS, writes), at + fixed(number) if number else at
+
+    def write(self, module: Module, index: Node, values: Sequence[Node]) -> None:
+        """Write the statements that store a record."""
+        words = [word for value in values for word in _encoded(value)]
+        for number, word in enumerate(words):
+            module.body.add(Store(*self._word(module, index, number, True), word))
+
+    def read(self, module: Module, index: Node, writes: bool = False) -> list[Node]:
+        """Return the values of a record; ``writes``: the same pass writes to the scratch buffer, too."""
+        values: list[Node] = []
+        number = 0
+        for scalar in self.scalars:
+            words = [Load(*self._word(module, index, number + each, writes)) for each in range(words_of(scalar))]
+            values.append(_decoded(scalar, words))
+            number += len(words)
+        return values
+
+
+def _encoded(value: Node) -> list[Node]:
+    scalar = value.type
+    if scalar == "bool":
+        return [to_shared(value)]
+    if scalar == "u32":
+        return [value]
+    if scalar == "vec2<u32>":
+        return [value.lane(0), value.lane(1)]
+    if scalar == "i64":
+        return [convert_to("u32", each & fixed(0xFFFFFFFF, "i64")) for each in (value, value >> 32)]
+    return [bitcast("u32", convert_to("f32", value) if scalar == "f16" else value)]
+
+
+def _decoded(scalar: str, words: Sequence[Node]) -> Node:
+    if scalar == "i64":
+        return join_words(*words)
+    if scalar == "vec2<u32>":
+        return vector("u32", words)
+    if scalar in ("bool", "u32"):
+        return from_shared(words[0], scalar)
+    return convert_to("f16", bitcast("f32", words[0])) if scalar == "f16" else bitcast(scalar, words[0])

@@ -1,0 +1,1 @@
+"""The GPU below the backend: one interface, and the runtimes behind it."""

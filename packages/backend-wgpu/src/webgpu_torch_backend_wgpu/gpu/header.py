@@ -1,0 +1,475 @@
+"""WebGPU through the C functions of ``webgpu.h`` and cffi: what the libraries that export them have in common."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .interface import DISPATCH, STORAGE, UNIFORM, WORDS, Adapter, Gpu, GpuError, Limits, PipelineRequest
+
+#: the largest mappable buffer for reading; larger reads go through two of them in turn
+STAGING_BYTES = 1 << 26
+#: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
+WRITE_CHUNK = 1 << 26
+#: reads from this size on are copied by several threads
+PARALLEL_COPY_BYTES = 1 << 23
+_COPIERS = min(8, (os.cpu_count() or 1) // 2)
+#: pipelines compiled at the same time
+_COMPILERS = min(8, os.cpu_count() or 1)
+
+_USAGES = {STORAGE: 0x80 | 0x4 | 0x8, UNIFORM: 0x40 | 0x8}
+_MAP_READ_AND_COPY_TARGET, _QUERY_RESOLVE_AND_COPY_SOURCE = 0x1 | 0x8, 0x200 | 0x4
+_BINDINGS = {"uniform": 2, "storage": 3, "read-only-storage": 4}
+_COMPUTE_STAGE, _MAP_READ, _SUCCESS, _TIMESTAMPS = 4, 1, 1, 2
+_WGSL_SOURCE = 2
+_ERROR_KINDS = {2: "validation", 3: "out-of-memory"}
+_ADAPTER_KINDS = {1: "discrete", 2: "integrated", 3: "cpu"}
+_APIS = {4: "D3D12", 5: "Metal", 6: "Vulkan", 7: "OpenGL", 8: "OpenGLES"}
+_DESTROYED_BY_US = 2
+
+
+def text_of(ffi: Any, view: Any) -> str:
+    """Return the text of a WGPUStringView."""
+    return ffi.string(view.data, view.length).decode(errors="replace") if view.data and view.length else ""
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(each.capitalize() for each in rest)
+
+
+def limits_of(limits: Any) -> Limits:
+    """Return the limits of a WGPULimits that matter here."""
+    return Limits(*[int(getattr(limits, _camel(name))) for name in Limits.fields])
+
+
+def adapter_of(ffi: Any, lib: Any, handle: int, adapter: Any, features: frozenset[str]) -> Adapter:
+    """Return what an implementation tells of an adapter."""
+    info, limits = ffi.new("WGPUAdapterInfo *"), ffi.new("WGPULimits *")
+    lib.wgpuAdapterGetInfo(adapter, info)
+    lib.wgpuAdapterGetLimits(adapter, limits)
+    names = [text_of(ffi, getattr(info, each)) for each in ("vendor", "device", "description")]
+    api, kind = _APIS.get(info.backendType, "unknown"), _ADAPTER_KINDS.get(info.adapterType, "unknown")
+    numbers = int(info.vendorID), int(info.deviceID)
+    lib.wgpuAdapterInfoFreeMembers(info[0])
+    return Adapter(handle, *names, api, kind, *numbers, features, limits_of(limits))
+
+
+class Reports:
+    """What the callbacks of a device said: the first error of each thread, a loss, and an interrupt that hit a callback."""
+
+    def __init__(self, ffi: Any) -> None:
+        self._ffi = ffi
+        self._local = threading.local()
+        self._interrupt: BaseException | None = None
+        self.lost: str | None = None
+        arguments = "WGPUStringView, void *, void *)"
+        self.uncaptured = self.callback(f"void(WGPUDevice const *, WGPUErrorType, {arguments}", self._on_error)
+        self.on_loss = self.callback(f"void(WGPUDevice const *, WGPUDeviceLostReason, {arguments}", self._on_loss)
+
+    def callback(self, kind: str, function: Callable[..., None]) -> Any:
+        """Return a C callback; an exception in it (an interrupt, say) is raised by the next :meth:`check`."""
+        return self._ffi.callback(kind, function, onerror=self._on_exception)
+
+    def _on_exception(self, _kind: Any, exception: BaseException, _traceback: Any) -> None:
+        self._interrupt = exception
+
+    def check(self) -> None:
+        """Raise the exception that hit a callback."""
+        if self._interrupt is not None:
+            raised, self._interrupt = self._interrupt, None
+            raise raised
+
+    def _on_error(self, _device: Any, kind: int, message: Any, _first: Any, _second: Any) -> None:
+        text = "\n".join(line.rstrip() for line in text_of(self._ffi, message).splitlines())
+        named = "lost" if "is lost" in text or "device lost" in text.lower() else _ERROR_KINDS.get(kind, "internal")
+        self.put(GpuError(named, text))
+
+    def _on_loss(self, _device: Any, reason: int, message: Any, _first: Any, _second: Any) -> None:
+        if reason != _DESTROYED_BY_US:
+            self.lost = text_of(self._ffi, message) or "no reason given"
+
+    def put(self, error: GpuError | None) -> None:
+        """Keep an error for this thread's next :meth:`take`, unless there is one already."""
+        if error is not None and getattr(self._local, "error", None) is None:
+            self._local.error = error
+
+    def pending(self) -> bool:
+        """Return whether this thread has an error to take."""
+        return getattr(self._local, "error", None) is not None
+
+    def take(self) -> GpuError | None:
+        """Return and forget this thread's first error."""
+        found = getattr(self._local, "error", None)
+        if found is not None:
+            self._local.error = None
+        return found
+
+
+_REPORTS: list[Reports] = []
+
+
+class HeaderGpu(Gpu):
+    """A device behind ``webgpu.h``; subclasses know how their library submits, waits and makes modules."""
+
+    def __init__(
+        self, ffi: Any, lib: Any, device: Any, reports: Reports, limits: Limits, features: frozenset[str]
+    ) -> None:
+        super().__init__()
+        self.ffi, self.lib, self.reports = ffi, lib, reports
+        self.limits, self.features = limits, features
+        # The library calls back until the last reference to the device is gone, which may be at the end of the process.
+        _REPORTS.append(reports)
+        self.device = ffi.gc(device, lib.wgpuDeviceRelease)
+        self.queue = ffi.gc(lib.wgpuDeviceGetQueue(device), lib.wgpuQueueRelease)
+        self.submits = 0
+        self._handles = itertools.count(1)
+        self._objects: dict[int, Any] = {}
+        self._buffers: set[int] = set()
+        self._layouts: dict[tuple[str, ...], int] = {}
+        self._staging: list[Staging] = []
+        self._timer: Timer | None = None
+        self._encoder_descriptor = ffi.new("WGPUCommandEncoderDescriptor *")
+        self._pass_descriptor = ffi.new("WGPUComputePassDescriptor *")
+        self._commands = ffi.new("WGPUCommandBuffer[1]")
+
+    @property
+    def lost(self) -> str | None:  # type: ignore[override]
+        """Why the device stopped working; None while it works."""
+        return self.reports.lost
+
+    # What libraries differ in
+
+    @abstractmethod
+    def _module(self, source: str, label: str, trusted: bool) -> Any:
+        """Return a shader module."""
+
+    @abstractmethod
+    def _run(self, commands: Any) -> None:
+        """Submit a command buffer, waiting where the GPU is too far behind."""
+
+    @abstractmethod
+    def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
+        """Ask for a buffer to be mapped; what is returned goes to :meth:`_finish_map`."""
+
+    @abstractmethod
+    def _finish_map(self, asked: Any) -> None:
+        """Wait until the callback of a mapping was called."""
+
+    @abstractmethod
+    def _nanoseconds(self) -> float:
+        """Return the length of one step of a timestamp."""
+
+    # Objects
+
+    def _keep(self, made: Any, release: Any) -> int:
+        handle = next(self._handles)
+        self._objects[handle] = self.ffi.gc(made, release)
+        return handle
+
+    def _view(self, text: str) -> tuple[Any, list[Any]]:
+        data = text.encode()
+        memory = self.ffi.new("char[]", data)
+        return memory, [memory, len(data)]
+
+    def native_buffer(self, nbytes: int, usage: int) -> Any:
+        """Return a raw buffer.
+
+        Raises:
+            GpuError: it could not be made.
+        """
+        descriptor = self.ffi.new("WGPUBufferDescriptor *", {"usage": usage, "size": nbytes})
+        before = self.reports.take()
+        made = self.lib.wgpuDeviceCreateBuffer(self.device, descriptor)
+        error = self.reports.take()
+        self.reports.put(before)
+        if error is None and made == self.ffi.NULL:
+            error = GpuError("out-of-memory", f"a buffer of {nbytes} bytes could not be created")
+        if error is not None:
+            if made != self.ffi.NULL:
+                self.lib.wgpuBufferRelease(made)
+            raise error
+        return made
+
+    def buffer(self, nbytes: int, use: str = STORAGE) -> int:
+        handle = self._keep(self.native_buffer(nbytes, _USAGES[use]), self.lib.wgpuBufferRelease)
+        self._buffers.add(handle)
+        return handle
+
+    def destroy(self, handle: int) -> None:
+        gone = self._objects.pop(handle)
+        if handle in self._buffers:
+            self._buffers.remove(handle)
+            self.lib.wgpuBufferDestroy(gone)
+
+    def layout(self, kinds: tuple[str, ...]) -> int:
+        found = self._layouts.get(kinds)
+        if found is None:
+            ffi, lib = self.ffi, self.lib
+            entries = ffi.new("WGPUBindGroupLayoutEntry[]", len(kinds))
+            for number, kind in enumerate(kinds):
+                entries[number].binding = number
+                entries[number].visibility = _COMPUTE_STAGE
+                entries[number].buffer.type = _BINDINGS[kind]
+            given = {"entryCount": len(kinds), "entries": entries}
+            descriptor = ffi.new("WGPUBindGroupLayoutDescriptor *", given)
+            group = lib.wgpuDeviceCreateBindGroupLayout(self.device, descriptor)
+            group = ffi.gc(group, lib.wgpuBindGroupLayoutRelease)
+            groups = ffi.new("WGPUBindGroupLayout[1]", [group])
+            whole = ffi.new("WGPUPipelineLayoutDescriptor *", {"bindGroupLayoutCount": 1, "bindGroupLayouts": groups})
+            pipeline = lib.wgpuDeviceCreatePipelineLayout(self.device, whole)
+            found = next(self._handles)
+            self._objects[found] = group, ffi.gc(pipeline, lib.wgpuPipelineLayoutRelease)
+            self._layouts[kinds] = found
+        return found
+
+    def pipelines(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
+        if len(requests) > 2 and _COMPILERS > 2:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(_COMPILERS) as pool:
+                made = list(pool.map(self._pipeline, requests))
+        else:
+            made = [self._pipeline(each) for each in requests]
+        release = self.lib.wgpuComputePipelineRelease
+        return [each if isinstance(each, GpuError) else self._keep(each, release) for each in made]
+
+    def _pipeline(self, request: PipelineRequest) -> Any:
+        before = self.reports.take()
+        module = self._module(request.source, request.label, request.trusted)
+        pipeline, error = self.ffi.NULL, self.reports.take()
+        if error is None:
+            name, entry = self._view("main")
+            memory, label = self._view(request.label)
+            layout = self._objects[request.layout][1]
+            given = {"label": label, "layout": layout, "compute": {"module": module, "entryPoint": entry}}
+            descriptor = self.ffi.new("WGPUComputePipelineDescriptor *", given)
+            pipeline = self.lib.wgpuDeviceCreateComputePipeline(self.device, descriptor)
+            error = self.reports.take()
+            del name, memory
+        if module != self.ffi.NULL:
+            self.lib.wgpuShaderModuleRelease(module)
+        self.reports.put(before)
+        return pipeline if error is None else error
+
+    def group(self, layout: int, entries: Sequence[tuple[int, int, int]]) -> int:
+        ffi, objects = self.ffi, self._objects
+        array = ffi.new("WGPUBindGroupEntry[]", len(entries))
+        for number, (buffer, offset, size) in enumerate(entries):
+            entry = array[number]
+            entry.binding = number
+            entry.buffer = objects[buffer]
+            entry.offset = offset
+            entry.size = size
+        descriptor = ffi.new("WGPUBindGroupDescriptor *")
+        descriptor.layout = objects[layout][0]
+        descriptor.entryCount = len(entries)
+        descriptor.entries = array
+        return self._keep(self.lib.wgpuDeviceCreateBindGroup(self.device, descriptor), self.lib.wgpuBindGroupRelease)
+
+    # Work
+
+    def record(self, commands: Sequence[int]) -> int:
+        objects = self._objects
+        parts: list[Any] = []
+        last = 0
+        for at in range(0, len(commands), WORDS):
+            kind, first, second, *numbers = commands[at : at + WORDS]
+            if kind != DISPATCH:
+                target, offset, nbytes = numbers
+                parts.append((objects[first], second, objects[target], offset, nbytes))
+                continue
+            if not parts or not isinstance(parts[-1], list):
+                parts.append([])
+                last = 0
+            # A pipeline that is set already need not be set again.
+            parts[-1].append((None if first == last else objects[first], objects[second], *numbers))
+            last = first
+        handle = next(self._handles)
+        self._objects[handle] = parts
+        return handle
+
+    def _encode(self, parts: list[Any], timestamps: Any) -> Any:
+        """Return an encoder holding recorded commands."""
+        lib = self.lib
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self.device, self._encoder_descriptor)
+        set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+        set_group = lib.wgpuComputePassEncoderSetBindGroup
+        run = lib.wgpuComputePassEncoderDispatchWorkgroups
+        null = self.ffi.NULL
+        self._pass_descriptor.timestampWrites = timestamps
+        for part in parts:
+            if isinstance(part, tuple):
+                lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, *part)
+                continue
+            compute = lib.wgpuCommandEncoderBeginComputePass(encoder, self._pass_descriptor)
+            for pipeline, group, x, y, z in part:
+                if pipeline is not None:
+                    set_pipeline(compute, pipeline)
+                set_group(compute, 0, group, 0, null)
+                run(compute, x, y, z)
+            lib.wgpuComputePassEncoderEnd(compute)
+            lib.wgpuComputePassEncoderRelease(compute)
+        return encoder
+
+    def _send(self, encoder: Any, run: bool = True) -> None:
+        """Finish an encoder and submit it. What the library refuses is dropped: submitting it can end the process."""
+        lib, commands = self.lib, self._commands
+        commands[0] = lib.wgpuCommandEncoderFinish(encoder, self.ffi.NULL)
+        if run and not self.reports.pending():
+            self._run(commands)
+            self.submits += 1
+        if commands[0] != self.ffi.NULL:
+            lib.wgpuCommandBufferRelease(commands[0])
+        lib.wgpuCommandEncoderRelease(encoder)
+
+    def submit(self, recording: int) -> None:
+        self._send(self._encode(self._objects[recording], self.ffi.NULL))
+
+    def validate(self, recording: int) -> None:
+        self._send(self._encode(self._objects[recording], self.ffi.NULL), run=False)
+
+    def timed(self, recording: int) -> float:
+        if self._timer is None:
+            self._timer = Timer(self)
+        return self._timer.seconds(self._objects[recording])
+
+    def write(self, buffer: int, offset: int, data: memoryview | bytes) -> None:
+        native = self._objects[buffer]
+        for start in range(0, len(data), WRITE_CHUNK):
+            source = self.ffi.from_buffer(data[start : start + WRITE_CHUNK] if len(data) > WRITE_CHUNK else data)
+            self.lib.wgpuQueueWriteBuffer(self.queue, native, offset + start, source, len(source))
+            if len(data) > WRITE_CHUNK:
+                self.wait()
+
+    def read(self, buffer: int, offset: int, into: memoryview) -> None:
+        nbytes, native = len(into), self._objects[buffer]
+        if not nbytes:
+            return
+        stagings = self._stagings(nbytes)
+        size = stagings[0].nbytes
+        chunks = [(start, min(start + size, nbytes)) for start in range(0, nbytes, size)]
+        try:
+            for number, (start, stop) in enumerate(chunks):
+                stagings[number % 2].request(native, offset + start, stop - start)
+                # The GPU copies this chunk while the host takes the one before.
+                if number:
+                    stagings[(number - 1) % 2].receive(into[slice(*chunks[number - 1])])
+            stagings[(len(chunks) - 1) % 2].receive(into[slice(*chunks[-1])])
+        except BaseException:
+            # A buffer may still be mapped or waiting to be.
+            self._staging = []
+            raise
+
+    def _stagings(self, nbytes: int) -> list[Staging]:
+        """Return the staging buffers for a read: one that holds it, or two of the largest size."""
+        size = min(max(1 << (nbytes - 1).bit_length(), 1 << 16), STAGING_BYTES)
+        if not self._staging or self._staging[0].nbytes < size:
+            self._staging = [Staging(self, size)]
+        if nbytes > self._staging[0].nbytes and len(self._staging) < 2:
+            self._staging.append(Staging(self, STAGING_BYTES))
+        return self._staging
+
+    def close(self) -> None:
+        self.lib.wgpuDeviceDestroy(self.device)
+
+    def error(self) -> GpuError | None:
+        return self.reports.take()
+
+
+class Staging:
+    """A mappable buffer through which results come back."""
+
+    def __init__(self, gpu: HeaderGpu, nbytes: int) -> None:
+        ffi = gpu.ffi
+        self.gpu = gpu
+        self.nbytes = nbytes
+        self.native = ffi.gc(gpu.native_buffer(nbytes, _MAP_READ_AND_COPY_TARGET), gpu.lib.wgpuBufferRelease)
+        self._status: list[int] = []
+        self._asked: Any = None
+        status = self._status
+
+        def mapped(outcome: int, _message: Any, _first: Any, _second: Any) -> None:
+            status.append(outcome)
+
+        self._callback = gpu.reports.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", mapped)
+        self._info = ffi.new("WGPUBufferMapCallbackInfo *", {"callback": self._callback})
+
+    def request(self, source: Any, offset: int, nbytes: int) -> None:
+        """Start copying bytes of a buffer here."""
+        rounded = (nbytes + 3) & ~3
+        gpu = self.gpu
+        gpu._send(gpu._encode([(source, offset, self.native, 0, rounded)], gpu.ffi.NULL))
+        self.map(rounded)
+
+    def map(self, nbytes: int) -> None:
+        """Ask for what was copied."""
+        self._status.clear()
+        self._asked = None
+        if not self.gpu.reports.pending():
+            self._asked = self.gpu._map(self.native, nbytes, self._info)
+
+    def receive(self, into: memoryview) -> None:
+        """Wait for what was requested and copy it to host memory.
+
+        Raises:
+            GpuError: the buffer could not be mapped.
+        """
+        gpu = self.gpu
+        if not self._status and self._asked is not None:
+            gpu._finish_map(self._asked)
+            gpu.reports.check()
+        if not self._status or self._status[0] != _SUCCESS:
+            said = gpu.reports.take() or GpuError("internal", "the device could not give its results back")
+            raise GpuError("lost" if gpu.lost else said.kind, gpu.lost or str(said))
+        pointer = gpu.lib.wgpuBufferGetConstMappedRange(self.native, 0, (len(into) + 3) & ~3)
+        _copy_out(gpu.ffi, pointer, into)
+        gpu.lib.wgpuBufferUnmap(self.native)
+
+
+def _copy_out(ffi: Any, pointer: Any, into: memoryview) -> None:
+    """Copy mapped memory to the host; large copies by several threads, each touching its pages first."""
+    nbytes = len(into)
+    if nbytes < PARALLEL_COPY_BYTES or _COPIERS < 2:
+        ffi.memmove(into, pointer, nbytes)
+        return
+    import ctypes
+    from concurrent.futures import ThreadPoolExecutor
+
+    source, target = (int(ffi.cast("uintptr_t", each)) for each in (pointer, ffi.from_buffer(into)))
+    part = -(-nbytes // _COPIERS)
+
+    def copy(start: int) -> None:
+        ctypes.memmove(target + start, source + start, min(part, nbytes - start))
+
+    with ThreadPoolExecutor(_COPIERS) as pool:
+        list(pool.map(copy, range(0, nbytes, part)))
+
+
+class Timer:
+    """GPU time of one compute pass, by timestamp queries."""
+
+    def __init__(self, gpu: HeaderGpu) -> None:
+        ffi, lib = gpu.ffi, gpu.lib
+        self.gpu = gpu
+        descriptor = ffi.new("WGPUQuerySetDescriptor *", {"type": _TIMESTAMPS, "count": 2})
+        self._queries = ffi.gc(lib.wgpuDeviceCreateQuerySet(gpu.device, descriptor), lib.wgpuQuerySetRelease)
+        self._resolved = ffi.gc(gpu.native_buffer(256, _QUERY_RESOLVE_AND_COPY_SOURCE), lib.wgpuBufferRelease)
+        self._staging = Staging(gpu, 256)
+        self._writes = ffi.new("WGPUPassTimestampWrites *", {"querySet": self._queries, "endOfPassWriteIndex": 1})
+
+    def seconds(self, parts: list[Any]) -> float:
+        """Run one compute pass, wait for it and return how long it took."""
+        gpu = self.gpu
+        encoder = gpu._encode(parts, self._writes)
+        gpu.lib.wgpuCommandEncoderResolveQuerySet(encoder, self._queries, 0, 2, self._resolved, 0)
+        gpu._send(encoder)
+        result = bytearray(16)
+        self._staging.request(self._resolved, 0, 16)
+        self._staging.receive(memoryview(result))
+        start, stop = memoryview(result).cast("Q")
+        return max(stop - start, 0) * gpu._nanoseconds() * 1e-9

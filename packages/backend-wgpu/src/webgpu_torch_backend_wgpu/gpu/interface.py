@@ -1,0 +1,227 @@
+"""What the backend asks of a WebGPU implementation: a few methods over integer handles.
+
+Nothing here is native: a runtime may be a C library, a browser's ``navigator.gpu`` or a checker that computes nothing.
+Work is recorded as flat lists of integers, :data:`WORDS` per command, and submitted as often as wanted by one handle::
+
+    DISPATCH, pipeline, group, workgroups x, y, z
+    COPY, source, source offset, target, target offset, bytes
+
+Neighbouring dispatches form one compute pass. What a command list or a bind group refers to stays alive as long as it
+does, whatever was destroyed by its handle meanwhile; only the memory of a destroyed buffer goes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from webgpu_torch_core.kernels import Record
+
+#: how many integers a command takes, and what it begins with
+WORDS = 6
+DISPATCH, COPY = 0, 1
+
+#: what a buffer may be used for
+STORAGE, UNIFORM = "storage", "uniform"
+#: how a pass binds a buffer
+BINDING_KINDS = ("uniform", "storage", "read-only-storage")
+
+
+class GpuError(RuntimeError):
+    """What an implementation reported; ``kind`` is validation, out-of-memory, internal or lost."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Limits(Record):
+    """An adapter's limits, named as in WebGPU (https://www.w3.org/TR/webgpu/#limits)."""
+
+    __slots__ = fields = (
+        "max_buffer_size", "max_storage_buffer_binding_size", "max_uniform_buffer_binding_size",
+        "max_storage_buffers_per_shader_stage", "max_uniform_buffers_per_shader_stage", "max_bindings_per_bind_group",
+        "min_storage_buffer_offset_alignment", "min_uniform_buffer_offset_alignment",
+        "max_compute_workgroup_storage_size", "max_compute_invocations_per_workgroup",
+        "max_compute_workgroup_size_x", "max_compute_workgroup_size_y", "max_compute_workgroup_size_z",
+        "max_compute_workgroups_per_dimension",
+    )  # fmt: skip
+    max_buffer_size: int
+    max_storage_buffer_binding_size: int
+    max_uniform_buffer_binding_size: int
+    max_storage_buffers_per_shader_stage: int
+    max_uniform_buffers_per_shader_stage: int
+    max_bindings_per_bind_group: int
+    min_storage_buffer_offset_alignment: int
+    min_uniform_buffer_offset_alignment: int
+    max_compute_workgroup_storage_size: int
+    max_compute_invocations_per_workgroup: int
+    max_compute_workgroup_size_x: int
+    max_compute_workgroup_size_y: int
+    max_compute_workgroup_size_z: int
+    max_compute_workgroups_per_dimension: int
+
+
+class Adapter(Record):
+    """A way to a GPU: its names, the graphics API it is reached by, its kind, features and limits.
+
+    ``kind`` is discrete, integrated, virtual, cpu or unknown; ``handle`` says which it is to its runtime.
+    """
+
+    __slots__ = fields = (
+        "handle", "vendor", "device", "description", "api", "kind", "vendor_id", "device_id", "features", "limits",
+    )  # fmt: skip
+    handle: int
+    vendor: str
+    device: str
+    description: str
+    api: str
+    kind: str
+    vendor_id: int
+    device_id: int
+    features: frozenset[str]
+    limits: Limits
+
+
+class PipelineRequest(Record):
+    """A compute pipeline to make: WGSL with entry point ``main`` and how it binds each buffer of group 0.
+
+    ``trusted``: the text never reaches behind a buffer and its loops end; the implementation need not guard them.
+    """
+
+    __slots__ = fields = ("label", "source", "layout", "trusted")
+    label: str
+    source: str
+    layout: int
+    trusted: bool
+
+
+class Gpu(ABC):
+    """One opened adapter. Calls are made under the device's lock; none but :meth:`wait`, :meth:`read` and
+    :meth:`timed` waits for the GPU (one that is far behind may hold :meth:`submit` up).
+
+    Attributes:
+        limits, features: what was granted.
+        lost: why the device stopped working; None while it works.
+    """
+
+    limits: Limits
+    features: frozenset[str]
+    lost: str | None = None
+
+    def __init__(self) -> None:
+        #: handles whose owners are gone
+        self.returned: deque[int] = deque()
+
+    def own(self, handle: int) -> Owned:
+        """Return an owner of a handle: with the last reference to it, the handle is destroyed."""
+        self.collect()
+        return Owned(self.returned, handle)
+
+    def collect(self) -> None:
+        """Destroy the handles whose owners are gone."""
+        returned = self.returned
+        while returned:
+            self.destroy(returned.popleft())
+
+    @abstractmethod
+    def buffer(self, nbytes: int, use: str = STORAGE) -> int:
+        """Return a buffer that can be copied and written and is bound as :data:`STORAGE` or :data:`UNIFORM`.
+
+        Raises:
+            GpuError: there is no room, or it is over the limit.
+        """
+
+    @abstractmethod
+    def destroy(self, handle: int) -> None:
+        """Give up a handle of any kind; the memory of a buffer goes once submitted work no longer needs it."""
+
+    @abstractmethod
+    def write(self, buffer: int, offset: int, data: memoryview | bytes) -> None:
+        """Copy host bytes into a buffer, ordered with submits; offset and length are multiples of four."""
+
+    @abstractmethod
+    def read(self, buffer: int, offset: int, into: memoryview) -> None:
+        """Wait for submitted work and copy bytes of a buffer to the host; ``offset`` is a multiple of four.
+
+        Raises:
+            GpuError: they could not be had.
+        """
+
+    @abstractmethod
+    def layout(self, kinds: tuple[str, ...]) -> int:
+        """Return the layout of bind groups that bind these :data:`BINDING_KINDS` in order, the same for the same kinds."""
+
+    @abstractmethod
+    def pipelines(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
+        """Return a pipeline or what was wrong for every request, compiling as many at once as helps."""
+
+    @abstractmethod
+    def group(self, layout: int, entries: Sequence[tuple[int, int, int]]) -> int:
+        """Return a bind group over (buffer, offset, size) entries in the order of the layout."""
+
+    @abstractmethod
+    def record(self, commands: Sequence[int]) -> int:
+        """Return a handle by which these commands can be submitted again and again, in one submit each time."""
+
+    @abstractmethod
+    def submit(self, recording: int) -> None:
+        """Run recorded commands. One that the implementation refuses runs none of them; :meth:`error` says why."""
+
+    @abstractmethod
+    def validate(self, recording: int) -> None:
+        """Do everything that :meth:`submit` does short of running, for what :meth:`error` then says."""
+
+    @abstractmethod
+    def timed(self, recording: int) -> float:
+        """Run recorded dispatches, wait, and return the seconds they took on the GPU (feature ``timestamp-query``)."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until everything submitted and written is done."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the device up: whatever is asked of it afterwards is an error of kind lost."""
+
+    @abstractmethod
+    def error(self) -> GpuError | None:
+        """Return and forget the first error reported in this thread since the last call; None where there was none."""
+
+
+class Owned:
+    """The owner of a handle."""
+
+    __slots__ = ("_returned", "handle")
+
+    def __init__(self, returned: deque[int], handle: int) -> None:
+        self._returned = returned
+        self.handle = handle
+
+    def __del__(self) -> None:
+        # Appending to a deque is atomic: this may run in any thread, inside the runtime's own methods, and at exit.
+        self._returned.append(self.handle)
+
+
+class Runtime(ABC):
+    """One WebGPU implementation."""
+
+    #: by which name ``WEBGPU_TORCH_RUNTIME`` asks for it
+    name: str
+
+    @abstractmethod
+    def version(self) -> str:
+        """Return the version of the implementation."""
+
+    @abstractmethod
+    def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
+        """Return the adapters that suit; those that are slow to find or seldom right only where no other does."""
+
+    @abstractmethod
+    def open(self, adapter: Adapter, features: Sequence[str]) -> Gpu:
+        """Open an adapter with these of its features and all of its limits.
+
+        Raises:
+            RuntimeError: it cannot be opened; the message says why.
+        """

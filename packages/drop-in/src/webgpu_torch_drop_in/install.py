@@ -1,0 +1,131 @@
+"""The hook that makes ``import torch`` resolve to this library."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from webgpu_torch.version import __version__ as PYTORCH_VERSION
+
+from .stubs import MODULES, StubModule
+
+OURS = "webgpu_torch"
+# Built against PyTorch's own libraries: importing one would end in a loader's error or load PyTorch itself.
+BUILT_FOR_PYTORCH = (
+    "bitsandbytes", "deepspeed", "fbgemm_gpu", "flash_attn", "flash_attn_3", "mamba_ssm", "causal_conv1d", "fla", "natten", "torch_geometric",
+    "torchao", "torchaudio", "torchcodec", "torchdata", "torchtext", "torchvision", "transformer_engine", "xformers",
+)  # fmt: skip
+
+
+# Loaded by PyTorch's own ``import torch``: libraries look these up in ``sys.modules`` to patch them.
+LOADED_WITH_TORCH = (
+    "autograd", "cuda", "fft", "linalg", "nn", "nn.functional", "nn.init", "nn.modules", "nn.parameter", "nn.utils", "optim", "optim.lr_scheduler",
+    "random", "utils", "utils.data",
+)  # fmt: skip
+
+
+class TorchDistribution(importlib.metadata.Distribution):
+    """What ``importlib.metadata`` tells of ``torch``: the version whose API this is."""
+
+    def read_text(self, filename: str) -> str | None:
+        """Return the metadata file; there are no others."""
+        if filename in ("METADATA", "PKG-INFO"):
+            return f"Metadata-Version: 2.1\nName: torch\nVersion: {PYTORCH_VERSION}\n"
+        return "torch\n" if filename == "top_level.txt" else None
+
+    def locate_file(self, path: str | os.PathLike[str]) -> Path:
+        """Return where a file of the distribution would be."""
+        return Path(__file__).parent / path
+
+
+class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds ``torch`` and its submodules: this library's own modules, else the recorded stubs."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return how to load a module of ``torch``; None if it is neither ours nor recorded."""
+        del path, target
+        if fullname != "torch" and not fullname.startswith("torch."):
+            return None
+        if _own_module(fullname) is None and fullname not in MODULES:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        """Leave the making to :meth:`exec_module`."""
+        del spec
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put this library's module, or a stub, in the place of the new module."""
+        name = module.__name__
+        found = _own_module(name)
+        if found is None:
+            found = StubModule(name, MODULES[name])
+        elif not hasattr(found, "__path__"):
+            # The import system asks a parent for its path; an empty one sends the search back to this finder.
+            found.__path__ = []  # type: ignore[attr-defined]
+        sys.modules[name] = found
+
+    def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
+        """Answer for the distribution ``torch``, which some libraries ask for its version."""
+        if context is None or context.name in (None, "torch"):
+            yield TorchDistribution()
+
+    def invalidate_caches(self) -> None:
+        """Do nothing: nothing is cached."""
+
+
+def _own_module(name: str) -> ModuleType | None:
+    """Return this library's module of a name under ``torch``: one of the façade, or one that it re-exports."""
+    path = OURS + name.removeprefix("torch")
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (path == error.name or path.startswith(f"{error.name}.")):
+            raise
+    found: Any = sys.modules[OURS]
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+    return found if isinstance(found, ModuleType) and not isinstance(found, StubModule) else None
+
+
+def install() -> None:
+    """See :func:`webgpu_torch.install_as_torch`."""
+    import webgpu_torch
+
+    loaded = sys.modules.get("torch")
+    if loaded is webgpu_torch:
+        return
+    if loaded is not None:
+        version, origin = getattr(loaded, "__version__", "unknown"), getattr(loaded, "__file__", "unknown")
+        raise RuntimeError(
+            f"PyTorch {version} is already imported (from {origin}): call webgpu_torch.install_as_torch() before "
+            "anything imports torch, or run the program with: python -m webgpu_torch run SCRIPT"
+        )
+    sys.meta_path.insert(0, TorchFinder())
+    for name in BUILT_FOR_PYTORCH:
+        # The import system's own way of saying that there is none; libraries then do without.
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+    # PyTorch's own module imports itself, and some programs reach it that way.
+    webgpu_torch.torch = importlib.import_module("torch")  # type: ignore[attr-defined]
+    for name in LOADED_WITH_TORCH:
+        importlib.import_module(f"torch.{name}")
+    from .libraries import attach_changes
+    from .names import take_names
+    from .processes import install_in_spawned
+    from .stubs import attach_names
+
+    attach_names()
+    take_names()
+    attach_changes()
+    install_in_spawned()

@@ -1,0 +1,1 @@
+"""Stable Diffusion by part: schedulers, the networks, and the pipelines that join them."""

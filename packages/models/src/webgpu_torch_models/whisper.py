@@ -1,0 +1,271 @@
+"""Whisper (Radford et al., 2022): an encoder of sound, and a decoder that writes what was said.
+
+Parameter names are those of Hugging Face's checkpoints. In comments B is the batch, T tokens or frames, S tokens attended to,
+H heads, D elements of a head, E the width, M bands of frequency.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+from webgpu_torch_nn import Conv1d, Embedding, LayerNorm, Linear, Module, ModuleList, init
+from webgpu_torch_nn import functional as F
+
+from webgpu_torch_models.cache import CacheStep, KeyValueCache
+from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.language import activation, classification_loss
+from webgpu_torch_models.output import Seq2SeqOutput
+from webgpu_torch_models.seq2seq import Seq2SeqModel, shifted_right
+
+
+@dataclasses.dataclass
+class WhisperConfig(ModelConfig):
+    """Sizes and options, named as in config.json; the defaults are Whisper-tiny's."""
+
+    model_type: ClassVar[str] = "whisper"
+
+    vocab_size: int = 51865
+    num_mel_bins: int = 80
+    d_model: int = 384
+    encoder_layers: int = 4
+    encoder_attention_heads: int = 6
+    encoder_ffn_dim: int = 1536
+    decoder_layers: int = 4
+    decoder_attention_heads: int = 6
+    decoder_ffn_dim: int = 1536
+    activation_function: str = "gelu"
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    init_std: float = 0.02
+    scale_embedding: bool = False
+    max_source_positions: int = 1500
+    max_target_positions: int = 448
+    decoder_start_token_id: int = 50257
+    pad_token_id: int = 50256
+    bos_token_id: int | None = 50256
+    eos_token_id: int | list[int] | None = 50256
+    tie_word_embeddings: bool = True
+
+    def __post_init__(self) -> None:
+        for heads in (self.encoder_attention_heads, self.decoder_attention_heads):
+            if self.d_model % heads:
+                raise ValueError(f"d_model={self.d_model} is no multiple of {heads} attention heads")
+        activation(self.activation_function)
+
+    @property
+    def start_token_id(self) -> int:
+        """The token that a written sequence starts with."""
+        return self.decoder_start_token_id
+
+
+class WhisperAttention(Module):
+    """Attention with several heads; keys have no bias."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.k_proj = Linear(width, width, bias=False)
+        self.v_proj, self.q_proj, self.out_proj = Linear(width, width), Linear(width, width), Linear(width, width)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, D)
+
+    def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of states [batch, tokens, width], each [batch, heads, tokens, head_dim]."""
+        return self._split(self.k_proj(x)), self._split(self.v_proj(x))
+
+    def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool = False) -> Tensor:
+        attended = F.scaled_dot_product_attention(
+            self._split(self.q_proj(x)), key, value, attn_mask=mask, is_causal=is_causal,
+            dropout_p=self.dropout if self.training else 0.0,
+        )  # fmt: skip
+        return self.out_proj(attended.transpose(1, 2).reshape(x.shape))
+
+
+class WhisperLayer(Module):
+    """Attention, in the decoder also to the encoder's result, and the MLP, each on the normalised input and added to it."""
+
+    def __init__(self, config: WhisperConfig, number: int, is_decoder: bool) -> None:
+        super().__init__()
+        kind = "decoder" if is_decoder else "encoder"
+        heads, inner = getattr(config, f"{kind}_attention_heads"), getattr(config, f"{kind}_ffn_dim")
+        self.number, self.is_decoder = number, is_decoder
+        self.self_attn = WhisperAttention(config.d_model, heads, config.attention_dropout)
+        self.self_attn_layer_norm = LayerNorm(config.d_model)
+        if is_decoder:
+            self.encoder_attn = WhisperAttention(config.d_model, heads, config.attention_dropout)
+            self.encoder_attn_layer_norm = LayerNorm(config.d_model)
+        self.fc1, self.fc2 = Linear(config.d_model, inner), Linear(inner, config.d_model)
+        self.final_layer_norm = LayerNorm(config.d_model)
+        self.activation = activation(config.activation_function)
+        self.dropout, self.inner_dropout = config.dropout, config.activation_dropout
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, cache: CacheStep | None = None, context: Any = None
+    ) -> Tensor:
+        normal = self.self_attn_layer_norm(x)
+        key, value = self.self_attn.keys_and_values(normal)
+        if cache is not None:
+            key, value = cache.update(self.number, key, value)
+        x = x + self._drop(self.self_attn(normal, key, value, mask, self.is_decoder and mask is None))
+        if context is not None:
+            x = x + self._drop(self.encoder_attn(self.encoder_attn_layer_norm(x), *context, None))
+        inner = self.activation(self.fc1(self.final_layer_norm(x)))
+        return x + self._drop(self.fc2(F.dropout(inner, self.inner_dropout, self.training)))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training)
+
+
+class WhisperEncoder(Module):
+    """Two convolutions over time and the layers."""
+
+    def __init__(self, config: WhisperConfig) -> None:
+        super().__init__()
+        self.bands, self.limit = config.num_mel_bins, config.max_source_positions
+        self.conv1 = Conv1d(config.num_mel_bins, config.d_model, kernel_size=3, padding=1)
+        self.conv2 = Conv1d(config.d_model, config.d_model, kernel_size=3, stride=2, padding=1)
+        self.embed_positions = Embedding(config.max_source_positions, config.d_model)
+        self.embed_positions.requires_grad_(False)
+        self.layers = ModuleList([WhisperLayer(config, number, False) for number in range(config.encoder_layers)])
+        self.layer_norm = LayerNorm(config.d_model)
+        self.dropout = config.dropout
+
+    def forward(self, input_features: Tensor) -> Tensor:
+        """Return states [batch, frames / 2, width] of logarithmic spectrograms [batch, bands, frames]."""
+        if input_features.ndim != 3 or tuple(input_features.shape[1:]) != (self.bands, 2 * self.limit):
+            raise ValueError(
+                f"input_features must be [batch, {self.bands}, {2 * self.limit}], padded with silence to that length, "
+                f"got {list(input_features.shape)}"
+            )
+        x = F.gelu(self.conv2(F.gelu(self.conv1(input_features))))  # (B, E, T)
+        x = F.dropout(x.transpose(1, 2) + self.embed_positions.weight, self.dropout, self.training)
+        for layer in self.layers:
+            x = layer(x)
+        return self.layer_norm(x)
+
+
+class WhisperDecoder(Module):
+    """Tokens, positions and the layers."""
+
+    def __init__(self, config: WhisperConfig) -> None:
+        super().__init__()
+        self.embed_tokens = Embedding(config.vocab_size, config.d_model, padding_idx=config.pad_token_id)
+        self.embed_positions = Embedding(config.max_target_positions, config.d_model)
+        self.layers = ModuleList([WhisperLayer(config, number, True) for number in range(config.decoder_layers)])
+        self.layer_norm = LayerNorm(config.d_model)
+        self.scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+        self.dropout = config.dropout
+
+    def forward(self, input_ids: Tensor, cache: CacheStep | None, context: list[Any]) -> Tensor:
+        tokens, limit = input_ids.shape[1], self.embed_positions.num_embeddings
+        if (tokens if cache is None else cache.length) > limit:
+            raise ValueError(f"more tokens than the model's max_target_positions={limit}")
+        positions = torch.arange(tokens, device=input_ids.device) if cache is None else cache.positions
+        x = self.embed_tokens(input_ids) * self.scale + self.embed_positions(positions)  # (B, T, E)
+        x = F.dropout(x, self.dropout, self.training)
+        mask = None if cache is None else cache.mask_within()
+        for layer, each in zip(self.layers, context, strict=True):
+            x = layer(x, mask, cache, each)
+        return self.layer_norm(x)
+
+
+class WhisperModel(Module):
+    """Encoder and decoder."""
+
+    def __init__(self, config: WhisperConfig) -> None:
+        super().__init__()
+        self.encoder = WhisperEncoder(config)
+        self.decoder = WhisperDecoder(config)
+
+
+class WhisperForConditionalGeneration(Seq2SeqModel):
+    """Whisper that writes what was said."""
+
+    config: WhisperConfig
+    config_class = WhisperConfig
+    base_model_prefix = "model"
+    tied_weights: ClassVar[dict[str, str]] = {"proj_out.weight": "model.decoder.embed_tokens.weight"}
+
+    def __init__(self, config: WhisperConfig) -> None:
+        super().__init__(config)
+        self.model = WhisperModel(config)
+        self.proj_out = Linear(config.d_model, config.vocab_size, bias=False)
+        self.reset_parameters()
+        self.tie_weights()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, normal with ``init_std``; the encoder's positions are sines and cosines."""
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.normal_(parameter, std=self.config.init_std)
+        positions = self.model.encoder.embed_positions.weight
+        with torch.no_grad():
+            positions.copy_(sinusoids(*positions.shape).to(positions.device))
+
+    def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
+        """Return an empty cache of what is written."""
+        config = self.config
+        heads = config.decoder_attention_heads
+        sizes = (config.decoder_layers, batch_size, heads, capacity, config.d_model // heads)
+        return KeyValueCache(*sizes, self.dtype, self.device, padding)
+
+    def context(self, input_features: Tensor) -> list[Tensor]:
+        """Listen: return keys and values of every decoder layer in turn."""
+        return self._context(self.model.encoder(input_features))
+
+    def _context(self, states: Tensor) -> list[Tensor]:
+        return [each for layer in self.model.decoder.layers for each in layer.encoder_attn.keys_and_values(states)]
+
+    def forward(
+        self,
+        input_features: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        cache: KeyValueCache | CacheStep | None = None,
+        logits_to_keep: int = 0,
+    ) -> Seq2SeqOutput:
+        """Compute the logits of the next token at every position of the written text.
+
+        Args:
+            input_features: [batch, bands, frames], logarithmic spectrograms; with a cache, int64 [batch, tokens], what is
+                written.
+            decoder_input_ids: int64 [batch, tokens], what is written; ``labels`` moved by one where there are any.
+            labels: int64 [batch, tokens], -100 where nothing is asked.
+            cache: holds what was heard, and what was written before.
+            logits_to_keep: compute the logits of only that many last positions; 0 is all.
+
+        Raises:
+            ValueError: features of another length than the model's, too many tokens, or nothing to read.
+        """
+        states = None
+        if cache is not None and input_features is not None:
+            step = cache.step(input_features.shape[1]) if isinstance(cache, KeyValueCache) else cache
+            written, context = input_features, list(step.context)
+        else:
+            if input_features is None:
+                raise ValueError("give input_features: what the encoder hears")
+            step, written = None, decoder_input_ids
+            states = self.model.encoder(input_features)
+            context = self._context(states)
+            if written is None and labels is not None:
+                written = shifted_right(labels, self.config.start_token_id, self.config.pad_token_id)
+        if written is None:
+            raise ValueError("give decoder_input_ids or labels: what the decoder has written so far")
+        pairs = list(zip(context[::2], context[1::2], strict=True))
+        x = self.model.decoder(written, step, pairs)
+        logits = self.proj_out(x[:, -logits_to_keep:] if logits_to_keep else x)
+        return Seq2SeqOutput(logits, states, classification_loss(logits, labels), cache)
+
+
+def sinusoids(length: int, channels: int) -> Tensor:
+    """Return positions as sines and cosines of wavelengths up to 10000, float32 [length, channels]."""
+    step = math.log(10000) / (channels // 2 - 1)
+    rates = torch.exp(torch.arange(channels // 2).float() * -step)
+    angles = torch.arange(length).float().unsqueeze(1) * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)

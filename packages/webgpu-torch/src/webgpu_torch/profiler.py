@@ -1,0 +1,9 @@
+"""Profiling, as ``torch.profiler``; a part of webgpu-torch-tools."""
+
+from typing import TYPE_CHECKING
+
+from ._parts import offer_part
+
+offer_part("webgpu_torch_tools.profiler", __name__, "tools")
+if TYPE_CHECKING:
+    from webgpu_torch_tools.profiler import *  # noqa: F403

@@ -1,0 +1,74 @@
+"""Networks that read one sequence and write another compute and write what transformers recorded, without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reference_cases as cases
+import webgpu_torch_core as torch
+from webgpu_torch.testing import assert_close
+from webgpu_torch_core.serialization import load_safetensors, save_safetensors
+from webgpu_torch_models import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
+from webgpu_torch_models.config import write_json
+from webgpu_torch_models.t5 import T5EncoderModel
+from webgpu_torch_models.whisper import sinusoids
+
+
+def load(name: str, folder: Path, device: str, kind: Any = AutoModelForSeq2SeqLM) -> tuple[Any, dict[str, Any]]:
+    recorded = cases.description(name)
+    write_json(folder / "config.json", recorded["config"])
+    save_safetensors(cases.weights(torch, recorded["weights"], 1.5), folder / "model.safetensors")
+    return kind.from_pretrained(folder, device=device), load_safetensors(cases.FOLDER / f"{name}.safetensors")
+
+
+@pytest.mark.parametrize("name", cases.SEQ2SEQ)
+def test_logits_and_text(name: str, tmp_path: Path, device: str) -> None:
+    model, wanted = load(name, tmp_path, device)
+    ids, mask = (each.flip(1).to(device) for each in cases.tokens(torch))
+    with torch.no_grad():
+        found = model(ids, attention_mask=mask, decoder_input_ids=ids[:, :5])
+    assert_close(found.encoder_last_hidden_state[1].cpu(), wanted["states"][1], rtol=1e-4, atol=1e-4)
+    assert_close(found.logits.cpu(), wanted["logits"], rtol=1e-4, atol=1e-4)
+    for compiled in (False, True):
+        text = model.generate(ids, mask, max_new_tokens=12, compile=compiled)
+        assert text.tolist() == wanted["generated"].tolist()
+
+
+def test_the_encoder_alone(tmp_path: Path) -> None:
+    model, wanted = load("t5", tmp_path, "cpu", T5EncoderModel)
+    ids, mask = (each.flip(1) for each in cases.tokens(torch))
+    assert_close(model(ids, mask).last_hidden_state[1].detach(), wanted["states"][1], rtol=1e-4, atol=1e-4)
+
+
+def test_training(tmp_path: Path) -> None:
+    model, _ = load("t5_gated", tmp_path, "cpu")
+    ids, mask = (each.flip(1) for each in cases.tokens(torch))
+    model(ids, attention_mask=mask, labels=ids[:, :6]).loss.backward()
+    assert [key for key, each in model.named_parameters() if each.grad is None] == []
+    with pytest.raises(ValueError, match="give decoder_input_ids or labels"):
+        model(ids)
+
+
+def test_whisper(tmp_path: Path, device: str) -> None:
+    model, wanted = load("whisper", tmp_path, device, AutoModelForSpeechSeq2Seq)
+    ids, heard = cases.tokens(torch)[0].to(device), cases.features(torch).to(device)
+    with torch.no_grad():
+        found = model(heard, decoder_input_ids=ids[:, :5])
+    assert_close(found.encoder_last_hidden_state.cpu(), wanted["states"], rtol=1e-4, atol=1e-4)
+    assert_close(found.logits.cpu(), wanted["logits"], rtol=1e-4, atol=1e-4)
+    for compiled in (False, True):
+        text = model.generate(heard, max_new_tokens=12, eos_token_id=[], compile=compiled)
+        assert text.tolist() == wanted["generated"].tolist()
+    model(heard, labels=ids[:, :6]).loss.backward()
+    assert [key for key, each in model.named_parameters() if each.requires_grad and each.grad is None] == []
+    with pytest.raises(ValueError, match=r"input_features must be \[batch, 8, 40\], padded with silence"):
+        model(heard[:, :, :39], decoder_input_ids=ids[:, :5])
+
+
+def test_positions_of_sound() -> None:
+    table = sinusoids(5, 8)
+    assert table.shape == (5, 8)
+    assert table[0].tolist() == [0.0] * 4 + [1.0] * 4
+    assert abs(table[3, 0].item() - 0.14112) < 1e-5
