@@ -13,7 +13,7 @@ from .autograd.node import AccumulateGrad, Node, RemovableHandle
 from .autograd.saved import SavedResult, SavedTensor
 from .devices import MetaEngine, canonical_device, device, engine_for
 from .dtypes import complex64, dtype, float32
-from .layouts import Layout, contiguous_layout
+from .layouts import Layout, contiguous_layout, wrap_dimension
 from .memory import DataStorage
 from .memory import MetaValue as MetaValue
 from .memory import Size as Size
@@ -133,16 +133,12 @@ class Tensor(TensorKinds, TensorMethods):
         """Return the sizes, or one of them."""
         if dim is None:
             return Size(self._layout.shape)
-        from .layouts import wrap_dimension
-
         return self._layout.shape[wrap_dimension(dim, self._layout.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides in elements, or one of them."""
         if dim is None:
             return self._layout.strides
-        from .layouts import wrap_dimension
-
         return self._layout.strides[wrap_dimension(dim, self._layout.ndim)]
 
     def storage_offset(self) -> int:
@@ -234,10 +230,9 @@ class Tensor(TensorKinds, TensorMethods):
     @property
     def requires_grad(self) -> bool:
         """Whether operations on the tensor record gradients."""
-        if self._requires_grad or self._grad_fn is not None:
-            return True
         # A view made without recording requires what its base requires, though no gradient passes through it.
-        return self._base is not None and self._base.requires_grad
+        own = self._requires_grad or self._grad_fn is not None
+        return own or (self._base is not None and self._base.requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -271,8 +266,7 @@ class Tensor(TensorKinds, TensorMethods):
     @property
     def grad_fn(self) -> Node | None:
         """The node that computes this tensor's gradient contribution, None for leaves."""
-        if self._base is not None:
-            self._refresh_view()
+        self._refresh_view()
         return self._grad_fn
 
     @property
@@ -362,15 +356,16 @@ class Tensor(TensorKinds, TensorMethods):
 
     def _refresh_view(self) -> None:
         """Re-derive a view's gradient when its base was written in place since the view was made."""
-        base, state = self._base, self._base_state
-        if base is None or base._storage.version == state[0] or not base.requires_grad:
+        if self._base is None:
             return
-        if len(state) > 2 and state[2] == "no_grad" and recording.enabled:
-            raise RuntimeError(_WRITTEN_BEHIND)
+        base, state = self._base, self._base_state
+        if base._storage.version == state[0] or not base.requires_grad:
+            return
+        from .ops.inplace import check_behind, view_gradient
+
+        check_behind(state)
         if base._grad_fn is state[1]:
             return
-        from .ops.inplace import view_gradient
-
         view_gradient(self, base)
         self._base_state = (base._storage.version, base._grad_fn, *state[2:])
 
@@ -454,14 +449,6 @@ class Tensor(TensorKinds, TensorMethods):
         if self._grad_fn is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
-
-
-_WRITTEN_BEHIND = (
-    "A view was created in no_grad mode and its base or another view of its base has been modified inplace with grad mode "
-    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside "
-    "(if you want the inplace to be tracked)."
-)
 
 
 def _warn_of_inner_gradient() -> None:

@@ -10,7 +10,15 @@ from ..autograd.grad_mode import recording
 from ..autograd.node import Node
 from ..devices import MetaEngine
 from ..dtypes import complex64, dtype, float32, float64
-from ..layouts import Layout, contiguous_layout, wrap_dimension
+from ..layouts import (
+    Layout,
+    broadcast_strides,
+    contiguous_layout,
+    dense_strides,
+    is_dense,
+    layout,
+    wrap_dimension,
+)
 from ..tensor import MetaValue, Tensor, check_supported
 
 kernel_cache = lru_cache(maxsize=4096)
@@ -139,6 +147,17 @@ def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
 def is_whole(value: Any) -> bool:
     """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers."""
     return isinstance(value, int) or (hasattr(value, "__index__") and not getattr(value, "ndim", 0))
+
+
+def result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
+    """Return the layout of a result: dimensions in the order that they have in the operands, without gaps."""
+    found = [each._layout for each in operands if isinstance(each, Tensor)]
+    if all(each.shape == shape for each in found):
+        if all(each.is_contiguous for each in found):
+            return contiguous_layout(shape)
+        if is_dense(found[0]) and all(each.strides == found[0].strides for each in found):
+            return layout(shape, found[0].strides)
+    return layout(shape, dense_strides(shape, *(broadcast_strides(each, shape) for each in found)))
 
 
 def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:

@@ -9,8 +9,8 @@ from ..dtypes import bool_, float32, float64, int64
 from ..layouts import wrap_dimension
 from ..tensor import Tensor
 from .creation import arange
-from .gathering import scatter_reduce
 from .registry import operation
+from .scatter_reductions import scatter_reduce
 from .searching import searchsorted
 
 if TYPE_CHECKING:

@@ -16,14 +16,10 @@ from ..layouts import (
     Layout,
     broadcast_shapes,
     broadcast_strides,
-    contiguous_layout,
-    dense_strides,
-    is_dense,
-    layout,
 )
 from ..steps import differentiate
 from ..tensor import MetaValue, Size, Tensor, check_supported
-from .common import needs_gradient, refusing, same_device
+from .common import needs_gradient, refusing, result_layout, same_device
 from .complex.dispatch import involves_complex, rule, warn_of_lost_precision
 from .refusals import REFUSALS
 from .registry import Operation, register
@@ -341,17 +337,6 @@ def _number_leaf(value: Any, promoted: dtype, compute: dtype, parameter_types: l
         # Small integer types wrap a number before computing with it: -1 takes part as 255 in uint8.
         leaf = ir.cast(leaf, promoted)
     return ir.cast(leaf, compute)
-
-
-def result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
-    """Return the layout of a result: dimensions in the order that they have in the operands, without gaps."""
-    found = [each._layout for each in operands if isinstance(each, Tensor)]
-    if all(each.shape == shape for each in found):
-        if all(each.is_contiguous for each in found):
-            return contiguous_layout(shape)
-        if is_dense(found[0]) and all(each.strides == found[0].strides for each in found):
-            return layout(shape, found[0].strides)
-    return layout(shape, dense_strides(shape, *(broadcast_strides(each, shape) for each in found)))
 
 
 def result_type(*operands: Any) -> dtype:

@@ -14,11 +14,12 @@ from ..layouts import (
 )
 from ..tensor import Tensor
 from .common import attach_empty, needs_gradient
-from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
+from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions
 from .index_checks import check_positions, require_inside
 from .inplace import check_apart, check_distinct, type_title
 from .outputs import into
 from .registry import operation
+from .scatter_reductions import scatter_reduce
 from .views import make_view, permute, slice_view
 
 # Subscripts

@@ -130,6 +130,20 @@ def _forbidden_view(target: Tensor) -> str:
     )
 
 
+_WRITTEN_BEHIND = (
+    "A view was created in no_grad mode and its base or another view of its base has been modified inplace with grad mode "
+    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside "
+    "(if you want the inplace to be tracked)."
+)
+
+
+def check_behind(state: tuple[Any, ...]) -> None:
+    """Raise where a view is used that was made without recording and whose base was written since."""
+    if len(state) > 2 and state[2] == "no_grad" and recording.enabled:
+        raise RuntimeError(_WRITTEN_BEHIND)
+
+
 def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
     """Make a node the last writer of a tensor, and of what it is a view of."""
     source = Tensor._from_storage(target._storage, target._layout, target.dtype, target.device)

@@ -9,7 +9,8 @@ from ..dtypes import dtype, float32, float64
 from ..dtypes import dtype as dtype_class
 from ..tensor import Tensor
 from .common import as_dimensions, attach, needs_gradient, reduced_shape
-from .reduction import _dtype_title, _into, amax, amin, count_of, mean, restore, sum
+from .outputs import into as _into
+from .reduction import _dtype_title, amax, amin, count_of, mean, restore, sum
 from .registry import operation
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import Any
 from ..layouts import is_dense, layout, repeats, wrap_dimension
 from ..tensor import Tensor, storage_size
 from .common import attach, wide
-from .gathering import scatter_reduce
 from .inplace import make_in_place
 from .outputs import into
 from .reduction import sum_to_size as summed_to
 from .registry import operation
+from .scatter_reductions import scatter_reduce
 from .views import as_strided, diagonal, select_dimension
 
 

@@ -16,7 +16,7 @@ from .elementwise_call import default_float, finish_out, result_type
 from .inplace import make_in_place, type_title
 from .outputs import into
 from .reduction import sum_to_size
-from .registry import operation
+from .registry import OPERATIONS, operation
 
 if TYPE_CHECKING:
     from ..type_aliases import Number
@@ -58,6 +58,7 @@ def _next_of_half(input: Tensor, other: Tensor) -> Tensor:
 
 
 Tensor.nextafter_ = make_in_place(nextafter, "nextafter_")  # type: ignore[attr-defined]
+OPERATIONS["nextafter"].in_place = "nextafter_"
 
 
 @operation("elementwise")
