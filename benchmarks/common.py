@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import webgpu_torch_core as torch
+from webgpu_torch_core.record.devices import synchronize
 
 
 def seconds(call: Callable[[], Any], wait: Callable[[], Any], repeats: int = 10, batch: int = 5) -> float:
@@ -34,7 +34,7 @@ def device() -> str:
 
 def wait_ours() -> None:
     """Run what is pending here and wait for it."""
-    torch.devices.synchronize(device())
+    synchronize(device())
 
 
 def peer() -> Any:

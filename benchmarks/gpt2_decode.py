@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import webgpu_torch_core as torch
 from common import device, peer, wait_ours
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 from webgpu_torch_models.generation import Decoder, GenerationConfig
 from webgpu_torch_models.gpt2 import GPT2Config, GPT2LMHeadModel
 
@@ -27,7 +28,7 @@ def ours() -> float:
         for _ in range(8):
             token = decoder.advance(token)
         wait_ours()
-        engine = torch.devices.engine_for(torch.devices.canonical_device(device()))
+        engine = engine_for(canonical_device(device()))
         start = time.perf_counter()
         for _ in range(TOKENS):
             token = decoder.advance(token)

@@ -80,7 +80,7 @@ class Side:
         """Return what our engine counted since the start."""
         if not self.ours:
             return {}
-        from webgpu_torch_core.devices import canonical_device, engine_for
+        from webgpu_torch_core.record.devices import canonical_device, engine_for
 
         engine = engine_for(canonical_device(self.device))
         return {**engine.statistics, **getattr(engine.device, "statistics", {})}

@@ -21,10 +21,10 @@ from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, generate_tile
 from webgpu_torch_backend_wgpu.codegen.contraction_vector import SKINNY, Strip, generate_vector
 from webgpu_torch_backend_wgpu.program import Program
-from webgpu_torch_core.backend import Plan, Step
-from webgpu_torch_core.dtypes import float32
-from webgpu_torch_core.expression import accumulator, load
-from webgpu_torch_core.kernels import Contraction, Operand, Output, Store
+from webgpu_torch_core.backend.interface import Plan, Step
+from webgpu_torch_core.ir.dtypes import float32
+from webgpu_torch_core.ir.expression import accumulator, load
+from webgpu_torch_core.ir.kernels import Contraction, Operand, Output, Store
 
 SIZES = (
     "4096x4096x4096:rc", "4096x4096x4096:rr", "4096x4096x4096:cc", "4096x4096x4096:cr", "1024x1024x1024:rc",

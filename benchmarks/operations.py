@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import webgpu_torch_core as torch
 from common import device, peer, report, seconds, wait_ours
 from webgpu_torch_core import functional as F
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 SCALE = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
 pytorch = peer()
@@ -24,7 +25,7 @@ def run(name, operation, inputs, amount, unit) -> None:
     Recording is lazy here: a batch reaches the GPU as one submit, as PyTorch's asynchronous launches reach it back to
     back. Every result of a batch is kept until it is submitted, and no two calls of a batch are the same work.
     """
-    engine = torch.devices.engine_for(torch.devices.canonical_device(device()))
+    engine = engine_for(canonical_device(device()))
     mine = _time([each[0] for each in inputs], lambda *values: operation(torch, F, *values), engine.flush, wait_ours)
     theirs = None
     if pytorch is not None:

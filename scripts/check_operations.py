@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from webgpu_torch_core.ops import OPERATIONS
+from webgpu_torch_core.operations import OPERATIONS
 
 
 def main() -> int:

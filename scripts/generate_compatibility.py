@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from webgpu_torch_core.ops import OPERATIONS
+from webgpu_torch_core.operations import OPERATIONS
 
 TARGET = Path("docs/compatibility.md")
 RECORD = Path("docs/compatibility.json")

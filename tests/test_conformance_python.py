@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.python_device import PythonBackend
+from webgpu_torch_core.backend.python_device import PythonBackend
 from webgpu_torch_testing import BackendConformance
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from webgpu_torch_core.ops.registry import OPERATIONS
-from webgpu_torch_core.tensor import Tensor
+from webgpu_torch_core.dispatch.registry import OPERATIONS
+from webgpu_torch_core.tensors.tensor import Tensor
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

@@ -11,9 +11,9 @@ import textwrap
 import pytest
 
 GOOD = """
-from webgpu_torch_core.backend import Backend
-from webgpu_torch_core.plugins import hookimpl
-from webgpu_torch_core.python_device import PythonDevice
+from webgpu_torch_core.backend.interface import Backend
+from webgpu_torch_core.backend.plugins import hookimpl
+from webgpu_torch_core.backend.python_device import PythonDevice
 
 class Mine(Backend):
     device_type = "mine"
@@ -116,7 +116,7 @@ IN_USE = {
 PROGRAM = """
 import json, sys
 import webgpu_torch_core as torch
-from webgpu_torch_core.plugins import describe
+from webgpu_torch_core.backend.plugins import describe
 
 def asked(place):
     try:

@@ -33,7 +33,7 @@ def run(program: str, hidden=BACKENDS[:1], modules=()) -> None:
 FILES = """
 import io, os, tempfile
 import webgpu_torch as torch
-from webgpu_torch_core.serialization import load_safetensors, save_safetensors
+from webgpu_torch_core.files import load_safetensors, save_safetensors
 
 place = {place!r}
 x = torch.tensor([[1.0, 2.0], [3.0, 5.0]], device=place)

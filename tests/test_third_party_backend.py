@@ -41,7 +41,7 @@ def python_path(tmp_path_factory):
 
 PROGRAM = """
 import webgpu_torch_core as torch
-from webgpu_torch_core.plugins import describe, registry
+from webgpu_torch_core.backend.plugins import describe, registry
 
 print(describe())
 x = torch.arange(6, dtype=torch.float32, device="example").reshape(2, 3)
@@ -86,7 +86,7 @@ def test_guide_shows_files_that_exist():
 
 
 def test_guide_runs_a_kernel(capsys):
-    from webgpu_torch_core.python_device import PythonBackend
+    from webgpu_torch_core.backend.python_device import PythonBackend
 
     (program,) = [each for each in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S) if "run_kernel" in each]
     exec(program, {"device": PythonBackend().open(0)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import webgpu_torch_core as torch
 from webgpu_torch_backend_cpu.device import Pool
-from webgpu_torch_core.devices import canonical_device, engine_for
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 
 def test_numpy_views_outlive_their_tensor() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 from webgpu_torch_backend_cpu import random
-from webgpu_torch_core import dtypes, random_distributions
-from webgpu_torch_core.random_streams import MersenneTwister
+from webgpu_torch_core.ir import dtypes
+from webgpu_torch_core.random_streams import distributions as random_distributions
+from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 FLOATS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 INTEGERS = (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)

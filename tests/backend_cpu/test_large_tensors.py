@@ -11,7 +11,7 @@ import pytest
 import torch
 import webgpu_torch as ours
 from webgpu_torch_backend_cpu import compiler
-from webgpu_torch_core.devices import engine_for
+from webgpu_torch_core.record.devices import engine_for
 
 REDUCTIONS = {
     "sum": lambda x: x.sum(),
@@ -76,9 +76,9 @@ def test_a_reduction_takes_no_memory_of_the_size_of_its_input(call: str) -> None
 
 
 def test_random_tensors_are_drawn_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    from webgpu_torch_core import random_streams
+    from webgpu_torch_core.random_streams import streams
 
-    monkeypatch.setattr(random_streams, "_PIECE", 7)
+    monkeypatch.setattr(streams, "_WORDS_AT_ONCE", 7)
     for library in (torch, ours):
         library.manual_seed(5)
     for size in (1, 6, 7, 8, 100):

@@ -6,10 +6,10 @@ import struct
 from typing import Any
 
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Program
-from webgpu_torch_core.backend import Plan, Step
-from webgpu_torch_core.dtypes import dtype, float32
-from webgpu_torch_core.expression import constant
-from webgpu_torch_core.kernels import Operand, Output, Pointwise, Store
+from webgpu_torch_core.backend.interface import Plan, Step
+from webgpu_torch_core.ir.dtypes import dtype, float32
+from webgpu_torch_core.ir.expression import constant
+from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
 
 RELU = """
 @group(0) @binding(0) var<storage, read> x: array<f32>;

@@ -14,7 +14,7 @@ LIST = (
 COMPUTE = """
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 import webgpu_torch_core as torch
-from webgpu_torch_core.plugins import registry
+from webgpu_torch_core.backend.plugins import registry
 registry.load()
 registry.backends["webgpu"] = WgpuBackend()
 x = torch.arange(12.0, device="webgpu").reshape(3, 4)

@@ -13,7 +13,7 @@ from webgpu_torch_backend_wgpu.errors import DeviceLostError, KernelError, OutOf
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingGpu, CheckingRuntime, layout_of
 from webgpu_torch_backend_wgpu.gpu.interface import COPY, DISPATCH, UNIFORM, GpuError, PipelineRequest
 from webgpu_torch_backend_wgpu.program import Binding
-from webgpu_torch_core.backend import Copy
+from webgpu_torch_core.backend.interface import Copy
 
 sys.path.insert(0, str(Path(__file__).parent / "golden"))
 from profiles import DEFAULT, PROFILES

@@ -13,9 +13,9 @@ from codegen_harness import CORE, TORCH, harness
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.codegen.module import Module
 from webgpu_torch_backend_wgpu.codegen.steps import FLOAT_STEPS, TABLES
-from webgpu_torch_core import scalar
-from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uint8
-from webgpu_torch_core.expression import (
+from webgpu_torch_core.ir import scalar
+from webgpu_torch_core.ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uint8
+from webgpu_torch_core.ir.expression import (
     Expression,
     apply,
     binary,
@@ -26,10 +26,10 @@ from webgpu_torch_core.expression import (
     parameter,
     select,
 )
-from webgpu_torch_core.interpreter import run_kernel
-from webgpu_torch_core.kernels import Kernel, Operand, Output, Pointwise, Store
-from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
-from webgpu_torch_core.steps import STEPS
+from webgpu_torch_core.ir.interpreter import run_kernel
+from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Store
+from webgpu_torch_core.ir.layouts import contiguous_strides, number_of_elements
+from webgpu_torch_core.ir.steps import STEPS
 
 pytestmark = pytest.mark.usefixtures("webgpu")
 STORAGE = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32"]

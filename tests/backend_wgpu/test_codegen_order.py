@@ -8,11 +8,11 @@ import pytest
 import torch
 from codegen_harness import CORE, TORCH, harness
 from test_codegen import EMULATE, STORAGE, check, operand, values
-from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
-from webgpu_torch_core.expression import Expression, cast, load, load_at
-from webgpu_torch_core.kernels import Output, Scan, Scatter, Sort
-from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
-from webgpu_torch_core.monoids import monoid
+from webgpu_torch_core.ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
+from webgpu_torch_core.ir.expression import Expression, cast, load, load_at
+from webgpu_torch_core.ir.kernels import Output, Scan, Scatter, Sort
+from webgpu_torch_core.ir.layouts import contiguous_strides, number_of_elements
+from webgpu_torch_core.ir.monoids import monoid
 
 pytestmark = pytest.mark.usefixtures("webgpu")
 
@@ -118,7 +118,7 @@ def test_sorts_of_long_rows(kind: str, descending: bool, emulate: bool) -> None:
 def scatter(kind: str, own: dtype, lanes: int, rows: int, entries: int) -> Scatter:
     """Return a scatter of ``entries`` rows of ``lanes`` elements into a (rows, lanes) output, at indices given per entry."""
     row = load(1, 0, (0, 1), int64)
-    from webgpu_torch_core.expression import coordinate
+    from webgpu_torch_core.ir.expression import coordinate
 
     index: Expression = row * lanes + cast(coordinate(0), int64)
     value = load(2, 0, (1, lanes), own)

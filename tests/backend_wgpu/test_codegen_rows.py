@@ -9,12 +9,12 @@ import pytest
 import torch
 from codegen_harness import CORE, TORCH, harness
 from test_codegen import EMULATE, SIZES, STORAGE, check, operand, random_load, random_store, values
-from webgpu_torch_core import scalar
-from webgpu_torch_core.dtypes import bool_, compute_dtype, dtype, float16, float32, int32, int64
-from webgpu_torch_core.expression import cast, load, reduced
-from webgpu_torch_core.kernels import Output, Reduction, RowProgram, Store
-from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
-from webgpu_torch_core.monoids import monoid
+from webgpu_torch_core.ir import scalar
+from webgpu_torch_core.ir.dtypes import bool_, compute_dtype, dtype, float16, float32, int32, int64
+from webgpu_torch_core.ir.expression import cast, load, reduced
+from webgpu_torch_core.ir.kernels import Output, Reduction, RowProgram, Store
+from webgpu_torch_core.ir.layouts import contiguous_strides, number_of_elements
+from webgpu_torch_core.ir.monoids import monoid
 
 pytestmark = pytest.mark.usefixtures("webgpu")
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, choose_tile, generate_tile
 from webgpu_torch_backend_wgpu.codegen.contraction_vector import Strip, generate_vector
-from webgpu_torch_core.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, int32, int64
-from webgpu_torch_core.expression import (
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, int32, int64
+from webgpu_torch_core.ir.expression import (  # fmt: skip
     Expression,
     accumulator,
     apply,
@@ -29,9 +29,9 @@ from webgpu_torch_core.expression import (
     load_at,
     parameter,
     select,
-)  # fmt: skip
-from webgpu_torch_core.kernels import Contraction, Operand, Output, Store
-from webgpu_torch_core.layouts import contiguous_strides
+)
+from webgpu_torch_core.ir.kernels import Contraction, Operand, Output, Store
+from webgpu_torch_core.ir.layouts import contiguous_strides
 
 pytestmark = pytest.mark.usefixtures("webgpu")
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
@@ -275,12 +275,12 @@ def test_one_buffer_on_both_sides() -> None:
 
 
 def test_chosen_tiles() -> None:
-    gpu = harness().native.replace(adapter="nvidia h200")
+    gpu = harness().native.replace(software=False)
     assert choose_tile(product(1, 4096, 4096, 1)[0].replace(k=(4096,)), gpu).m == 128
     tall = product(1, 64, 64, 1)[0].replace(k=(100_000,))
     assert choose_tile(tall, gpu).splits > 64
     assert choose_tile(tall.replace(dtype=int64), gpu).splits == 1
-    software = gpu.replace(adapter="mesa llvmpipe")
+    software = gpu.replace(software=True)
     assert choose_tile(tall, software).threads == 64
     assert choose_tile(product(1, 512, 512, 1)[0].replace(k=(512,)), software).m == 128
 

@@ -27,8 +27,8 @@ from device_programs import (
 from webgpu_torch_backend_wgpu.errors import DeviceLostError, KernelError, OutOfMemoryError
 from webgpu_torch_backend_wgpu.memory import size_class
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Program
-from webgpu_torch_core.backend import Copy
-from webgpu_torch_core.dtypes import float32, int64
+from webgpu_torch_core.backend.interface import Copy
+from webgpu_torch_core.ir.dtypes import float32, int64
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 2, 3, 4, 5, 255, 257, 4099, (1 << 20) + 3])

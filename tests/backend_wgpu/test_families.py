@@ -9,7 +9,7 @@ import webgpu_torch as torch
 from webgpu_torch_backend_wgpu.codegen.wgsl import spelled
 from webgpu_torch_backend_wgpu.families import FAMILY_LIMIT, MOST_OWN, MOST_SIZES, Families
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Size
-from webgpu_torch_core.devices import canonical_device, engine_for
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 BINDINGS = (Binding("operand", 0, False), Binding("output", 0, True))
 

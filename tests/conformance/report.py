@@ -123,7 +123,7 @@ def record(path: Path, device: str, dtype: str, results: dict[str, Any], whole: 
 
     ``limit``: how many samples of an operation were run at most, of PyTorch's and non-contiguous ones together.
     """
-    from webgpu_torch_core.ops import OPERATIONS
+    from webgpu_torch_core.operations import OPERATIONS
 
     known = json.loads(path.read_text()) if path.exists() else {"operations": [], "results": {}, "counts": {}}
     table = known["results"].setdefault(device, {}).setdefault(dtype, {})

@@ -46,7 +46,7 @@ def test_record_meets_the_targets() -> None:
 
 @pytest.mark.slow
 def test_record_names_the_declared_operations() -> None:
-    from webgpu_torch_core.ops import OPERATIONS
+    from webgpu_torch_core.operations import OPERATIONS
 
     assert json.loads((ROOT / "docs" / "compatibility.json").read_text())["operations"] == sorted(OPERATIONS)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from database import ours, rebound, torch
-from webgpu_torch_core.ops.conversion import contiguous_format
-from webgpu_torch_core.ops.creation import from_bytes
+from webgpu_torch_core.operations.creation.conversion import contiguous_format
+from webgpu_torch_core.operations.creation.factories import from_bytes
 
 #: element types that have a name here, but that no device computes with
 NAMED_ONLY = ("complex128", "complex32")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from webgpu_torch_core import interpreter
-from webgpu_torch_core.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64
-from webgpu_torch_core.expression import argument, binary, constant, coordinate, load, make, parameter, select
-from webgpu_torch_core.interpreter import Environment, coordinates, evaluate, reduce_row
-from webgpu_torch_core.kernels import Kernel, Pointwise, Store
-from webgpu_torch_core.monoids import monoid
-from webgpu_torch_core.python_device import PythonDevice
+from webgpu_torch_core.backend.python_device import PythonDevice
+from webgpu_torch_core.ir import interpreter
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64
+from webgpu_torch_core.ir.expression import argument, binary, constant, coordinate, load, make, parameter, select
+from webgpu_torch_core.ir.interpreter import Environment, coordinates, evaluate, reduce_row
+from webgpu_torch_core.ir.kernels import Kernel, Pointwise, Store
+from webgpu_torch_core.ir.monoids import monoid
 from webgpu_torch_testing import BackendConformance, assert_close, interpret, run_kernel
 from webgpu_torch_testing.building import elementwise, operands, outputs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from webgpu_torch_core.philox import philox4x32, philox_block, split64
+from webgpu_torch_core.ir.philox import philox4x32, philox_block, split64
 
 KNOWN_ANSWERS = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from webgpu_torch_core import plugins
-from webgpu_torch_core.backend import INTERFACE_VERSION, Backend
-from webgpu_torch_core.plugins import Origin, Registry, hookimpl
-from webgpu_torch_core.python_device import PythonDevice
+from webgpu_torch_core.backend.interface import INTERFACE_VERSION, Backend
+from webgpu_torch_core.backend.plugins import Origin, Registry, hookimpl
+from webgpu_torch_core.backend.python_device import PythonDevice
 
 
 class FakeBackend(Backend):

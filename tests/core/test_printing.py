@@ -8,8 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webgpu_torch_core import dtypes, printing
-from webgpu_torch_core.printing import format_tensor, get_printoptions, printoptions, set_printoptions
+from webgpu_torch_core.ir import dtypes
+from webgpu_torch_core.tensors import printing
+from webgpu_torch_core.tensors.printing import format_tensor, get_printoptions, printoptions, set_printoptions
 
 KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
 

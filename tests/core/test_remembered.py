@@ -9,7 +9,7 @@ import numpy
 import pytest
 import webgpu_torch as torch
 import webgpu_torch.nn.functional as F
-from webgpu_torch_core.devices import canonical_device, engine_for
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 ENGINE = engine_for(canonical_device("cpu"))
 

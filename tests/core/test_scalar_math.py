@@ -7,10 +7,10 @@ import math
 
 import pytest
 import torch
-from webgpu_torch_core import dtypes
-from webgpu_torch_core import scalar_math as numbers
-from webgpu_torch_core.scalar_math import Real
-from webgpu_torch_core.steps import STEPS
+from webgpu_torch_core.ir import dtypes
+from webgpu_torch_core.ir import scalar_math as numbers
+from webgpu_torch_core.ir.scalar_math import Real
+from webgpu_torch_core.ir.steps import STEPS
 
 INF, NAN = math.inf, math.nan
 VALUES = [

@@ -13,8 +13,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from webgpu_torch_core import dtypes
-from webgpu_torch_core.serialization import HostStorage, HostTensor, UnpicklingError, read_pickle, write_pickle
+from webgpu_torch_core.files import HostStorage, HostTensor, UnpicklingError, read_pickle, write_pickle
+from webgpu_torch_core.ir import dtypes
 
 FIXED = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64")

@@ -10,8 +10,7 @@ import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from webgpu_torch_core import dtypes
-from webgpu_torch_core.serialization import (
+from webgpu_torch_core.files import (
     HostStorage,
     HostTensor,
     SafetensorError,
@@ -20,6 +19,7 @@ from webgpu_torch_core.serialization import (
     read_sharded_index,
     write_safetensors,
 )
+from webgpu_torch_core.ir import dtypes
 
 FIXED = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -20,7 +20,7 @@ ACCURACY = {"digits_mlp": 0.95, "digits_cnn": 0.97}
 
 def _devices() -> list[str]:
     wanted = os.environ.get("WEBGPU_TORCH_TEST_DEVICES", "cpu,webgpu").split(",")
-    from webgpu_torch_core.plugins import registry
+    from webgpu_torch_core.backend.plugins import registry
 
     registry.load()
     return [name for name in wanted if name in registry.backends and registry.backends[name].device_count() > 0]

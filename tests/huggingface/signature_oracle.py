@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from webgpu_torch_core.ops import numpy_names
+from webgpu_torch_core.dispatch import numpy_names
 
 #: a way to call a function: names by position, names by keyword only, names that may be left out
 Overload = tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]

@@ -40,7 +40,7 @@ copied = copy.deepcopy(model)
 assert copied.generate(tokens, **options).tolist() == expected.tolist()
 assert model.generate(tokens, cache_implementation="dynamic", **options).tolist() == expected.tolist()
 
-from webgpu_torch_core.devices import canonical_device, engine_for
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 engine = engine_for(canonical_device("webgpu"))
 for _ in range(4):

@@ -11,7 +11,7 @@ INSTALL = "import webgpu_torch; webgpu_torch.install_as_torch(); import torch, s
 
 
 def _devices() -> list[str]:
-    from webgpu_torch_core.plugins import registry
+    from webgpu_torch_core.backend.plugins import registry
 
     registry.load()
     return [name for name in ("cpu", "webgpu") if name in registry.backends and registry.backends[name].device_count()]

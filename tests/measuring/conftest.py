@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture(params=["cpu", "webgpu"])
 def device(request: pytest.FixtureRequest) -> str:
     """The installed devices among those that WEBGPU_TORCH_TEST_DEVICES names ("cpu,webgpu" if unset)."""
-    from webgpu_torch_core.plugins import registry
+    from webgpu_torch_core.backend.plugins import registry
 
     registry.load()
     name: str = request.param

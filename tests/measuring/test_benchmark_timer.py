@@ -12,7 +12,7 @@ import pytest
 import torch.utils.benchmark as theirs
 import webgpu_torch
 import webgpu_torch.utils.benchmark as ours
-from webgpu_torch_core.devices import engine_for
+from webgpu_torch_core.record.devices import engine_for
 
 BOTH = pytest.mark.parametrize("library", [theirs, ours], ids=["torch", "ours"])
 STATISTICS = ("median", "mean", "iqr", "significant_figures", "has_warnings", "title", "as_row_name", "label", "env")

@@ -19,8 +19,8 @@ import webgpu_torch
 import webgpu_torch.autograd
 import webgpu_torch.profiler
 from webgpu_torch.profiler import ProfilerActivity, profile, record_function
-from webgpu_torch_core import profiling
-from webgpu_torch_core.overrides import TorchFunctionMode, mode_stack
+from webgpu_torch_core.backend import profiling
+from webgpu_torch_core.dispatch.overrides import TorchFunctionMode, mode_stack
 
 BOTH = pytest.mark.parametrize("library", [torch, webgpu_torch], ids=["torch", "ours"])
 HOST = [ProfilerActivity.CPU]

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 def _devices() -> list[str]:
     """Return the installed device types among those that WEBGPU_TORCH_TEST_DEVICES names ("cpu,webgpu" if unset)."""
     wanted = os.environ.get("WEBGPU_TORCH_TEST_DEVICES", "cpu,webgpu").split(",")
-    from webgpu_torch_core.plugins import registry
+    from webgpu_torch_core.backend.plugins import registry
 
     registry.load()
     return [name for name in wanted if name in registry.backends and registry.backends[name].device_count() > 0]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import webgpu_torch_core as torch
 import webgpu_torch_models as models
-from webgpu_torch_core.serialization import load_safetensors
+from webgpu_torch_core.files import load_safetensors
 from webgpu_torch_models.gpt2 import GPT2Config, GPT2LMHeadModel
 
 SECONDS, MEMORY = 10, 1 << 30

@@ -9,7 +9,7 @@ import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
 from webgpu_torch.testing import assert_close
-from webgpu_torch_core.serialization import load_safetensors, save_safetensors
+from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models.config import write_json
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL
 from webgpu_torch_models.diffusion.schedulers import SCHEDULERS, DDIMScheduler, scheduler_from_folder

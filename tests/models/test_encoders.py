@@ -11,7 +11,7 @@ import reference_cases as cases
 import webgpu_torch_core as torch
 import webgpu_torch_models as models
 from webgpu_torch.testing import assert_close
-from webgpu_torch_core.serialization import load_safetensors, save_safetensors
+from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models.bert import mean_pooling
 from webgpu_torch_models.config import write_json
 

@@ -320,7 +320,7 @@ def test_workers_compute_on_the_host_whatever_the_default_device(device: str) ->
 
 
 def test_forked_workers_refuse_the_gpu() -> None:
-    if not webgpu_torch_core.webgpu.is_available():
+    if not webgpu_torch_core.api.webgpu.is_available():
         pytest.skip("no WebGPU device")
     image = webgpu_torch_core.ones(4, device="webgpu")
 

@@ -270,7 +270,9 @@ def sizes_that_do_not_fit(t: Any, modules: Any, tale: list[Any]) -> None:
             try:
                 tale.append(plain(net.load_state_dict(state, strict=strict)))
             except (RuntimeError, TypeError) as error:
-                tale.append(str(error).replace("webgpu_torch_core.tensor.", "torch.").replace("webgpu_torch", "torch"))
+                tale.append(
+                    str(error).replace("webgpu_torch_core.tensors.tensor.", "torch.").replace("webgpu_torch", "torch")
+                )
 
 
 @story
@@ -318,8 +320,9 @@ def compiled(t: Any, modules: Any, tale: list[Any]) -> None:
     layer.register_forward_hook(lambda module, args, result: result * 10)
     if t is facade:
         layer.compile()
-    for number in (1.0, 2.0, 3.0):
-        tale.append(plain(layer(t.full((1, 2), number))))
+    with t.no_grad():
+        for number in (1.0, 2.0, 3.0):
+            tale.append(plain(layer(t.full((1, 2), number))))
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import webgpu_torch as facade
 import webgpu_torch_core as ours
 import webgpu_torch_nn as nn
 from nn_oracle import close, copy_weights, to_ours, to_torch
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -163,7 +164,7 @@ def test_a_schedule_before_the_optimizer_warns() -> None:
 
 
 def test_a_loop_that_reads_nothing_schedules_once() -> None:
-    engine = ours.devices.engine_for(ours.devices.canonical_device("cpu"))
+    engine = engine_for(canonical_device("cpu"))
     model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 1))
     optimizer = nn.optim.AdamW(model.parameters())
     inputs = ours.randn(4, 8)

@@ -11,7 +11,7 @@ import torch
 import webgpu_torch_core as core
 import webgpu_torch_nn as nn
 from nn_oracle import to_ours
-from webgpu_torch_core.devices import canonical_device, engine_for
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 STEPS = 1000
 

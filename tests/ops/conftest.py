@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from webgpu_torch_core.plugins import registry
+from webgpu_torch_core.backend.plugins import registry
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import webgpu_torch as facade
 import webgpu_torch_core as core
-from webgpu_torch_core.ops.conversion import contiguous_format
-from webgpu_torch_core.ops.creation import from_bytes
+from webgpu_torch_core.operations.creation.conversion import contiguous_format
+from webgpu_torch_core.operations.creation.factories import from_bytes
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 INTEGERS = ("int64", "int32", "uint8")

@@ -27,7 +27,7 @@ def outcome(function: Any, *arguments: Any, **options: Any) -> str:
     except Exception as error:
         # What fails inside of a comparison is told in each library's own words.
         text = "" if type(error) is RuntimeError else str(error)
-        names = (("webgpu_torch_core.tensor.Tensor", "torch.Tensor"), ("webgpu_torch_nn.par", "torch.nn.par"))
+        names = (("webgpu_torch_core.tensors.tensor.Tensor", "torch.Tensor"), ("webgpu_torch_nn.par", "torch.nn.par"))
         for own, theirs in names:
             text = text.replace(own, theirs)
         return f"{type(error).__name__}: {text}"

@@ -491,7 +491,7 @@ def test_warning_about_inner_gradients(device: str) -> None:
         assert inner.grad is not None
 
 
-@pytest.mark.filterwarnings("ignore::webgpu_torch_core.ops.host.HostFallbackWarning")
+@pytest.mark.filterwarnings("ignore::webgpu_torch_core.operations.host_algorithms.HostFallbackWarning")
 def test_saved_results_do_not_keep_their_graph(device: str) -> None:
     """A function that saves its own result is freed without the collector's help, backward or not."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import webgpu_torch_core as torch
-from webgpu_torch_core.backend import INTERFACE_VERSION, Backend
-from webgpu_torch_core.devices import _engines
-from webgpu_torch_core.plugins import hookimpl, registry
-from webgpu_torch_core.python_device import PythonDevice
+from webgpu_torch_core.backend.interface import INTERFACE_VERSION, Backend
+from webgpu_torch_core.backend.plugins import hookimpl, registry
+from webgpu_torch_core.backend.python_device import PythonDevice
+from webgpu_torch_core.record.devices import _engines
 
 
 class FloatDevice(PythonDevice):

@@ -13,11 +13,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from ops_oracle import ORACLE, OURS, sample, to_ours, to_torch
-from webgpu_torch_core.devices import canonical_device, engine_for
-from webgpu_torch_core.ops.elementwise_call import elementwise
-from webgpu_torch_core.ops.registry import OPERATIONS
-from webgpu_torch_core.scalar import exp
-from webgpu_torch_core.tensor import Tensor
+from webgpu_torch_core.dispatch.registry import OPERATIONS
+from webgpu_torch_core.ir.scalar import exp
+from webgpu_torch_core.operations.elementwise.call import elementwise
+from webgpu_torch_core.record.devices import canonical_device, engine_for
+from webgpu_torch_core.tensors.tensor import Tensor
 
 POINTWISE = (
     lambda t, a, b: a + b,

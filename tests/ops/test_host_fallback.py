@@ -8,9 +8,9 @@ import pytest
 import torch
 import webgpu_torch_core as core
 from ops_oracle import to_ours, to_torch
-from webgpu_torch_core.ops import host
-from webgpu_torch_core.ops.linear_algebra.common import LinAlgError
-from webgpu_torch_core.python_device import PythonDevice
+from webgpu_torch_core.backend.python_device import PythonDevice
+from webgpu_torch_core.operations import host_algorithms as host
+from webgpu_torch_core.operations.linalg.common import LinAlgError
 
 MATRIX = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
 
@@ -82,7 +82,7 @@ def test_a_device_without_algorithms_names_the_package() -> None:
         PythonDevice().algorithm("svd", (), {})
 
 
-@pytest.mark.filterwarnings("ignore::webgpu_torch_core.ops.host.HostFallbackWarning")
+@pytest.mark.filterwarnings("ignore::webgpu_torch_core.operations.host_algorithms.HostFallbackWarning")
 def test_compiled_functions_say_that_they_are_not_replayed(device: str) -> None:
     matrix = to_ours(MATRIX, device)
     compiled = core.compile(lambda x: core.linalg.inv_ex(x)[0] * 2)

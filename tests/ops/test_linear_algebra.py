@@ -10,7 +10,7 @@ import torch
 import webgpu_torch_core as core
 from ops_oracle import check, sample, to_ours, to_torch
 
-pytestmark = pytest.mark.filterwarnings("ignore::webgpu_torch_core.ops.host.HostFallbackWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::webgpu_torch_core.operations.host_algorithms.HostFallbackWarning")
 
 
 def square(*batch: int, size: int = 4, seed: int = 0) -> torch.Tensor:

@@ -11,8 +11,8 @@ import pytest
 import torch
 import webgpu_torch as facade
 from override_programs import EVERY
-from webgpu_torch_core import overridden_members
 from webgpu_torch_core import overrides as core_overrides
+from webgpu_torch_core.dispatch import overridden_members
 
 BOTH = pytest.mark.parametrize("lib", [torch, facade], ids=["torch", "ours"])
 

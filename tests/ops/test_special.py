@@ -9,7 +9,7 @@ import pytest
 import torch
 import webgpu_torch_core as core
 from ops_oracle import compare, to_ours, to_torch
-from webgpu_torch_core.ops import in_place_functions
+from webgpu_torch_core.operations.in_place import functions as in_place_functions
 
 EXTREME = [0.0, -0.0, 1.0, -1.0, 0.5, -4.0, 8.0, -8.0, 1e-6, 20.0, -20.0, 100.0, 1000.0, math.inf, -math.inf, math.nan]
 UNARY = [

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import webgpu_torch as torch
 from webgpu_torch import nn
-from webgpu_torch_core.devices import canonical_device, engine_for
+from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 DEVICES = ["cpu", "webgpu"]
 METHODS = ("allocate", "advance", "read", "write")

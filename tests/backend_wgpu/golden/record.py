@@ -21,7 +21,7 @@ from profiles import PROFILES
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Pass, Program
-from webgpu_torch_core.backend import Plan, Step
+from webgpu_torch_core.backend.interface import Plan, Step
 
 FOLDER = Path(__file__).parent
 INDEX, SOURCES = FOLDER / "index.txt", FOLDER / "sources.xz"
@@ -30,7 +30,7 @@ _SEPARATOR = "\n//// "
 
 def backend() -> WgpuBackend:
     """Return the backend over checking devices of all profiles, in the place of the process's own."""
-    from webgpu_torch_core.plugins import registry
+    from webgpu_torch_core.backend.plugins import registry
 
     registry.load()
     if not isinstance(registry.backends["webgpu"], WgpuBackend) or not _BACKENDS:
@@ -45,7 +45,7 @@ _BACKENDS: list[WgpuBackend] = []
 def programs(profile: str) -> Iterator[tuple[str, list[Program], list[str]]]:
     """Return (program, the kernels it runs, the rules they break) for every program on the adapter of a profile."""
     from programs import CONFIG, PROGRAMS
-    from webgpu_torch_core.plugins import registry
+    from webgpu_torch_core.backend.plugins import registry
 
     # Four storage buffers are too few to scatter into a table of 50257 rows that is bound in parts.
     few = PROFILES[profile].limits.max_storage_buffers_per_shader_stage < 8

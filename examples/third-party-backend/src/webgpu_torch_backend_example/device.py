@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from webgpu_torch_core.backend import Copy, Device, Plan
-from webgpu_torch_core.dtypes import bool_, dtype, float32, int32, int64
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.backend.interface import Copy, Device, Plan
+from webgpu_torch_core.ir.dtypes import bool_, dtype, float32, int32, int64
+from webgpu_torch_core.ir.kernels import Kernel
 
 from .printer import print_kernel, scope
 

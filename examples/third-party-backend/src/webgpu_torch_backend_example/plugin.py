@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 
-from webgpu_torch_core.backend import Backend, Device
-from webgpu_torch_core.plugins import hookimpl
+from webgpu_torch_core.backend.interface import Backend, Device
+from webgpu_torch_core.backend.plugins import hookimpl
 
 from .device import ExampleDevice
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core import dtypes
-from webgpu_torch_core.expression import Expression, topological
-from webgpu_torch_core.interpreter import combine, lift, reduce_row, results
-from webgpu_torch_core.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
-from webgpu_torch_core.scalar_math import convert, divide, truncate
-from webgpu_torch_core.steps import STEPS
+from webgpu_torch_core.ir import dtypes
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.interpreter import combine, lift, reduce_row, results
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
+from webgpu_torch_core.ir.scalar_math import convert, divide, truncate
+from webgpu_torch_core.ir.steps import STEPS
 
 #: steps that Python spells itself; the others call their definition in the core
 OPERATORS = {

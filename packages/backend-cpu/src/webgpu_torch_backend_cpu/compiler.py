@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.dtypes import compute_dtype, dtype
-from webgpu_torch_core.expression import Expression
-from webgpu_torch_core.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
-from webgpu_torch_core.layouts import Shape, number_of_elements
-from webgpu_torch_core.monoids import Monoid, standard_name
+from webgpu_torch_core.ir.dtypes import compute_dtype, dtype
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
+from webgpu_torch_core.ir.layouts import Shape, number_of_elements
+from webgpu_torch_core.ir.monoids import Monoid, standard_name
 
 from . import runtime
 from .printer import TYPES, Printer

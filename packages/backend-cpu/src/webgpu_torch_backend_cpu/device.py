@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.backend import Copy, Device, Plan
-from webgpu_torch_core.dtypes import complex64, dtype
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.backend.interface import Copy, Device, Plan
+from webgpu_torch_core.ir.dtypes import complex64, dtype
+from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
 
 from . import random
@@ -174,7 +174,7 @@ class CpuDevice(Device):
         return found
 
     def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
-        from webgpu_torch_core.ops.linear_algebra.common import LinAlgError
+        from webgpu_torch_core.operations.linalg.common import LinAlgError
 
         from .algorithms import ALGORITHMS
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy
-from webgpu_torch_core.backend import Backend, Device
-from webgpu_torch_core.plugins import hookimpl
+from webgpu_torch_core.backend.interface import Backend, Device
+from webgpu_torch_core.backend.plugins import hookimpl
 
 from .device import CpuDevice
 

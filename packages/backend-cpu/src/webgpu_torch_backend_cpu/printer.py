@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from webgpu_torch_core.dtypes import bfloat16, bool_, dtype, int32, int64
-from webgpu_torch_core.expression import Expression, topological
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, int32, int64
+from webgpu_torch_core.ir.expression import Expression, topological
 
 #: NumPy's name of each element type's storage (bfloat16 is kept as its bits)
 TYPES = {
@@ -129,6 +129,6 @@ def convert(name: str, source: dtype, target: dtype) -> str:
 
 
 def _float32() -> dtype:
-    from webgpu_torch_core.dtypes import float32
+    from webgpu_torch_core.ir.dtypes import float32
 
     return float32

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.ir.kernels import Kernel
 
 from .errors import KernelError, numbered
 from .families import Families

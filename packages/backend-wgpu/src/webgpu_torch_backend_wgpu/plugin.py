@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.backend import Backend
-from webgpu_torch_core.plugins import hookimpl
+from webgpu_torch_core.backend.interface import Backend
+from webgpu_torch_core.backend.plugins import hookimpl
 
 from .backend import WgpuBackend
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.ir.kernels import Kernel
 
 from .gpu.interface import COPY, WORDS, Gpu
 from .replay import Prepared, Recording, in_order

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend import Copy, Plan, Step
-from webgpu_torch_core.dtypes import dtype
-from webgpu_torch_core.host_data import stored
+from webgpu_torch_core.backend.interface import Copy, Plan, Step
+from webgpu_torch_core.ir.dtypes import dtype
+from webgpu_torch_core.ir.host_bytes import stored
 
 from .errors import KernelError
 from .gpu.interface import COPY, DISPATCH, UNIFORM, WORDS, Gpu, Owned

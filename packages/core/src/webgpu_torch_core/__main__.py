@@ -1,5 +1,5 @@
 """``python -m webgpu_torch_core``: what is installed, as ``webgpu-torch info`` prints it."""
 
-from .plugins import describe
+from .backend.plugins import describe
 
 print(describe())

@@ -8,8 +8,8 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.serialization import load_safetensors, read_sharded_index, save_safetensors
-from webgpu_torch_core.serialization.host import brief
+from webgpu_torch_core.files import load_safetensors, read_sharded_index, save_safetensors
+from webgpu_torch_core.files.host_tensors import brief
 
 from webgpu_torch_models.config import write_json
 

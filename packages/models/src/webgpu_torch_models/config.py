@@ -8,8 +8,8 @@ import types
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from webgpu_torch_core.serialization.host import brief, map_file
-from webgpu_torch_core.serialization.json_text import parse_object
+from webgpu_torch_core.files.host_tensors import brief, map_file
+from webgpu_torch_core.files.json_text import parse_object
 
 T = TypeVar("T", bound="JsonConfig")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.serialization.host import brief
+from webgpu_torch_core.files.host_tensors import brief
 from webgpu_torch_nn import Module, init
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from webgpu_torch_core.serialization.host import brief
+from webgpu_torch_core.files.host_tensors import brief
 
 if TYPE_CHECKING:
     from webgpu_torch_models.config import ModelConfig

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from webgpu_torch_core.serialization.host import brief
+from webgpu_torch_core.files.host_tensors import brief
 
 from webgpu_torch_models.config import read_json, write_json
 from webgpu_torch_models.hub import TOKENIZER_PATTERNS, find_folder

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from webgpu_torch_core.backend import Device
-from webgpu_torch_core.dtypes import dtype
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.backend.interface import Device
+from webgpu_torch_core.ir.dtypes import dtype
+from webgpu_torch_core.ir.kernels import Kernel
 
 from .running import assert_close, interpret, run_kernel
 

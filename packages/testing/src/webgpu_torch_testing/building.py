@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core.dtypes import (
+from webgpu_torch_core.ir.dtypes import (
     bfloat16,
     bool_,
     compute_dtype,
@@ -19,9 +19,9 @@ from webgpu_torch_core.dtypes import (
     int64,
     uint8,
 )
-from webgpu_torch_core.expression import Expression, cast, load, load_at
-from webgpu_torch_core.kernels import Operand, Output, Pointwise, Store
-from webgpu_torch_core.layouts import Shape, contiguous_strides, number_of_elements
+from webgpu_torch_core.ir.expression import Expression, cast, load, load_at
+from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
+from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
 
 #: every element type a buffer of ours may have, complex numbers left out
 STORAGE = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)

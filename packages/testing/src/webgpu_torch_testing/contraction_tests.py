@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from webgpu_torch_core.dtypes import (
+from webgpu_torch_core.ir.dtypes import (
     bfloat16,
     compute_dtype,
     dtype,
@@ -18,9 +18,9 @@ from webgpu_torch_core.dtypes import (
     int64,
     uint8,
 )
-from webgpu_torch_core.expression import Expression, accumulator, apply, cast, coordinate, load_at, parameter, select
-from webgpu_torch_core.kernels import Contraction
-from webgpu_torch_core.layouts import contiguous_strides
+from webgpu_torch_core.ir.expression import Expression, accumulator, apply, cast, coordinate, load_at, parameter, select
+from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import contiguous_strides
 
 from .base import Conformance
 from .building import operands, outputs, read, write

@@ -8,12 +8,12 @@ import statistics
 from typing import Any
 
 import pytest
-from webgpu_torch_core.dtypes import dtype, float32, int32, int64
-from webgpu_torch_core.expression import load, reduced
-from webgpu_torch_core.kernels import Reduction, RowProgram, Scan, Scatter
-from webgpu_torch_core.layouts import contiguous_strides
-from webgpu_torch_core.monoids import Monoid, define, monoid
-from webgpu_torch_core.scalar import absolute, less, maximum, where
+from webgpu_torch_core.ir.dtypes import dtype, float32, int32, int64
+from webgpu_torch_core.ir.expression import load, reduced
+from webgpu_torch_core.ir.kernels import Reduction, RowProgram, Scan, Scatter
+from webgpu_torch_core.ir.layouts import contiguous_strides
+from webgpu_torch_core.ir.monoids import Monoid, define, monoid
+from webgpu_torch_core.ir.scalar import absolute, less, maximum, where
 
 from .base import Conformance
 from .building import operands, outputs, read, write

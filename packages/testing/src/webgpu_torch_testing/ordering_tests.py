@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from webgpu_torch_core.dtypes import (
+from webgpu_torch_core.ir.dtypes import (
     bfloat16,
     bool_,
     compute_dtype,
@@ -20,10 +20,10 @@ from webgpu_torch_core.dtypes import (
     int64,
     uint8,
 )
-from webgpu_torch_core.expression import apply, cast, load
-from webgpu_torch_core.kernels import Scan, Sort
-from webgpu_torch_core.layouts import Shape, contiguous_strides, number_of_elements
-from webgpu_torch_core.monoids import monoid
+from webgpu_torch_core.ir.expression import apply, cast, load
+from webgpu_torch_core.ir.kernels import Scan, Sort
+from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
+from webgpu_torch_core.ir.monoids import monoid
 
 from .base import Conformance
 from .building import STORAGE, operands, outputs, read

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 
 import pytest
-from webgpu_torch_core.backend import Copy, Plan, Step
-from webgpu_torch_core.dtypes import float32, int8, int32
-from webgpu_torch_core.expression import parameter, reduced
-from webgpu_torch_core.kernels import Pointwise, Reduction, RowProgram
-from webgpu_torch_core.monoids import monoid
+from webgpu_torch_core.backend.interface import Copy, Plan, Step
+from webgpu_torch_core.ir.dtypes import float32, int8, int32
+from webgpu_torch_core.ir.expression import parameter, reduced
+from webgpu_torch_core.ir.kernels import Pointwise, Reduction, RowProgram
+from webgpu_torch_core.ir.monoids import monoid
 
 from .base import Conformance
 from .building import elementwise, operands, outputs, read, write

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from webgpu_torch_core.dtypes import (
+from webgpu_torch_core.ir.dtypes import (
     bfloat16,
     bool_,
     dtype,
@@ -21,9 +21,9 @@ from webgpu_torch_core.dtypes import (
     uint8,
     uint32,
 )
-from webgpu_torch_core.expression import Expression, binary, cast, constant, coordinate, load, parameter, select
-from webgpu_torch_core.kernels import Pointwise, Store
-from webgpu_torch_core.layouts import contiguous_strides
+from webgpu_torch_core.ir.expression import Expression, binary, cast, constant, coordinate, load, parameter, select
+from webgpu_torch_core.ir.kernels import Pointwise, Store
+from webgpu_torch_core.ir.layouts import contiguous_strides
 
 from .base import Conformance
 from .building import INTEGERS, STORAGE, elementwise, operands, outputs, read, read_at, write
@@ -305,7 +305,7 @@ class PointwiseTests(Conformance):
 
     def test_negative_zero_stays_negative(self) -> None:
         def sign_bit(x: Expression) -> Expression:
-            from webgpu_torch_core.expression import apply
+            from webgpu_torch_core.ir.expression import apply
 
             return apply("sign_bit", x)
 
@@ -335,7 +335,7 @@ class PointwiseTests(Conformance):
         self.check(kernel, [[0.0, 2.0, -4.0, INF, NAN]], [[-1.0, 0.5, -0.25, 0.0, NAN]])
 
     def test_philox_and_unsigned_words(self) -> None:
-        from webgpu_torch_core.expression import make
+        from webgpu_torch_core.ir.expression import make
 
         words = [constant(0, uint32)] * 4 + [constant(0, uint32)] * 2
         ones = [constant(2**32 - 1, uint32)] * 6
@@ -395,6 +395,6 @@ class PointwiseTests(Conformance):
 
 def cast_number(number: float) -> float:
     """Return a number as float32 holds it."""
-    from webgpu_torch_core.scalar_math import round_to_float32
+    from webgpu_torch_core.ir.scalar_math import round_to_float32
 
     return float(round_to_float32(number))

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from webgpu_torch_core.dtypes import (
+from webgpu_torch_core.ir.dtypes import (
     bfloat16,
     bool_,
     compute_dtype,
@@ -19,10 +19,20 @@ from webgpu_torch_core.dtypes import (
     int64,
     uint8,
 )
-from webgpu_torch_core.expression import Expression, apply, binary, cast, coordinate, load, parameter, reduced, select
-from webgpu_torch_core.kernels import Reduction, RowProgram
-from webgpu_torch_core.layouts import Shape, contiguous_strides, number_of_elements
-from webgpu_torch_core.monoids import monoid
+from webgpu_torch_core.ir.expression import (
+    Expression,
+    apply,
+    binary,
+    cast,
+    coordinate,
+    load,
+    parameter,
+    reduced,
+    select,
+)
+from webgpu_torch_core.ir.kernels import Reduction, RowProgram
+from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
+from webgpu_torch_core.ir.monoids import monoid
 
 from .base import Conformance
 from .building import operands, outputs, read, write
@@ -322,6 +332,6 @@ class RowTests(Conformance):
 
 def read_flat(operand: int, index: Expression) -> Expression:
     """Return a float32 at a computed index."""
-    from webgpu_torch_core.expression import load_at
+    from webgpu_torch_core.ir.expression import load_at
 
     return load_at(operand, index, float32)

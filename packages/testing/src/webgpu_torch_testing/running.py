@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from webgpu_torch_core.backend import Device, Plan, Step
-from webgpu_torch_core.dtypes import dtype
-from webgpu_torch_core.host_data import pack, unpack
-from webgpu_torch_core.interpreter import run_kernel as interpret_kernel
-from webgpu_torch_core.kernels import Kernel
+from webgpu_torch_core.backend.interface import Device, Plan, Step
+from webgpu_torch_core.ir.dtypes import dtype
+from webgpu_torch_core.ir.host_bytes import pack, unpack
+from webgpu_torch_core.ir.interpreter import run_kernel as interpret_kernel
+from webgpu_torch_core.ir.kernels import Kernel
 
 #: relative and absolute tolerance per element type, those of :func:`torch.testing.assert_close`
 TOLERANCES = {

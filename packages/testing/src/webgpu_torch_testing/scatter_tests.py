@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from webgpu_torch_core.dtypes import (
+from webgpu_torch_core.ir.dtypes import (
     bfloat16,
     bool_,
     compute_dtype,
@@ -18,9 +18,9 @@ from webgpu_torch_core.dtypes import (
     int32,
     int64,
 )
-from webgpu_torch_core.expression import cast, coordinate, load
-from webgpu_torch_core.kernels import Scatter
-from webgpu_torch_core.monoids import monoid
+from webgpu_torch_core.ir.expression import cast, coordinate, load
+from webgpu_torch_core.ir.kernels import Scatter
+from webgpu_torch_core.ir.monoids import monoid
 
 from .base import Conformance
 from .building import FLOATS, INTEGERS, STORAGE, operands, outputs, read

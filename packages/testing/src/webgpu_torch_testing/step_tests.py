@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from webgpu_torch_core.dtypes import bool_, dtype, float32, float64, int32, int64, uint32
-from webgpu_torch_core.expression import BOOLEAN_STEPS, Expression, cast, constant, make
-from webgpu_torch_core.interpreter import Environment, evaluate
-from webgpu_torch_core.kernels import Pointwise
-from webgpu_torch_core.scalar_math import Real, convert
-from webgpu_torch_core.steps import STEPS
+from webgpu_torch_core.ir.dtypes import bool_, dtype, float32, float64, int32, int64, uint32
+from webgpu_torch_core.ir.expression import BOOLEAN_STEPS, Expression, cast, constant, make
+from webgpu_torch_core.ir.interpreter import Environment, evaluate
+from webgpu_torch_core.ir.kernels import Pointwise
+from webgpu_torch_core.ir.scalar_math import Real, convert
+from webgpu_torch_core.ir.steps import STEPS
 
 from .base import Conformance
 from .building import operands, outputs, read, write

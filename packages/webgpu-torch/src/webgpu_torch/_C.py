@@ -6,8 +6,8 @@ from typing import Any
 
 from webgpu_torch_core import device as device
 from webgpu_torch_core import overrides
-from webgpu_torch_core.overrides import DisableTorchFunction as DisableTorchFunction
-from webgpu_torch_core.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
+from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 
 from .accelerator import current_accelerator
 

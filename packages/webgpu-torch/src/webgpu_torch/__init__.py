@@ -387,7 +387,6 @@ from webgpu_torch_core import min as min
 from webgpu_torch_core import minimum as minimum
 from webgpu_torch_core import mm as mm
 from webgpu_torch_core import mode as mode
-from webgpu_torch_core import monoids as monoids
 from webgpu_torch_core import moveaxis as moveaxis
 from webgpu_torch_core import movedim as movedim
 from webgpu_torch_core import msort as msort

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.dtypes import bool_
+from webgpu_torch_core.ir.dtypes import bool_
 
 Message = Callable[[], str] | None
 PLAIN = (

@@ -34,7 +34,7 @@ def set_device(device: Any) -> None:
 def synchronize(device: Any = None) -> None:
     """Wait until what was asked of the CPU is done."""
     del device
-    from webgpu_torch_core.devices import synchronize as synchronize_device
+    from webgpu_torch_core.record.devices import synchronize as synchronize_device
 
     synchronize_device("cpu")
 

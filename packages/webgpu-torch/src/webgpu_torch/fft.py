@@ -1,3 +1,3 @@
 """Discrete Fourier transforms, as ``torch.fft``."""
 
-from webgpu_torch_core.fft import *  # noqa: F403
+from webgpu_torch_core.api.fft import *  # noqa: F403

@@ -1,3 +1,3 @@
 """Linear algebra, as ``torch.linalg``."""
 
-from webgpu_torch_core.linalg import *  # noqa: F403
+from webgpu_torch_core.api.linalg import *  # noqa: F403

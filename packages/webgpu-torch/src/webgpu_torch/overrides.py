@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core.overridden_members import properties
-from webgpu_torch_core.overrides import PATHS
-from webgpu_torch_core.overrides import BaseTorchFunctionMode as BaseTorchFunctionMode
-from webgpu_torch_core.overrides import EnableTorchFunction as enable_reentrant_dispatch
-from webgpu_torch_core.overrides import TorchFunctionMode as TorchFunctionMode
-from webgpu_torch_core.overrides import get_default_nowrap_functions as get_default_nowrap_functions
-from webgpu_torch_core.overrides import handle_torch_function as handle_torch_function
-from webgpu_torch_core.overrides import has_torch_function as has_torch_function
-from webgpu_torch_core.overrides import has_torch_function_unary as has_torch_function_unary
-from webgpu_torch_core.overrides import has_torch_function_variadic as has_torch_function_variadic
-from webgpu_torch_core.overrides import is_tensor_like as is_tensor_like
-from webgpu_torch_core.overrides import is_tensor_method_or_property as is_tensor_method_or_property
-from webgpu_torch_core.overrides import mode_stack as _get_current_function_mode_stack
-from webgpu_torch_core.overrides import resolve_name as resolve_name
-from webgpu_torch_core.overrides import wrap_torch_function as wrap_torch_function
+from webgpu_torch_core.dispatch.overridden_members import properties
+from webgpu_torch_core.dispatch.overrides import PATHS
+from webgpu_torch_core.dispatch.overrides import BaseTorchFunctionMode as BaseTorchFunctionMode
+from webgpu_torch_core.dispatch.overrides import EnableTorchFunction as enable_reentrant_dispatch
+from webgpu_torch_core.dispatch.overrides import TorchFunctionMode as TorchFunctionMode
+from webgpu_torch_core.dispatch.overrides import get_default_nowrap_functions as get_default_nowrap_functions
+from webgpu_torch_core.dispatch.overrides import handle_torch_function as handle_torch_function
+from webgpu_torch_core.dispatch.overrides import has_torch_function as has_torch_function
+from webgpu_torch_core.dispatch.overrides import has_torch_function_unary as has_torch_function_unary
+from webgpu_torch_core.dispatch.overrides import has_torch_function_variadic as has_torch_function_variadic
+from webgpu_torch_core.dispatch.overrides import is_tensor_like as is_tensor_like
+from webgpu_torch_core.dispatch.overrides import is_tensor_method_or_property as is_tensor_method_or_property
+from webgpu_torch_core.dispatch.overrides import mode_stack as _get_current_function_mode_stack
+from webgpu_torch_core.dispatch.overrides import resolve_name as resolve_name
+from webgpu_torch_core.dispatch.overrides import wrap_torch_function as wrap_torch_function
 
 
 def _get_current_function_mode() -> Any:

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 from webgpu_torch_core import UntypedStorage, device
 from webgpu_torch_core import load as load
 from webgpu_torch_core import save as save
-from webgpu_torch_core.serialization import pickle_format
-from webgpu_torch_core.serialization.permissions import add_safe_globals as add_safe_globals
-from webgpu_torch_core.serialization.permissions import clear_safe_globals as clear_safe_globals
-from webgpu_torch_core.serialization.permissions import get_safe_globals as get_safe_globals
-from webgpu_torch_core.serialization.permissions import safe_globals as safe_globals
+from webgpu_torch_core.files import pickle_format
+from webgpu_torch_core.files.permissions import add_safe_globals as add_safe_globals
+from webgpu_torch_core.files.permissions import clear_safe_globals as clear_safe_globals
+from webgpu_torch_core.files.permissions import get_safe_globals as get_safe_globals
+from webgpu_torch_core.files.permissions import safe_globals as safe_globals
 
 from .storage import Storage
 from .types import FileLike as FileLike

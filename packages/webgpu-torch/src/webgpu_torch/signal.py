@@ -1,3 +1,3 @@
 """Signal processing, as ``torch.signal``."""
 
-from webgpu_torch_core.signal import windows as windows
+from webgpu_torch_core.api.signal import windows as windows

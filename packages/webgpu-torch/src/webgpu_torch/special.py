@@ -1,3 +1,3 @@
 """Special functions, as ``torch.special``."""
 
-from webgpu_torch_core.special import *  # noqa: F403
+from webgpu_torch_core.api.special import *  # noqa: F403

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .contraction_tile import choose_tile, generate_tile

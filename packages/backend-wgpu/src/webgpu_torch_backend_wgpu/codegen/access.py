@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.expression import Expression, topological
-from webgpu_torch_core.kernels import Store
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.kernels import Store
 
 from . import ir, statements
 from .ir import Buffer, Load, LoadGroup, Name, Node, convert_to, group_element

@@ -7,7 +7,7 @@ test by bits, which they keep.
 
 from __future__ import annotations
 
-from webgpu_torch_core.expression import Expression
+from webgpu_torch_core.ir.expression import Expression
 
 #: how far a term or a factor may be inside of an operand
 DEPTH = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webgpu_torch_core.dtypes import dtype, int32
-from webgpu_torch_core.expression import Expression, topological
-from webgpu_torch_core.monoids import EXTREMA_WITH_PLACES, Monoid, extremum_with_place, standard_name
+from webgpu_torch_core.ir.dtypes import dtype, int32
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.monoids import EXTREMA_WITH_PLACES, Monoid, extremum_with_place, standard_name
 
 from .ir import Array, Name, Node
 from .lowering import Lowering

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.expression import Expression, topological
-from webgpu_torch_core.kernels import Contraction
-from webgpu_torch_core.layouts import Shape, number_of_elements
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
 from ..program import Capabilities
 from .access import LANES, Buffers, evaluate

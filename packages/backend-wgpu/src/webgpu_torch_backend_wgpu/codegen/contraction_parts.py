@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.kernels import Contraction
+from webgpu_torch_core.ir.kernels import Contraction
 
 from ..program import Capabilities, Pass, Program
 from .contraction import Frame

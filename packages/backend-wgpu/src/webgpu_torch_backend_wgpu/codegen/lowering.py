@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from webgpu_torch_core.expression import Expression, topological
+from webgpu_torch_core.ir.expression import Expression, topological
 
 from .cancelling import guarded
 from .ir import Call, Literal, Name, Node, Number, convert_to

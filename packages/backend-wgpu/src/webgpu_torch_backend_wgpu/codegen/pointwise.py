@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.dtypes import float16
-from webgpu_torch_core.expression import topological
-from webgpu_torch_core.kernels import Pointwise
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.dtypes import float16
+from webgpu_torch_core.ir.expression import topological
+from webgpu_torch_core.ir.kernels import Pointwise
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import LANES, Buffers, aligned, evaluate, group_of

@@ -6,8 +6,8 @@ where elements are stored, a pass for these, and one for the row stores.
 
 from __future__ import annotations
 
-from webgpu_torch_core.expression import topological
-from webgpu_torch_core.kernels import RowProgram
+from webgpu_torch_core.ir.expression import topological
+from webgpu_torch_core.ir.kernels import RowProgram
 
 from ..program import Capabilities, Pass, Program
 from .combining import Combining

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webgpu_torch_core.expression import Expression
-from webgpu_torch_core.kernels import RowProgram
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import RowProgram
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import LANES, Buffers, evaluate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webgpu_torch_core.kernels import Reduction
+from webgpu_torch_core.ir.kernels import Reduction
 
 from .combining import Combining, Numbers
 from .ir import Array, Node, fixed

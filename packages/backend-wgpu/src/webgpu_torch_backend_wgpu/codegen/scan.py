@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from webgpu_torch_core.kernels import Scan, Store
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.kernels import Scan, Store
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers, evaluate

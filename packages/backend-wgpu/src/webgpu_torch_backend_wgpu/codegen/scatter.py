@@ -7,10 +7,10 @@ on timing. Otherwise one thread goes through all entries of a lane.
 
 from __future__ import annotations
 
-from webgpu_torch_core.expression import Expression, binary, cast, constant, topological
-from webgpu_torch_core.kernels import Scatter
-from webgpu_torch_core.layouts import number_of_elements
-from webgpu_torch_core.monoids import standard_name
+from webgpu_torch_core.ir.expression import Expression, binary, cast, constant, topological
+from webgpu_torch_core.ir.kernels import Scatter
+from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.monoids import standard_name
 
 from ..program import Capabilities, Pass, Program
 from . import statements

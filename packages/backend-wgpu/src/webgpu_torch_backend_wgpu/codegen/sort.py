@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from webgpu_torch_core.expression import Expression
-from webgpu_torch_core.kernels import Sort, Store
-from webgpu_torch_core.layouts import contiguous_strides, number_of_elements
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Sort, Store
+from webgpu_torch_core.ir.layouts import contiguous_strides, number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers, evaluate

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from webgpu_torch_core.expression import Expression, topological
-from webgpu_torch_core.kernels import Pointwise
-from webgpu_torch_core.layouts import number_of_elements
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.kernels import Pointwise
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import Buffers, evaluate

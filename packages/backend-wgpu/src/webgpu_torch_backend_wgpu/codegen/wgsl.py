@@ -62,8 +62,6 @@ _BINDING = {
 _CHAINS = frozenset({"&", "|", "^", "&&", "||"})
 _UNARY = 9
 _SUFFIX = {"u32": "u", "i32": "i", "i64": "li"}
-#: adapters whose own conversion to f16 rounds to nearest even (WGSL leaves the rounding open)
-_ROUNDS_HALVES = ("nvidia",)
 _BYTES = {"f16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8}
 _HALVES = frozenset({"f16", *(VECTORS["f16", size] for size in (2, 3, 4))})
 
@@ -410,7 +408,7 @@ def print_module(
     printer.braces(body, 0)
     bindings = _declarations(declared, printer)
     functions = [_accessor(buffer, what, printer) for buffer, what in printer.accessors]
-    rounds = any(each in capabilities.adapter for each in _ROUNDS_HALVES)
+    rounds = capabilities.facts.rounds_halves
     helpers = prelude(printer.helpers, {ROUNDING_HALF.name: ROUNDING_HALF} if rounds else None)
     head = "enable f16;\n" if printer.half else ""
     printer.pieces.append("\n")

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from webgpu_torch_core.kernels import Record
+from webgpu_torch_core.ir.kernels import Record
 
 #: how many integers a command takes, and what it begins with
 WORDS = 6
@@ -209,6 +209,8 @@ class Runtime(ABC):
 
     #: by which name ``WEBGPU_TORCH_RUNTIME`` asks for it
     name: str
+    #: False where kernels are not run, so that nothing can be measured
+    computes = True
 
     @abstractmethod
     def version(self) -> str:

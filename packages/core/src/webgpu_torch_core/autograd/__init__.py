@@ -1,5 +1,14 @@
 """Reverse-mode differentiation: grad modes, the engine, custom functions."""
 
+from ..record.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from ..record.node import AccumulateGrad, Node
 from .anomaly_mode import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -9,15 +18,6 @@ from .anomaly_mode import (
 )
 from .engine import backward, grad
 from .function import Function, FunctionContext
-from .grad_mode import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-from .node import AccumulateGrad, Node
 
 __all__ = [
     "AccumulateGrad",

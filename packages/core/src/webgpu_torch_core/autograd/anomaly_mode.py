@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .node import Node, anomaly
+from ..record.node import Node, anomaly
 
 
 class detect_anomaly:

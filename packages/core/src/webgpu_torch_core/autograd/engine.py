@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from .grad_mode import recording
-from .hooking import apply_node_hooks, apply_node_pre_hooks, apply_tensor_hooks
-from .node import Node, anomaly, running
+from ..record.grad_mode import recording
+from ..record.node import Node, anomaly, running
+from .hooks import apply_node_hooks, apply_node_pre_hooks, apply_tensor_hooks
 
 Edge = tuple[Node, int]
 
@@ -197,7 +197,7 @@ def _edge_of(value: Any) -> Edge | None:
 
 
 def _checked_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
-    from ..tensor import Tensor
+    from ..tensors.tensor import Tensor
 
     inputs = _as_tuple(inputs)
     if not inputs:
@@ -354,7 +354,7 @@ def _batched(
     outputs: Any, inputs: Any, grad_outputs: Any, keep: bool, create_graph: bool, allow_unused: Any, materialize: bool
 ) -> tuple[Any, ...]:
     """Return gradients for every one of a batch of cotangents, stacked."""
-    from ..ops.joining import stack
+    from ..operations.movement.joining import stack
 
     tensors, seeds = _as_tuple(outputs), _as_tuple(grad_outputs)
     for index, (tensor, seed) in enumerate(zip(tensors, seeds, strict=True)):

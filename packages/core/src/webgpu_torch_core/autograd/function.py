@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from .grad_mode import recording
-from .node import FREED, Gradients, Node
-from .saved import SavedResult, SavedTensor
+from ..record.grad_mode import recording
+from ..record.node import FREED, Gradients, Node
+from ..tensors.saved_tensors import SavedResult, SavedTensor
 
 
 class FunctionContext:
@@ -31,7 +31,7 @@ class FunctionContext:
         Raises:
             TypeError: something is neither a tensor nor None.
         """
-        from ..tensor import Tensor
+        from ..tensors.tensor import Tensor
 
         for position, each in enumerate(tensors):
             if each is not None and not isinstance(each, Tensor):
@@ -137,8 +137,8 @@ class FunctionNode(Node):
         Raises:
             RuntimeError: it does not.
         """
-        from ..ops.inplace import converted
-        from ..tensor import Tensor
+        from ..operations.in_place.writing import converted
+        from ..tensors.tensor import Tensor
 
         if gradient is None:
             return None
@@ -163,7 +163,7 @@ class FunctionNode(Node):
         return converted(gradient, dtype)
 
     def _reduced(self, number: int, gradient: Any, shape: tuple[int, ...]) -> Any:
-        from ..ops.reduction import sum_to_size
+        from ..operations.reduction.reductions import sum_to_size
 
         own = gradient._layout.shape
         padded = (1,) * (len(own) - len(shape)) + shape
@@ -186,7 +186,7 @@ def _no_backward(*_: Any) -> None:
 
 
 def _zeros(template: tuple[Any, Any, Any]) -> Any:
-    from ..ops.creation import zeros
+    from ..operations.creation.factories import zeros
 
     return zeros(*template[0], dtype=template[1], device=template[2])
 
@@ -268,7 +268,7 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and record ``backward``."""
-        from ..tensor import Tensor
+        from ..tensors.tensor import Tensor
 
         apart = cls.setup_context is not Function.setup_context
         if apart and kwargs:
@@ -307,7 +307,7 @@ class Function:
 
 
 def _template(value: Any) -> Any:
-    from ..tensor import Tensor
+    from ..tensors.tensor import Tensor
 
     return (value._layout.shape, value.dtype, value.device) if isinstance(value, Tensor) else None
 
@@ -322,7 +322,7 @@ def _positional(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 
 
 def _check_marks(context: FunctionContext, outputs: tuple[Any, ...]) -> None:
-    from ..tensor import Tensor
+    from ..tensors.tensor import Tensor
 
     for each in context._dirty:
         if not isinstance(each, Tensor):
@@ -358,7 +358,7 @@ def once_differentiable(fn: Any) -> Any:
 
     @wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        from ..tensor import Tensor
+        from ..tensors.tensor import Tensor
 
         saved, recording.enabled = recording.enabled, False
         try:

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..record.grad_mode import enable_grad, no_grad
 from .engine import Pass, grad
-from .grad_mode import enable_grad, no_grad
 
 
 class GradcheckError(RuntimeError):
@@ -119,7 +119,7 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _is_tensor(value: Any) -> bool:
-    from ..tensor import Tensor
+    from ..tensors.tensor import Tensor
 
     return isinstance(value, Tensor)
 
@@ -155,7 +155,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
 def _real(value: Any) -> Any:
     """Return complex numbers as pairs of real ones."""
     if value.dtype.is_complex:
-        from ..ops.complex.views import view_as_real
+        from ..operations.complex.views import view_as_real
 
         return view_as_real(value)
     return value
@@ -210,7 +210,7 @@ def _close(actual: Any, expected: Any, atol: float, rtol: float) -> bool:
 
 def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, floating: list[int], eps: float) -> Any:
     """Return, for every floating-point output, its Jacobian by one input: elements of the input × of the output."""
-    from ..ops.joining import stack
+    from ..operations.movement.joining import stack
 
     # In place, so that functions which reach their inputs by another way are moved, too.
     alias = _real(wanted.detach())
@@ -231,8 +231,8 @@ def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, f
 
 def _analytical(output: Any, wanted: Sequence[Any]) -> list[Any]:
     """Return the Jacobians of an output by the inputs, as the backward pass gives them."""
-    from ..ops.joining import stack
-    from ..ops.ranges import eye
+    from ..operations.creation.ranges import eye
+    from ..operations.movement.joining import stack
 
     columns: list[list[Any]] = [[] for _ in wanted]
     seeds = eye(output.numel(), dtype=output.dtype, device=output.device)

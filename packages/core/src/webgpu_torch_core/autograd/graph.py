@@ -7,10 +7,10 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from . import saved
-from .grad_mode import recording
-from .node import Node as Node
-from .node import RemovableHandle, running
+from ..record.grad_mode import recording
+from ..record.node import Node as Node
+from ..record.node import RemovableHandle, running
+from ..tensors import saved_tensors as saved
 
 # Not typing.NamedTuple: typing is slow to import.
 GradientEdge = namedtuple(  # pyright: ignore[reportUntypedNamedTuple]
@@ -37,7 +37,7 @@ def increment_version(tensor: Any) -> None:
     Raises:
         RuntimeError: something else than tensors was given.
     """
-    from ..tensor import Tensor
+    from ..tensors.tensor import Tensor
 
     if isinstance(tensor, Tensor):
         tensor = (tensor,)

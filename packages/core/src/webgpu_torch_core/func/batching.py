@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..devices import meta_engine
-from ..layouts import Layout, layout
-from ..memory import MetaValue, Storage
-from ..overrides import PATHS, DisableTorchFunctionSubclass, count_modes, disabled_implementation
-from ..pytree import tree_leaves, tree_map
-from ..tensor import Tensor
+from ..dispatch.overrides import PATHS, DisableTorchFunctionSubclass, count_modes, disabled_implementation
+from ..ir.layouts import Layout, layout
+from ..record.devices import meta_engine
+from ..tensors.pytree import tree_leaves, tree_map
+from ..tensors.storage import MetaValue, Storage
+from ..tensors.tensor import Tensor
 
 
 class _Levels(threading.local):
@@ -127,7 +127,7 @@ def unwrap(value: Any, level: int) -> Any:
 
 def one_by_one(func: Callable[..., Any], level: int, args: Any, kwargs: Any) -> Any:
     """Call a function on one example after the other and return the batch of its results."""
-    from ..ops.registry import OPERATIONS
+    from ..dispatch.registry import OPERATIONS
 
     count = batch_size(level)
     if count == 0:

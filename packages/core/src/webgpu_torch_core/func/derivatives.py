@@ -13,10 +13,10 @@ from typing import Any
 
 from ..autograd.engine import grad as engine_grad
 from ..autograd.engine import reachable
-from ..autograd.grad_mode import enable_grad, is_grad_enabled
-from ..autograd.node import AccumulateGrad
-from ..pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from ..tensor import Tensor
+from ..record.grad_mode import enable_grad, is_grad_enabled
+from ..record.node import AccumulateGrad
+from ..tensors.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..tensors.tensor import Tensor
 from .batching import batch_size, batched, current_level, is_batched, level_of, named_after, one_by_one
 
 # What stands for arguments
@@ -338,7 +338,7 @@ def jacrev(
 
 def _rows(run: _Run, output: Any) -> list[Any]:
     """Return the Jacobians of one output as plain tensors: batches, output, argument."""
-    from ..ops.registry import OPERATIONS
+    from ..dispatch.registry import OPERATIONS
 
     level, whole = run.level, _whole(output, run.level)
     batches, shape = tuple(whole.shape[:level]), tuple(whole.shape[level:])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..pytree import tree_flatten, tree_unflatten
-from ..tensor import Tensor
+from ..tensors.pytree import tree_flatten, tree_unflatten
+from ..tensors.tensor import Tensor
 from .batching import BatchRegion, batched, is_batched, named_after
 
 
@@ -161,7 +161,7 @@ def _batches_of_outputs(name: str, outputs: Any, out_dims: Any, level: int, size
 
 
 def _joined(results: list[tuple[Any, list[Any], Any]]) -> Any:
-    from ..ops.registry import OPERATIONS
+    from ..dispatch.registry import OPERATIONS
 
     spec, first, places = results[0]
     if len(results) == 1:

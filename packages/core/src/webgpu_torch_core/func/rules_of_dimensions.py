@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops.common import sizes_from
-from ..ops.numpy_names import NAMES, parameter_names
-from ..pytree import tree_leaves
-from ..tensor import Tensor
+from ..dispatch.numpy_names import NAMES, parameter_names
+from ..operations.common import sizes_from
+from ..tensors.pytree import tree_leaves
+from ..tensors.tensor import Tensor
 from .batching import batched, is_batched, is_in_place, one_by_one, rewrap, unwrap
 from .rules import aligned, rule
 

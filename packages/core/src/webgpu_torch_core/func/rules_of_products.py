@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..pytree import tree_leaves
-from ..tensor import Tensor
+from ..tensors.pytree import tree_leaves
+from ..tensors.tensor import Tensor
 from .batching import batch_size, batched, is_batched, one_by_one, rewrap, unwrap
 from .rules import aligned, random_numbers, rule
 from .rules_of_dimensions import _bound
@@ -14,7 +14,7 @@ from .rules_of_dimensions import _bound
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "linalg.matmul", "__rmatmul__", "vdot")
 def _product(func: Any, level: int, args: Any, kwargs: Any) -> Any:
-    from ..ops.registry import OPERATIONS
+    from ..dispatch.registry import OPERATIONS
 
     if kwargs.get("out") is not None or len(args) + len(kwargs) != 2:
         return one_by_one(func, level, args, kwargs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..pytree import tree_leaves
-from ..tensor import Tensor
+from ..tensors.pytree import tree_leaves
+from ..tensors.tensor import Tensor
 from .batching import batch_size, batched, is_batched, one_by_one
 
 
@@ -55,7 +55,7 @@ def _batched_position(value: Any, subscript: Any, level: int) -> tuple[Any, int]
         return None
     count = batch_size(level)
     device = next(each for each in entries if isinstance(each, Tensor)).device
-    from ..ops.registry import OPERATIONS
+    from ..dispatch.registry import OPERATIONS
 
     own = OPERATIONS["arange"].function(count, device=device).reshape(count, *([1] * ndim))
     return (own, *spread), 0

@@ -15,9 +15,9 @@ from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
-from .. import profiling
-from ..backend import Copy, Device, Plan
-from ..dtypes import dtype
+from ..backend import profiling
+from ..backend.interface import Copy, Device, Plan
+from ..ir.dtypes import dtype
 from ..scheduling import Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
 from ..scheduling.schedule import Slot
@@ -85,6 +85,11 @@ class Engine:
     @failed.setter
     def failed(self, value: Value) -> None:
         self._recorder.failed = value
+
+    @property
+    def maximum_bindings(self) -> int:
+        """Most operands plus outputs that one kernel of the device may bind."""
+        return self.device.maximum_bindings
 
     @property
     def reads(self) -> int:

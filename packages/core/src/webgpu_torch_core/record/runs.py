@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..backend import Copy, Plan
+from ..backend.interface import Copy, Plan
 from . import interrupts
 
 

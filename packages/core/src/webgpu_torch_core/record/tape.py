@@ -11,10 +11,10 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
 
 if TYPE_CHECKING:
-    from ..kernels import Kernel
+    from ..ir.kernels import Kernel
     from .engine import Engine
 
 
@@ -161,7 +161,8 @@ class Tape:
     def clear(self) -> None:
         """Forget everything, which has been computed: values that came in still refer to the tape."""
         self.open = False
-        self.entries, self.slots, self.leaves, self.computed, self.failure = [], [], {}, {}, None
+        self.entries, self.slots, self.leaves, self.computed = [], [], {}, {}
+        self.failure = self.capture = None
 
     def buffer_of(self, slot: int) -> Any:
         """Return a slot's buffer, None where it has none (yet, or any more)."""

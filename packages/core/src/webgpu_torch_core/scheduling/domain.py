@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..dtypes import bool_, int32
-from ..expression import Expression, constant, coordinate, make, rewrite, topological
-from ..kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
-from ..layouts import Shape, contiguous_strides
+from ..ir.dtypes import bool_, int32
+from ..ir.expression import Expression, constant, coordinate, make, rewrite, topological
+from ..ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
+from ..ir.layouts import Shape, contiguous_strides
 
 #: remembers the steps of scheduling: graphs that differ in a few kernels (one tensor has grown) share the rest of the work
 schedule_cache = lru_cache(maxsize=8192)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..expression import Expression, make, rewrite, topological
-from ..kernels import Contraction, Operand, Output, Pointwise
+from ..ir.expression import Expression, make, rewrite, topological
+from ..ir.kernels import Contraction, Operand, Output, Pointwise
 from .domain import all_stores, collapse, schedule_cache
 from .inlining import bound_slots
 

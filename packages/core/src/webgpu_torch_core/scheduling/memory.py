@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import Copy, Plan, Step
-from ..kernels import Operand
+from ..backend.interface import Copy, Plan, Step
+from ..ir.kernels import Operand
 from .localizing import Finished
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..expression import Expression, make, rewrite, topological
-from ..kernels import Contraction, Kernel, Pointwise, RowProgram, Store
-from ..layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.expression import Expression, make, rewrite, topological
+from ..ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Store
+from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from .domain import groups, redomain, split_dimensions, store_domain
 
 Factors = dict[int, Shape]

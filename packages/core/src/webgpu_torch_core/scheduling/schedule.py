@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ..backend import Plan
-from ..expression import Expression, make, rewrite
-from ..kernels import Contraction, Kernel, Pointwise, RowProgram
-from ..layouts import contiguous_strides
+from ..backend.interface import Plan
+from ..ir.expression import Expression, make, rewrite
+from ..ir.kernels import Contraction, Kernel, Pointwise, RowProgram
+from ..ir.layouts import contiguous_strides
 from . import merging
 from .domain import schedule_cache
 from .inlining import Inliner, bindings, bound_slots
@@ -140,7 +140,7 @@ class _Builder:
         self.maximum_bindings = maximum_bindings
         #: how many bindings more than one the buffers of long slots take
         self.long = long
-        self.inliner = Inliner(uses, maximum_bindings, long)
+        self.inliner = Inliner(uses, alive, maximum_bindings, long)
         self.pending: list[tuple[Any, tuple[int, ...], tuple[int | None, ...]]] = []
 
     def add(self, item: Recorded) -> None:
@@ -150,6 +150,8 @@ class _Builder:
         self.pending.append((kernel, item.outputs, initials))
         if _is_definition(kernel, self.slots[item.outputs[0]].numel):
             self.inliner.define(item.outputs[0], kernel.shape, kernel.stores[0].value)
+        elif merging.is_mergeable(kernel):
+            self.inliner.host(item.outputs)
 
     def finish(self) -> list[Group]:
         """Return the groups that compute every alive or loaded slot."""

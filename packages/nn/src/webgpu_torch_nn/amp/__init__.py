@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.autocast import autocast as autocast
+from webgpu_torch_core.dispatch.autocast import autocast as autocast
 
 from webgpu_torch_nn.amp.autocast_mode import custom_bwd as custom_bwd
 from webgpu_torch_nn.amp.autocast_mode import custom_fwd as custom_fwd

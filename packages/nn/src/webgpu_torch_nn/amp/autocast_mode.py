@@ -7,9 +7,9 @@ from functools import wraps
 from typing import Any
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.autocast import RULES, get_autocast_dtype, is_autocast_enabled
-from webgpu_torch_core.autocast import autocast as autocast
-from webgpu_torch_core.dtypes import dtype, float64
+from webgpu_torch_core.dispatch.autocast import RULES, get_autocast_dtype, is_autocast_enabled
+from webgpu_torch_core.dispatch.autocast import autocast as autocast
+from webgpu_torch_core.ir.dtypes import dtype, float64
 
 
 def is_autocast_available(device_type: str) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.elementwise.approximations import FEWER_NODES, FEWER_WEIGHTS, NODES, WEIGHTS
-from webgpu_torch_core.ops.elementwise.sensitivities import gamma_sensitivity_
+from webgpu_torch_core.operations.elementwise.approximations import FEWER_NODES, FEWER_WEIGHTS, NODES, WEIGHTS
+from webgpu_torch_core.operations.elementwise.gamma_sample_derivatives import gamma_sensitivity_
 
 
 def _digamma_difference(a: Tensor, b: Tensor) -> Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import webgpu_torch_core as _core
-from webgpu_torch_core.autocast import NAMES as _NAMES
-from webgpu_torch_core.autocast import with_autocast as _with_autocast
-from webgpu_torch_core.ops.registry import OPERATIONS as _OPERATIONS
-from webgpu_torch_core.overrides import PATHS as _PATHS
-from webgpu_torch_core.overrides import public as _public
-from webgpu_torch_core.overrides import written_in_python as _written_in_python
+from webgpu_torch_core.dispatch.autocast import NAMES as _NAMES
+from webgpu_torch_core.dispatch.autocast import with_autocast as _with_autocast
+from webgpu_torch_core.dispatch.overrides import PATHS as _PATHS
+from webgpu_torch_core.dispatch.overrides import public as _public
+from webgpu_torch_core.dispatch.overrides import written_in_python as _written_in_python
+from webgpu_torch_core.dispatch.registry import OPERATIONS as _OPERATIONS
 
 from webgpu_torch_nn._exports import public_names as _public_names
 from webgpu_torch_nn.functional.activation import *

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.inplace import replaced, snapshot
+from webgpu_torch_core.operations.in_place.writing import replaced, snapshot
 
 Sizes = int | Sequence[int]
 Function = TypeVar("Function", bound=Callable[..., Any])

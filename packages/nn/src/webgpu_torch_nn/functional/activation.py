@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import elu as _elu
-from webgpu_torch_core.functional import elu_ as _elu_of
-from webgpu_torch_core.functional import gelu as gelu
-from webgpu_torch_core.functional import leaky_relu as _leaky_relu
-from webgpu_torch_core.functional import log_softmax as _log_softmax
-from webgpu_torch_core.functional import logsigmoid as logsigmoid
-from webgpu_torch_core.functional import silu as _silu
-from webgpu_torch_core.functional import softmax as _softmax
-from webgpu_torch_core.functional import softplus as softplus
-from webgpu_torch_core.ops.outputs import into
-from webgpu_torch_core.ops.random import HOST_DEVICES
-from webgpu_torch_core.ops.titles import titled
+from webgpu_torch_core.api.functional import elu as _elu
+from webgpu_torch_core.api.functional import elu_ as _elu_of
+from webgpu_torch_core.api.functional import gelu as gelu
+from webgpu_torch_core.api.functional import leaky_relu as _leaky_relu
+from webgpu_torch_core.api.functional import log_softmax as _log_softmax
+from webgpu_torch_core.api.functional import logsigmoid as logsigmoid
+from webgpu_torch_core.api.functional import silu as _silu
+from webgpu_torch_core.api.functional import softmax as _softmax
+from webgpu_torch_core.api.functional import softplus as softplus
+from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.operations.outputs import into
+from webgpu_torch_core.operations.random.draws import HOST_DEVICES
 
 from ._arguments import before, narrowed, wide, written
 

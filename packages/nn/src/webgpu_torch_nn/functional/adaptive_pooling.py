@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.resampling import Table, resampled
-from webgpu_torch_core.ops.windows import Window, nothing, window_sum
+from webgpu_torch_core.operations.spatial.resampling import Table, resampled
+from webgpu_torch_core.operations.spatial.sliding_windows import Window, nothing, window_sum
 
 from ._arguments import Sizes, batched, per_rank, spread
 from .pooling import _maxima

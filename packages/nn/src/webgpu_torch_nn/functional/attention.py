@@ -7,8 +7,8 @@ import warnings
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import linear
-from webgpu_torch_core.functional import scaled_dot_product_attention as scaled_dot_product_attention
+from webgpu_torch_core.api.functional import linear
+from webgpu_torch_core.api.functional import scaled_dot_product_attention as scaled_dot_product_attention
 
 from .activation import softmax
 from .dropout import dropout

@@ -7,8 +7,8 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.outputs import into
-from webgpu_torch_core.overrides import publish
+from webgpu_torch_core.dispatch.overrides import publish
+from webgpu_torch_core.operations.outputs import into
 
 
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:

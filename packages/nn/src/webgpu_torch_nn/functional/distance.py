@@ -6,9 +6,9 @@ import math
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import normalize as normalize
-from webgpu_torch_core.linalg import vector_norm
-from webgpu_torch_core.ops.windows import nothing
+from webgpu_torch_core.api.functional import normalize as normalize
+from webgpu_torch_core.api.linalg import vector_norm
+from webgpu_torch_core.operations.spatial.sliding_windows import nothing
 
 from ._arguments import narrowed, wide
 

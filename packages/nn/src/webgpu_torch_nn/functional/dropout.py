@@ -7,8 +7,8 @@ import warnings
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import dropout as dropout
-from webgpu_torch_core.ops.neural import dropout_mask
+from webgpu_torch_core.api.functional import dropout as dropout
+from webgpu_torch_core.operations.neural.layers import dropout_mask
 
 from ._arguments import before, written
 

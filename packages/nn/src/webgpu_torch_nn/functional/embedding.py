@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import embedding as _embedding
+from webgpu_torch_core.api.functional import embedding as _embedding
 
 from ._arguments import wide
 from .loss_classification import one_hot as one_hot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.windows import Window, overlapping_sum, patches
+from webgpu_torch_core.operations.spatial.sliding_windows import Window, overlapping_sum, patches
 
 from ._arguments import Sizes, spread
 

@@ -1,7 +1,7 @@
 """Resizing by interpolation.
 
 Each mode is a table per dimension of which positions an output position reads, and with which weights; see
-:mod:`webgpu_torch_core.ops.resampling`. Positions are rounded as PyTorch rounds them.
+:mod:`webgpu_torch_core.operations.spatial.resampling`. Positions are rounded as PyTorch rounds them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.resampling import Table, resampled
+from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 
 from .adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 

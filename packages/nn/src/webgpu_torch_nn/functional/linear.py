@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import linear as linear
+from webgpu_torch_core.api.functional import linear as linear
 
 from ._arguments import wide
 

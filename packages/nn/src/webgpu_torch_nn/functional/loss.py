@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import binary_cross_entropy_with_logits as _with_logits
-from webgpu_torch_core.ops.random import HOST_DEVICES
-from webgpu_torch_core.ops.titles import titled
+from webgpu_torch_core.api.functional import binary_cross_entropy_with_logits as _with_logits
+from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.operations.random.draws import HOST_DEVICES
 
 from ._arguments import legacy_reduction, narrowed, reduced, wide
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import cross_entropy as _cross_entropy
-from webgpu_torch_core.functional import linear
-from webgpu_torch_core.functional import nll_loss as _nll_loss
-from webgpu_torch_core.ops.index_checks import require_inside
-from webgpu_torch_core.ops.titles import titled
+from webgpu_torch_core.api.functional import cross_entropy as _cross_entropy
+from webgpu_torch_core.api.functional import linear
+from webgpu_torch_core.api.functional import nll_loss as _nll_loss
+from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.operations.indexing.index_checks import require_inside
 
 from ._arguments import legacy_reduction, wide
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.common import attach
-from webgpu_torch_core.ops.outputs import into
-from webgpu_torch_core.overrides import publish
+from webgpu_torch_core.dispatch.overrides import publish
+from webgpu_torch_core.operations.common import attach
+from webgpu_torch_core.operations.outputs import into
 
 from ._arguments import wide
 from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm

@@ -6,12 +6,12 @@ import math
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import layer_norm as layer_norm
-from webgpu_torch_core.functional import normalize as normalize
-from webgpu_torch_core.functional import rms_norm as rms_norm
-from webgpu_torch_core.ops.neural import standardized
-from webgpu_torch_core.ops.remembered import remembered
-from webgpu_torch_core.ops.windows import Window, window_sum
+from webgpu_torch_core.api.functional import layer_norm as layer_norm
+from webgpu_torch_core.api.functional import normalize as normalize
+from webgpu_torch_core.api.functional import rms_norm as rms_norm
+from webgpu_torch_core.operations.neural.layers import standardized
+from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide
 

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.functional import pad as pad
+from webgpu_torch_core.api.functional import pad as pad

@@ -7,8 +7,15 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.outputs import into
-from webgpu_torch_core.ops.windows import Window, flat_indices, greatest_taps, nothing, picked, window_sum
+from webgpu_torch_core.operations.outputs import into
+from webgpu_torch_core.operations.spatial.sliding_windows import (
+    Window,
+    flat_indices,
+    greatest_taps,
+    nothing,
+    picked,
+    window_sum,
+)
 
 from ._arguments import Sizes, batched, per_rank, spread, wide
 from .activation import relu

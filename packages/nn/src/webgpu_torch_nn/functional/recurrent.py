@@ -13,8 +13,8 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.functional import linear
-from webgpu_torch_core.overrides import publish
+from webgpu_torch_core.api.functional import linear
+from webgpu_torch_core.dispatch.overrides import publish
 
 from .dropout import dropout as _dropout
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.random import HOST_DEVICES
-from webgpu_torch_core.ops.sampling import gathered_sum
+from webgpu_torch_core.operations.random.draws import HOST_DEVICES
+from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
 
 from ._arguments import wide
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.devices import hand_over
+from webgpu_torch_core.record.devices import hand_over
 
 from webgpu_torch_nn.modules._conversion import typename
 from webgpu_torch_nn.modules.module import Module, _indent

@@ -16,7 +16,7 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     """
     import inspect
 
-    from webgpu_torch_core.devices import host_device
+    from webgpu_torch_core.record.devices import host_device
 
     from webgpu_torch_nn.modules.module import Module
 

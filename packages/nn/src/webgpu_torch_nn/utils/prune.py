@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.devices import host_device
+from webgpu_torch_core.record.devices import host_device
 
 from webgpu_torch_nn.utils.convert_parameters import parameters_to_vector
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.devices import host_device
-from webgpu_torch_core.functional import pad
+from webgpu_torch_core.api.functional import pad
+from webgpu_torch_core.record.devices import host_device
 
 if TYPE_CHECKING:
     from typing import Self

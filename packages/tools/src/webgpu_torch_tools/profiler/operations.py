@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core.overrides import PATHS
+from webgpu_torch_core.dispatch.overrides import PATHS
 
 #: questions about tensors, which compute nothing
 _QUESTIONS = frozenset((

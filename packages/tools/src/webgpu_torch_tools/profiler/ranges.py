@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any
 
-from webgpu_torch_core import profiling, webgpu
+from webgpu_torch_core import webgpu
+from webgpu_torch_core.backend import profiling
 
 from .events import EventList, FunctionEventAvg
 from .events import FunctionEvent as FunctionEvent

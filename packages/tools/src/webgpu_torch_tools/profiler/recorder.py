@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from webgpu_torch_core import Tensor, profiling
-from webgpu_torch_core.backend import Device, Plan
-from webgpu_torch_core.devices import engines
-from webgpu_torch_core.overrides import TorchFunctionMode, close_mode
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.backend import profiling
+from webgpu_torch_core.backend.interface import Device, Plan
+from webgpu_torch_core.dispatch.overrides import TorchFunctionMode, close_mode
+from webgpu_torch_core.record.devices import engines
 from webgpu_torch_nn.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .events import DeviceType, FunctionEvent

@@ -20,6 +20,6 @@ class DLDeviceType(enum.IntEnum):
 
 def to_dlpack(tensor: Tensor) -> Any:
     """Return a capsule that lends a tensor's memory, for one consumer."""
-    from webgpu_torch_core.dlpack import exported
+    from webgpu_torch_core.operations.creation.dlpack import exported
 
     return exported(tensor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core.devices import host_device
+from webgpu_torch_core.record.devices import host_device
 
 
 def draw_seed(generator: Any = None) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.devices import host_device
+from webgpu_torch_core.record.devices import host_device
 
 _Sample = TypeVar("_Sample", covariant=True)
 

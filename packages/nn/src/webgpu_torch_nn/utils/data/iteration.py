@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
-from webgpu_torch_core import profiling
+from webgpu_torch_core.backend import profiling
 
 from webgpu_torch_nn.utils.data import transport
 from webgpu_torch_nn.utils.data._seeds import draw_seed

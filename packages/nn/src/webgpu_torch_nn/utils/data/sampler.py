@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import webgpu_torch_core as torch
-from webgpu_torch_core.devices import host_device
+from webgpu_torch_core.record.devices import host_device
 
 from webgpu_torch_nn.utils.data._seeds import draw_seed
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.ops.creation import from_bytes
+from webgpu_torch_core.operations.creation.factories import from_bytes
 
 
 class _Pickler(pickle.Pickler):

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core.devices import host_device
+from webgpu_torch_core.record.devices import host_device
 
 from webgpu_torch_nn.utils.data import transport
 from webgpu_torch_nn.utils.data.dataset import IterableDataset

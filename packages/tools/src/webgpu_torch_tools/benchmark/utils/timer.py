@@ -10,7 +10,7 @@ import timeit
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from webgpu_torch_core.devices import flush, synchronize
+from webgpu_torch_core.record.devices import flush, synchronize
 
 from . import common
 

@@ -1,0 +1,1 @@
+"""The public namespaces beside ``torch`` itself, and the signatures that type checkers read."""

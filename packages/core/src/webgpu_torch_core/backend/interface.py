@@ -1,0 +1,206 @@
+"""What a backend implements: find devices, hold buffers, compile kernels, run plans."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ir.dtypes import STORED_DTYPES, dtype
+from ..ir.kernels import Kernel, Record
+
+if TYPE_CHECKING:
+    from ..record.runs import Run
+
+#: The version of everything a backend is written against: this module, the kernel forms, the steps of expressions and the
+#: element types. A backend says which one it follows; see the promise in "Writing a backend".
+INTERFACE_VERSION = 1
+
+
+class Step(Record):
+    """One dispatch of a plan: a kernel and where its operands, outputs and parameters are in the plan's tables."""
+
+    __slots__ = fields = ("kernel", "operands", "outputs", "parameters")
+    kernel: Kernel
+    operands: tuple[int, ...]
+    outputs: tuple[int, ...]
+    parameters: tuple[int, ...]
+
+
+class Copy(Record):
+    """One buffer-to-buffer copy of a plan: the first ``nbytes`` bytes."""
+
+    __slots__ = fields = ("source", "target", "nbytes")
+    source: int
+    target: int
+    nbytes: int
+
+
+class Plan:
+    """A scheduled graph: steps over a table of buffers (external ones first, then temporaries).
+
+    Attributes:
+        steps: :class:`Step` and :class:`Copy` in execution order.
+        externals: how many leading entries of the buffer table the caller passes to :meth:`Device.run`.
+        temporaries: sizes in bytes of the buffers that live only inside the run; entry ``i`` of it is buffer
+            ``externals + i``. The planner already shares one temporary among values whose lives do not overlap.
+        prepared: whatever the device made of the plan (bind groups, source, …); None until it has.
+        lasting: the plan will run again and again (a captured function's): effort spent on it pays.
+    """
+
+    __slots__ = ("externals", "lasting", "prepared", "steps", "temporaries")
+
+    def __init__(self, steps: Sequence[Step | Copy], externals: int, temporaries: Sequence[int]) -> None:
+        self.steps = tuple(steps)
+        self.externals = externals
+        self.temporaries = tuple(temporaries)
+        self.prepared: Any = None
+        self.lasting = False
+
+
+class Device(ABC):
+    """One opened device. Methods may be called from several threads; core holds a lock around ``run``."""
+
+    #: how messages name the device; the registry fills in the device type and index (``fast:0``) where it is empty
+    name: str = ""
+    #: element types buffers may have on this device: no kernel stores another one. Complex tensors are pairs of float32, so
+    #: complex types are never among them.
+    dtypes: frozenset[dtype] = frozenset(STORED_DTYPES)
+    #: most operands plus outputs one kernel may bind; the scheduler fuses no further
+    maximum_bindings: int = 1 << 30
+    #: most bytes of a buffer that one binding reaches; a longer buffer counts once for each such part of it
+    binding_bytes: int = 1 << 62
+    #: False asks the scheduler for one kernel per operation
+    fuses: bool = True
+    #: True where ``run`` returns before the work is done: recording goes on meanwhile, so work is handed over early
+    asynchronous: bool = False
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Any:
+        """Return a buffer of at least ``nbytes`` bytes with undefined contents (any object; it is freed, or returned to
+        the device's pool, when the last reference to it goes).
+
+        Raises:
+            MemoryError: the device has no room (a subclass naming the sizes).
+        """
+
+    @abstractmethod
+    def write(self, buffer: Any, data: memoryview) -> None:
+        """Copy host bytes to the start of a buffer, ordered with the runs before and after it."""
+
+    @abstractmethod
+    def read(self, buffer: Any, nbytes: int) -> bytearray:
+        """Return the first bytes of a buffer after everything submitted before has finished.
+
+        Raises:
+            RuntimeError: an earlier kernel failed; the message names kernel and operation.
+        """
+
+    @abstractmethod
+    def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
+        """Execute a plan. ``externals`` are its first buffers, ``parameters`` the values of its run-time scalars.
+
+        May return before the work is done; what it reads and writes is ordered with later calls. Whatever may fail
+        (compiling, allocating) comes before the first kernel: after an exception the buffers are as they were, and the
+        plan may be run again. Signals are held back meanwhile: a Ctrl-C is delivered when this returns.
+        """
+
+    def advance(self, run: Run) -> None:
+        """Run a plan's kernels from where ``run`` stands: here all at once, by :meth:`run`.
+
+        A device whose kernels have run when ``run`` returns may run them one by one instead, so that a Ctrl-C is
+        delivered between two of them and a kernel that fails spares the others: prepare everything that may fail,
+        keep it in ``run.table``, and run each step that ``run.remaining()`` yields.
+        """
+        self.run(run.plan, run.externals, run.parameters)
+        run.finish()
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all submitted work is done; raise what failed."""
+
+    def run_timed(
+        self,
+        plan: Plan,
+        externals: Sequence[Any],
+        parameters: Sequence[float | int],
+        report: Callable[[str, float, str], None],
+    ) -> None:
+        """Execute a plan as :meth:`run` does and call ``report(name, seconds, clock)`` for every kernel, in order.
+
+        ``clock`` says what measured it: ``"device"`` (timestamps on the device) or ``"host"`` (the host's clock, around
+        starting the kernel and waiting for it). May wait for every kernel. A device that cannot tell reports nothing.
+        """
+        del report
+        self.run(plan, externals, parameters)
+
+    def draw(self, kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
+        """Return ``count`` random numbers as host bytes, bit for bit as PyTorch's CPU draws them from ``stream``.
+
+        Only host devices are asked (others draw in kernels). Arguments and errors are those of
+        :func:`webgpu_torch_core.random_streams.distributions.draw`, which this calls; a device may do it faster.
+        """
+        from ..random_streams.distributions import draw
+
+        return draw(kind, stream, count, element, first, second)
+
+    def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
+        """Run an algorithm that no kernel form expresses over (buffer, type, shape) operands; return NumPy-like arrays.
+
+        The ``cpu`` device has some; other devices leave them to it.
+
+        Raises:
+            NotImplementedError: the device has none.
+        """
+        raise NotImplementedError(
+            f"'{name}' has no kernel, and {self.name} no algorithm for it; the CPU backend has: "
+            "pip install webgpu-torch-backend-cpu"
+        )
+
+    def source(self, kernel: Kernel) -> str:
+        """Return the generated source of a kernel, for people."""
+        return repr(kernel)
+
+    def description(self) -> dict[str, str]:
+        """Return what a bug report needs to know: adapter, driver, limits, versions."""
+        return {}
+
+    def memory_allocated(self) -> int:
+        """Return the bytes in buffers that are in use."""
+        return 0
+
+    def memory_reserved(self) -> int:
+        """Return the bytes obtained from the system, pooled buffers included."""
+        return 0
+
+    def empty_cache(self) -> None:
+        """Give pooled buffers back to the system."""
+
+    def live_buffers(self) -> int:
+        """Return how many buffers are in use."""
+        return 0
+
+
+class Backend(ABC):
+    """A source of devices of one type. Creating one must not open a device."""
+
+    #: the device type it serves: ``cpu``, ``webgpu``, …
+    device_type: str
+    #: the :data:`INTERFACE_VERSION` it was written for, as a number in its own source
+    interface_version: int
+
+    @abstractmethod
+    def device_count(self) -> int:
+        """Return how many devices of this type the machine has (0: installed but unusable here)."""
+
+    @abstractmethod
+    def open(self, index: int) -> Device:
+        """Return the opened device.
+
+        Raises:
+            RuntimeError: it cannot be opened; the message says what is missing and what would help.
+        """
+
+    def describe(self) -> dict[str, str]:
+        """Return versions and adapters for ``webgpu-torch info``, without failing where there is no device."""
+        return {}

@@ -1,0 +1,81 @@
+"""What a profiler hears from the engine: plans as they are scheduled and run. Costs one test per plan while none listens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .interface import Device, Plan
+
+if TYPE_CHECKING:
+    from ..record.runs import Run
+
+
+class Observer:
+    """Runs what the engine does on its behalf, so that it can take the time; this one takes none."""
+
+    def timed(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the result of a part of the library's own work, which profiles show by this name."""
+        del name
+        return action(*arguments)
+
+    def run(self, device: Device, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
+        """Run a plan on a device."""
+        device.run(plan, externals, parameters)
+
+    def forget(self) -> None:
+        """Stop in a forked process: what it does is not the parent's work."""
+
+
+_listening: list[Observer] = []
+#: the one that hears, read once per call: another thread may change it at any time
+_current: Observer | None = None
+
+
+def observe(observer: Observer) -> None:
+    """Let an observer hear of everything until :func:`ignore`; the one before it pauses."""
+    global _current
+    _listening.append(observer)
+    _current = observer
+
+
+def ignore(observer: Observer) -> None:
+    """Stop an observer."""
+    global _current
+    if observer in _listening:
+        _listening.remove(observer)
+    _current = _listening[-1] if _listening else None
+
+
+def current() -> Observer | None:
+    """Return the observer that listens now."""
+    return _current
+
+
+def timed(name: str, action: Callable[..., Any], *arguments: Any) -> Any:
+    """Do a part of the library's work under a name."""
+    observer = _current
+    return action(*arguments) if observer is None else observer.timed(name, action, *arguments)
+
+
+def advance(device: Device, run: Run) -> None:
+    """Run a plan on a device from where it stands."""
+    observer = _current
+    if observer is None:
+        device.advance(run)
+    else:
+        observer.run(device, run.plan, run.externals, run.parameters)
+        run.finish()
+
+
+def _forget() -> None:
+    global _current
+    for observer in _listening:
+        observer.forget()
+    _listening.clear()
+    _current = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

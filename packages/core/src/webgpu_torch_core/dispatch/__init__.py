@@ -1,0 +1,1 @@
+"""What lies between a call and its operation: overrides, names, autocast, complex rules, and the registry."""

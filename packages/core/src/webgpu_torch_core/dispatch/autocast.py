@@ -1,0 +1,259 @@
+"""``torch.autocast``: which functions compute in a 16-bit type, which in float32, inside a region that asks for it.
+
+The lists are PyTorch's (Micikevicius et al., "Mixed Precision Training", 2018): products and convolutions run in the
+region's type, functions that need range or digits in float32, some of several operands in the widest of their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from ..ir.dtypes import bfloat16, dtype, float16, float32, float64, promote_types
+from ..record.context import context
+
+LOWER, SINGLE, WIDEST = "lower", "single", "widest"
+
+_PRODUCTS = (
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "einsum", "gru", "gru_cell", "linear", "lstm", "lstm_cell", "matmul", "mm",
+    "multi_dot", "mv", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", "scaled_dot_product_attention",
+)  # fmt: skip
+_GPU_SINGLE = (
+    "acos", "asin", "binary_cross_entropy_with_logits", "cdist", "cosh", "cosine_embedding_loss", "cosine_similarity",
+    "cross_entropy", "cumprod", "cumsum", "dist", "erfinv", "exp", "expm1", "group_norm", "hinge_embedding_loss", "kl_div",
+    "l1_loss", "layer_norm", "log", "log10", "log1p", "log2", "log_softmax", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "nll_loss", "norm", "normalize", "pdist", "poisson_nll_loss", "pow",
+    "prod", "reciprocal", "renorm", "rsqrt", "sinh", "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin", "softplus",
+    "sum", "tan", "triplet_margin_loss",
+)  # fmt: skip
+_GPU_WIDEST = (
+    "addcdiv", "addcmul", "atan2", "bilinear", "cat", "cross", "dot", "grid_sample", "index_put", "scatter_add", "stack",
+    "tensordot",
+)  # fmt: skip
+_CPU_SINGLE = (
+    "adaptive_avg_pool3d", "avg_pool3d", "binary_cross_entropy", "cdist", "cholesky", "cholesky_inverse", "cholesky_solve",
+    "cosine_embedding_loss", "cov", "ctc_loss", "fractional_max_pool2d", "fractional_max_pool3d", "geqrf", "grid_sample",
+    "hinge_embedding_loss", "huber_loss", "interpolate", "inverse", "kl_div", "lu_solve", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "nanquantile", "nll_loss", "orgqr", "ormqr", "pinverse",
+    "poisson_nll_loss", "polar", "prod", "quantile", "smooth_l1_loss", "stft", "trace", "triangular_solve",
+    "triplet_margin_loss", "view_as_complex",
+)  # fmt: skip
+_CPU_WIDEST = ("cat", "index_copy", "stack")
+
+
+def _table(*lists: tuple[str, tuple[str, ...]]) -> dict[str, str]:
+    return {name: rule for rule, names in lists for name in names}
+
+
+_GPU = _table((LOWER, (*_PRODUCTS, "prelu")), (SINGLE, _GPU_SINGLE), (WIDEST, _GPU_WIDEST))
+_CPU = _table((LOWER, _PRODUCTS), (SINGLE, _CPU_SINGLE), (WIDEST, _CPU_WIDEST))
+#: device type -> function -> rule; the one table
+RULES: dict[str, dict[str, str]] = {"webgpu": _GPU, "cpu": _CPU, "python": _CPU}
+NAMES = frozenset(_GPU) | frozenset(_CPU)
+
+
+def autocast_type(device_type: str) -> dtype:
+    """Return the type that regions for a kind of device use unless they say: float16, bfloat16 on the CPU."""
+    return context.casting_types.get(device_type, bfloat16 if device_type in ("cpu", "python") else float16)
+
+
+def _eligible(value: Any, place: str) -> bool:
+    from ..tensors.tensor import Tensor
+
+    return (
+        isinstance(value, Tensor)
+        and value.dtype.is_floating_point
+        and value.dtype is not float64
+        and value.device.type == place
+    )
+
+
+def _lowered(tensor: Any, kind: dtype) -> Any:
+    if tensor.dtype is kind:
+        return tensor
+    if not (context.casting_cache and tensor.dtype is float32 and tensor.requires_grad and tensor.is_leaf):
+        return tensor.to(kind)
+    # A weight used several times in a region is converted once.
+    found = context.casts.get(id(tensor))
+    if found is None or found[0] is not tensor or found[1].dtype is not kind:
+        found = context.casts[id(tensor)] = (tensor, tensor.to(kind))
+    return found[1]
+
+
+def _tensors(values: Any) -> list[Any]:
+    from ..tensors.tensor import Tensor
+
+    found: list[Any] = []
+    for each in values:
+        if isinstance(each, Tensor):
+            found.append(each)
+        elif isinstance(each, list | tuple):
+            found += _tensors(each)
+    return found
+
+
+def _converted(value: Any, place: str, convert: Callable[[Any], Any]) -> Any:
+    if _eligible(value, place):
+        return convert(value)
+    if type(value) in (list, tuple):
+        return type(value)(_converted(each, place, convert) for each in value)
+    return value
+
+
+def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    given = _tensors((*args, *kwargs.values()))
+    place = given[0].device.type if given else ""
+    rule = RULES.get(place, {}).get(name)
+    if rule is None or not context.casting.get(place):
+        return function(*args, **kwargs)
+    if rule is LOWER:
+        kind = autocast_type(place)
+        convert: Callable[[Any], Any] = lambda tensor: _lowered(tensor, kind)  # noqa: E731
+    else:
+        kind = float32
+        if rule is WIDEST:
+            kinds = [each.dtype for each in given if _eligible(each, place)]
+            kind = kinds[0] if kinds else float32
+            for each in kinds[1:]:
+                kind = promote_types(kind, each)
+        convert = lambda tensor: tensor.to(kind)  # noqa: E731
+    args = tuple(_converted(each, place, convert) for each in args)
+    kwargs = {key: _converted(each, place, convert) for key, each in kwargs.items()}
+    before, context.casting = context.casting, {}
+    try:
+        return function(*args, **kwargs)
+    finally:
+        context.casting = before
+
+
+def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that follows its rule inside autocast regions; one without a rule as it is."""
+    if name not in NAMES:
+        return function
+
+    @wraps(function)
+    def casting(*args: Any, **kwargs: Any) -> Any:
+        return _run(name, function, args, kwargs) if context.casting else function(*args, **kwargs)
+
+    return casting
+
+
+class autocast:
+    """A region, or a decorator, in which listed functions on one kind of device compute in a 16-bit type.
+
+    Args:
+        device_type: "webgpu" or "cpu".
+        dtype: float16 or bfloat16; by default float16, bfloat16 on the CPU.
+        enabled: False switches the outer region off.
+        cache_enabled: whether converted weights are kept until the outermost region ends.
+
+    Raises:
+        RuntimeError: there is no such kind of device.
+    """
+
+    def __init__(
+        self, device_type: str, dtype: dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        import warnings
+
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        self.device = device_type
+        if device_type not in (*RULES, "meta", "cuda", "mps", "xpu"):
+            raise RuntimeError(
+                f"User specified an unsupported autocast device_type '{device_type}'; use 'webgpu' or 'cpu'"
+            )
+        self.fast_dtype = autocast_type(device_type) if dtype is None else dtype
+        if enabled and device_type not in RULES and device_type != "meta":
+            warnings.warn(
+                f"User provided device_type of '{device_type}', but it is not available. Disabling", stacklevel=2
+            )
+            enabled = False
+        if enabled and self.fast_dtype not in (float16, bfloat16):
+            warnings.warn(
+                f"In {device_type} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
+                "It supports torch.float16 and torch.bfloat16.",
+                stacklevel=2,
+            )
+            enabled = False
+        self._enabled = enabled
+        self._cache_enabled = context.casting_cache if cache_enabled is None else cache_enabled
+        self._outer: list[Any] = []
+
+    def __enter__(self) -> autocast:
+        self._outer.append((context.casting, dict(context.casting_types), context.casting_cache))
+        enabled = {**context.casting, self.device: self._enabled}
+        # Nothing is looked up where no region is open.
+        context.casting = enabled if any(enabled.values()) else {}
+        context.casting_types[self.device] = self.fast_dtype
+        context.casting_cache = self._cache_enabled
+        context.casting_depth += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        context.casting, context.casting_types, context.casting_cache = self._outer.pop()
+        context.casting_depth -= 1
+        if context.casting_depth == 0:
+            context.casts.clear()
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(func)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return func(*args, **kwargs)
+
+        return inside
+
+
+def is_autocast_enabled(device_type: str = "webgpu") -> bool:
+    """Return whether an autocast region is open for a kind of device."""
+    return context.casting.get(device_type, False)
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Return whether an autocast region is open for the CPU."""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Open or close the region of a kind of device for good; given only a bool, the GPU's."""
+    place, value = (device_type, enabled) if isinstance(device_type, str) else ("webgpu", device_type)
+    kinds = {**context.casting, place: bool(value)}
+    context.casting = kinds if any(kinds.values()) else {}
+
+
+def get_autocast_dtype(device_type: str = "webgpu") -> dtype:
+    """Return the type that regions for a kind of device use."""
+    return autocast_type(device_type)
+
+
+def get_autocast_gpu_dtype() -> dtype:
+    """Return the type that regions for WebGPU devices use."""
+    return autocast_type("webgpu")
+
+
+def get_autocast_cpu_dtype() -> dtype:
+    """Return the type that regions for the CPU use."""
+    return autocast_type("cpu")
+
+
+def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Set the type that regions for a kind of device use."""
+    context.casting_types[device_type] = dtype
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Return whether converted weights are kept."""
+    return context.casting_cache
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Set whether converted weights are kept."""
+    context.casting_cache = enabled
+
+
+def clear_autocast_cache() -> None:
+    """Drop the converted weights."""
+    context.casts.clear()

@@ -1,0 +1,437 @@
+"""``__torch_function__``: calls that go to the classes of their arguments, or to a mode, instead of to the operation.
+
+The protocol and its rules of precedence are PyTorch's, which follow NumPy's ``__array_function__`` (NEP 18). While no
+class overrides anything and no mode is open, a public function only looks at one flag.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any
+
+from ..tensors.tensor import Tensor
+
+#: whether anything may override: a class was made that does, an object was seen that does, or a mode is open
+_active = False
+_lasting = False
+_open_modes = 0
+_lock = threading.RLock()
+#: every overridable function and where it is found
+PATHS: dict[Any, str] = {}
+#: functions of networks that PyTorch does not write in Python
+_BUILT_IN = frozenset(
+    f"torch.nn.functional.{name}" for name in (
+        "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d",
+        "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
+        "elu_", "gelu", "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "native_channel_shuffle",
+        "one_hot", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
+        "scaled_dot_product_attention", "selu_", "softplus", "softshrink", "threshold_",
+    )
+)  # fmt: skip
+#: functions of others that it does write in Python
+_WRITTEN_IN_PYTHON = frozenset(
+    f"torch.{name}" for name in (
+        "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod", "cdist", "einsum",
+        "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
+    )
+)  # fmt: skip
+_NEVER = frozenset((Tensor, int, float, bool, complex, str, type(None), slice, type(Ellipsis), dict))
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.modes: list[Any] = []
+        self.off = False
+        self.subclasses_off = False
+
+
+_state = _State()
+
+
+class _DisabledImplementation:
+    """What a class sets as ``__torch_function__`` to override nothing, as ``torch.nn.Parameter`` does."""
+
+    __name__ = "_disabled_torch_function_impl"
+
+    def __call__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function with overriding by classes switched off."""
+        del types
+        with DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+
+disabled_implementation = _DisabledImplementation()
+
+
+class DisableTorchFunctionSubclass:
+    """A region in which classes override nothing; modes still do."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_state.subclasses_off)
+        _state.subclasses_off = True
+
+    def __exit__(self, *_: object) -> None:
+        _state.subclasses_off = self._before.pop()
+
+
+class DisableTorchFunction:
+    """A region in which neither classes nor modes override anything."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_state.off)
+        _state.off = True
+
+    def __exit__(self, *_: object) -> None:
+        _state.off = self._before.pop()
+
+
+class EnableTorchFunction:
+    """A region in which classes and modes override again, inside one where they do not."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._before.append((_state.off, _state.subclasses_off))
+        _state.off = _state.subclasses_off = False
+
+    def __exit__(self, *_: object) -> None:
+        _state.off, _state.subclasses_off = self._before.pop()
+
+
+class TorchFunctionMode:
+    """A region in which every call of the public API goes to :meth:`__torch_function__`, whatever its arguments.
+
+    Inside its own handler a mode is closed, so that the handler may call the function it was given.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer a call.
+
+        Raises:
+            NotImplementedError: the subclass does not define it.
+        """
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        _state.modes.append(self)
+        count_modes(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        count_modes(-1)
+        _state.modes.pop()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a mode, for ``with``."""
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that lets every call through."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function."""
+        del types
+        return func(*args, **(kwargs or {}))
+
+
+def close_mode(mode: TorchFunctionMode) -> None:
+    """Close a mode that may not be the innermost one of this thread."""
+    if mode in _state.modes:
+        _state.modes.remove(mode)
+    count_modes(-1)
+
+
+def mode_stack() -> list[Any]:
+    """Return the modes that are open in this thread, the innermost last."""
+    return list(_state.modes)
+
+
+def intercepted() -> bool:
+    """Return whether calls go elsewhere in this thread: to a mode, or past all overriding."""
+    return bool(_state.modes) or _state.off or _state.subclasses_off
+
+
+def is_enabled() -> bool:
+    """Return whether classes may override in this thread."""
+    return not (_state.off or _state.subclasses_off)
+
+
+# Who overrides
+
+
+def _overrides(kind: type) -> bool:
+    handler = getattr(kind, "__torch_function__", None)
+    if handler is None or handler is disabled_implementation:
+        return False
+    function = getattr(handler, "__func__", handler)
+    # PyTorch's own tensors and parameters, to be converted here, have handlers too: they would hand the call back.
+    name, module = getattr(function, "__name__", ""), getattr(function, "__module__", "")
+    return name != "_disabled_torch_function_impl" and module != "torch._tensor"
+
+
+def _overloaded(values: Iterable[Any], found: list[Any], plain: bool = False, nested: bool = True) -> list[Any]:
+    """Collect one argument of each overriding type: subclasses before their superclasses, else from left to right."""
+    for each in values:
+        kind = type(each)
+        if kind in _NEVER and not (plain and kind is Tensor):
+            continue
+        if kind is list or kind is tuple:
+            if nested and each and type(each[0]) not in (int, float, str):
+                _overloaded(each, found, plain, False)
+        elif _overrides(kind) and all(type(other) is not kind for other in found):
+            place = next((index for index, other in enumerate(found) if issubclass(kind, type(other))), len(found))
+            found.insert(place, each)
+    return found
+
+
+def notice(args: Any, kwargs: Any) -> bool:
+    """Return whether an argument that is no tensor overrides; from then on every call looks for such arguments."""
+    global _active, _lasting
+    if _active or not (_overloaded(args, []) or _overloaded(kwargs.values(), [])):
+        return False
+    with _lock:
+        _active = _lasting = True
+    return True
+
+
+def notice_class(kind: type) -> None:
+    """Look for overriding arguments from now on, if a new class of tensors overrides."""
+    global _active, _lasting
+    if _overrides(kind):
+        from .overridden_members import watch_properties
+
+        with _lock:
+            _active = _lasting = True
+            watch_properties()
+
+
+def count_modes(step: int) -> None:
+    global _active, _open_modes
+    from .overridden_members import unwatch_properties, watch_properties
+
+    with _lock:
+        _open_modes += step
+        if _open_modes:
+            _active = True
+            watch_properties()
+        elif not _lasting:
+            _active = False
+            unwatch_properties()
+
+
+# Calls
+
+
+def written_in_python(path: str) -> bool:
+    """Return whether PyTorch writes a function in Python: the ``types`` of its calls name plain tensors, too."""
+    return path in _WRITTEN_IN_PYTHON or (path.startswith("torch.nn.functional.") and path not in _BUILT_IN)
+
+
+def public(
+    function: Callable[..., Any], path: str, direct: Callable[..., Any] | None = None, whole: bool = False
+) -> Callable[..., Any]:
+    """Return a function as the public API has it: its calls go to overriding arguments and modes first.
+
+    ``direct`` answers calls without keyword arguments. ``whole``: plain tensors are named among the ``types``.
+    """
+    positional = direct or function
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _active:
+            return dispatch(call, function, args, kwargs, whole)
+        try:
+            return function(*args, **kwargs) if kwargs else positional(*args)
+        except Exception:
+            # Only a call that failed is worth looking for objects of other classes that override.
+            if not notice(args, kwargs):
+                raise
+        return dispatch(call, function, args, kwargs, whole)
+
+    PATHS[call] = path
+    return call
+
+
+def renamed(function: Any, path: str, name: str) -> Callable[..., Any]:
+    """Return a public function as another place of the API has it."""
+    made = public(function.__wrapped__, path)
+    made.__name__ = name
+    made.__qualname__ = path.rpartition(".")[2]
+    return made
+
+
+def publish(names: dict[str, Any], home: str) -> None:
+    """Make the public functions that a module defines overridable; called at its end with its ``globals()``.
+
+    ``home``: where programs find them, such as ``torch``.
+    """
+    for name, value in list(names.items()):
+        if type(value) is _Function and value.__module__ == names["__name__"] and not name.startswith("_"):
+            names[name] = public(value, f"{home}.{name}")
+
+
+_Function = type(publish)
+
+
+def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = False) -> Any:
+    state = _state
+    if state.off:
+        return function(*args, **kwargs)
+    found: list[Any] = []
+    if not state.subclasses_off:
+        _overloaded(args, found)
+        if kwargs:
+            _overloaded(kwargs.values(), found)
+    if not (found or state.modes):
+        return function(*args, **kwargs)
+    if whole and found:
+        found = _overloaded((*args, *kwargs.values()), [], plain=True)
+    return _ask(call, found, args, kwargs)
+
+
+def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
+    """Return the first answer of the innermost mode and the overriding arguments.
+
+    Raises:
+        TypeError: nobody answered.
+    """
+    types = tuple(type(each) for each in found)
+    modes = _state.modes
+    if modes:
+        mode = modes.pop()
+        try:
+            result = mode.__torch_function__(call, types, args, kwargs)
+        finally:
+            modes.append(mode)
+        if result is not NotImplemented:
+            return result
+    for each in found:
+        result = each.__torch_function__(call, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    asked = "".join(f"\n  - mode object {each!r}" for each in modes[-1:])
+    asked += "".join(f"\n  - tensor subclass {each!r}" for each in types)
+    raise TypeError(
+        f"Multiple dispatch failed for '{resolve_name(call) or getattr(call, '__name__', call)}'; all __torch_function__ "
+        f"handlers returned NotImplemented:\n{asked}"
+    )
+
+
+def default_handler(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Call a function and return its tensors in a subclass, as ``torch.Tensor.__torch_function__``."""
+    if not all(issubclass(cls, each) for each in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+        return result if func in get_default_nowrap_functions() else _converted(result, cls)
+
+
+def _converted(result: Any, cls: type) -> Any:
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor):
+        return result if isinstance(result, cls) else as_subclass(result, cls)
+    if isinstance(result, list | tuple):
+        parts = [_converted(each, cls) for each in result]
+        kind: Any = type(result)
+        return kind(*parts) if hasattr(result, "_fields") else kind(parts)
+    return result
+
+
+def as_subclass(self: Tensor, cls: Any) -> Any:
+    """See :meth:`webgpu_torch_core.Tensor.as_subclass`."""
+    from ..operations.movement.views import make_view
+
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"cls must be a type (got {cls!r})")
+    with DisableTorchFunction():
+        alias = make_view(self, self._layout, "AliasBackward0", lambda grad: grad)
+        result = cls._from_storage(alias._storage, alias._layout, alias.dtype, alias.device)
+    for name in ("_grad_fn", "_output_number", "_base", "_base_state"):
+        setattr(result, name, getattr(alias, name))
+    return result
+
+
+# For programs
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Return whether a call with these arguments goes to one of them or to a mode."""
+    if _state.off:
+        return False
+    return bool(_state.modes) or (not _state.subclasses_off and bool(_overloaded(relevant_args, [], nested=False)))
+
+
+def has_torch_function_unary(relevant_arg: Any) -> bool:
+    """Return whether a call with this argument goes to it or to a mode."""
+    return has_torch_function((relevant_arg,))
+
+
+def has_torch_function_variadic(*relevant_args: Any) -> bool:
+    """Return whether a call with these arguments goes to one of them or to a mode."""
+    return has_torch_function(relevant_args)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], /, *args: Any, **kwargs: Any
+) -> Any:
+    """Return the answer of the mode or of the argument that a call goes to.
+
+    Raises:
+        TypeError: all of them returned ``NotImplemented``.
+    """
+    return _ask(public_api, _overloaded(relevant_args, [], plain=True, nested=False), args, kwargs)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that makes a function overridable; ``dispatcher`` returns the arguments that may override."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Return whether an object is a tensor or takes the place of one."""
+    return type(inp) is Tensor or hasattr(inp, "__torch_function__")
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Return whether an overridable function is a method or the reading of a property of tensors."""
+    return PATHS.get(func, "").startswith("torch.Tensor.") or getattr(func, "__name__", "") == "__get__"
+
+
+def resolve_name(f: Any) -> str | None:
+    """Return where a function is found, such as ``torch.Tensor.add``; None if it is not overridable."""
+    found = PATHS.get(f)
+    if found is None:
+        accessor = getattr(f, "__name__", "")
+        if accessor in ("__get__", "__set__", "__delete__"):
+            owner = f.__self__
+            name = next((each for each in dir(Tensor) if getattr(Tensor, each, None) is owner), None)
+            return None if name is None else f"torch.Tensor.{name}.{accessor}"
+    return found
+
+
+def get_default_nowrap_functions() -> set[Any]:
+    """Return the functions whose results the default handler leaves in the class they have."""
+    return {vars(Tensor)["_base"].__get__, vars(Tensor)["grad"].__get__, vars(Tensor)["_grad"].__get__}

@@ -1,0 +1,182 @@
+"""Tensors as they lie in host memory or in a mapped file, before anybody gives them a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from webgpu_torch_core.ir.dtypes import dtype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides, in elements, of a row-major tensor of ``shape``."""
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+MAXIMUM_DIMENSIONS = 1024
+"""A file that claims more dimensions is damaged; the bound keeps arithmetic on its sizes short."""
+
+
+def brief(value: object) -> str:
+    """Return a value for an error message; a container from a file only by its type, for its text may be endless."""
+    if isinstance(value, (list, dict, set, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, (str, bytes)):
+        return repr(value) if len(value) <= 80 else f"{value[:80]!r}... ({len(value)} long)"
+    text = repr(value)
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+class HostStorage:
+    """Bytes shared by tensors; two tensors share memory exactly when they hold the same storage object."""
+
+    __slots__ = ("data", "dtype", "key", "location")
+
+    def __init__(self, dtype: dtype, data: object, key: str = "", location: str = "cpu") -> None:
+        self.dtype = dtype
+        self.data = memoryview(data).cast("B")  # type: ignore[arg-type]
+        self.key = key
+        """The storage's name in the file it came from."""
+        self.location = location
+        """The device it was saved from, as PyTorch writes it (``cpu``, ``cuda:0``)."""
+
+    def __repr__(self) -> str:
+        return f"HostStorage(dtype={self.dtype!r}, nbytes={self.data.nbytes}, key={self.key!r})"
+
+
+class HostTensor:
+    """A strided view of a :class:`HostStorage`; strides and offset count elements, as PyTorch's do."""
+
+    __slots__ = (
+        "attributes",
+        "dtype",
+        "is_parameter",
+        "requires_grad",
+        "shape",
+        "storage",
+        "storage_offset",
+        "strides",
+    )
+
+    def __init__(
+        self, storage: HostStorage, shape: Sequence[int], strides: Sequence[int] | None = None,
+        storage_offset: int = 0, requires_grad: bool = False, is_parameter: bool = False,
+        dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
+        self.dtype = storage.dtype if dtype is None else dtype
+        self.shape = tuple(shape)
+        self.strides = contiguous_strides(self.shape) if strides is None else tuple(strides)
+        self.storage = storage
+        self.storage_offset = storage_offset
+        self.requires_grad = requires_grad
+        self.is_parameter = is_parameter
+        self.attributes: dict[str, object] = {}
+        """Python attributes that were saved with the tensor."""
+
+    @classmethod
+    def from_bytes(cls, dtype: dtype, shape: Sequence[int], data: object) -> HostTensor:
+        """Return a contiguous tensor over ``data``; raises ValueError when its size is not that of ``shape``."""
+        tensor = cls(HostStorage(dtype, data), shape)
+        if tensor.storage.data.nbytes != tensor.nbytes:
+            raise ValueError(
+                f"{tensor.nbytes} bytes make a {dtype!r} tensor of shape {tensor.shape}, got {tensor.storage.data.nbytes}"
+            )
+        return tensor
+
+    @property
+    def element_count(self) -> int:
+        """The number of elements."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements, without gaps."""
+        return self.element_count * self.dtype.itemsize
+
+    def is_contiguous(self) -> bool:
+        """Return whether the elements lie in row-major order without gaps."""
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if size != 1 and stride != expected:
+                return self.element_count == 0
+            expected *= size
+        return True
+
+    def extent(self) -> int:
+        """Return one more than the largest storage index that an element has (0 for a tensor without elements)."""
+        if self.element_count == 0:
+            return 0
+        return self.storage_offset + 1 + sum((size - 1) * step for size, step in zip(self.shape, self.strides))
+
+    def contiguous_bytes(self) -> memoryview:
+        """Return the elements in row-major order: a view where they already are, a copy otherwise."""
+        size = self.dtype.itemsize
+        data = self.storage.data
+        if self.is_contiguous():
+            start = self.storage_offset * size
+            return data[start : start + self.nbytes]
+        positions = [self.storage_offset]
+        for count, stride in zip(self.shape, self.strides):
+            positions = [position + index * stride for position in positions for index in range(count)]
+        return memoryview(b"".join([data[p * size : (p + 1) * size] for p in positions]))
+
+    def __repr__(self) -> str:
+        return f"HostTensor(dtype={self.dtype!r}, shape={self.shape}, strides={self.strides})"
+
+
+def map_file(path: object) -> memoryview:
+    """Return a file's bytes, mapped into memory and read only when touched.
+
+    Raises OSError when the file cannot be opened. The mapping lives as long as a view of it does.
+    """
+    import mmap
+    import os
+
+    with open(path, "rb") as file:  # type: ignore[arg-type]
+        if os.fstat(file.fileno()).st_size == 0:
+            return memoryview(b"")
+        try:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except (OSError, ValueError):
+            # Pipes and some virtual file systems (a browser's among them) cannot be mapped.
+            return memoryview(file.read())
+
+
+class AtomicFile:
+    """A context manager: a binary file that takes its final name only when everything was written."""
+
+    def __init__(self, path: object) -> None:
+        import os
+
+        self._path = os.fspath(path)  # type: ignore[call-overload]
+
+    def __enter__(self) -> BinaryIO:
+        import os
+
+        directory, name = os.path.split(os.fsdecode(self._path))
+        self._temporary = os.path.join(directory, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        # Created like any other file, so that it gets the permissions the user's umask gives.
+        self._file = open(self._temporary, "xb")
+        return self._file
+
+    def __exit__(self, kind: object, value: object, traceback: object) -> None:
+        import os
+
+        self._file.close()
+        if kind is None:
+            os.replace(self._temporary, self._path)
+        else:
+            os.unlink(self._temporary)

@@ -1,0 +1,433 @@
+"""Reading files of ``torch.save`` without running anything they say.
+
+The format is a zip archive of uncompressed entries: ``<name>/data.pkl``, a pickle whose tensors refer to storages
+``<name>/data/<key>``. Python's own unpickler calls whatever a file names and allocates whatever size it claims, so
+the pickle is interpreted here (:mod:`~.pickle_machine`): containers, plain values and tensors exist, nothing else does but
+what the program itself lets files name (:mod:`~.permissions`).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from array import array
+from collections.abc import Callable
+from pickle import UnpicklingError as UnpicklingError
+from typing import Any
+
+from webgpu_torch_core.files.host_tensors import MAXIMUM_DIMENSIONS, HostStorage, HostTensor, brief, map_file
+from webgpu_torch_core.files.permissions import by_path, give_state, is_added
+from webgpu_torch_core.files.pickle_machine import CheckpointError, Global, PickleMachine, is_known
+from webgpu_torch_core.ir.dtypes import BY_NAME, dtype, uint8
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from zipfile import ZipInfo
+
+    from typing_extensions import Buffer
+
+STORAGE_DTYPES = {
+    "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
+    "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64", "UntypedStorage": "uint8",
+}  # fmt: skip
+
+#: the order of bytes in files that do not tell it
+default_byteorder = b"little"
+
+_LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
+
+
+def read_pickle(path: object, make_tensor: Callable[[HostTensor], object] | None = None) -> object:
+    """Return the object that ``torch.save`` wrote to ``path``, as ``torch.load(path, weights_only=True)`` does. Instead of
+    a path an open binary file will do.
+
+    Every tensor and parameter is passed through ``make_tensor``; without it they stay :class:`~.host.HostTensor`
+    views of the mapped file. Tensors that shared a storage share a :class:`~.host.HostStorage`. Raises
+    UnpicklingError when the file is damaged, older than PyTorch 1.6, or names anything but tensors, plain containers and
+    what the program added (:mod:`~.permissions`), and OSError when it cannot be opened.
+    """
+    entries, prefix, label = _open_archive(path)
+    byteorder = bytes(entries.get(prefix + "byteorder", default_byteorder)[:20])
+    if byteorder not in (b"little", b"big"):
+        raise CheckpointError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
+    loader = _Loader(entries, prefix + "data/", byteorder == b"big", make_tensor)
+    try:
+        return PickleMachine(entries[prefix + "data.pkl"], loader).run()
+    except CheckpointError as error:
+        raise CheckpointError(f"{label}: {error}") from None
+
+
+def _open_archive(path: object) -> tuple[dict[str, memoryview], str, str]:
+    """Return the entries of an archive of ``torch.save``, what their names begin with, and the file's name for errors."""
+    if hasattr(path, "read"):
+        data, label = memoryview(path.read()), getattr(path, "name", type(path).__name__)  # type: ignore[attr-defined]
+    else:
+        data, label = map_file(path), repr(os.fspath(path))  # type: ignore[call-overload]
+    if data[:4] != b"PK\x03\x04":
+        raise CheckpointError(f"{label}: {_describe_foreign(data)}")
+    entries = _read_directory(data, label)
+    pickles = [name for name in entries if name.endswith("/data.pkl") and name.count("/") == 1]
+    if len(pickles) != 1:
+        raise CheckpointError(f"{label}: expected one '<name>/data.pkl' in the archive, found {len(pickles)}")
+    prefix = pickles[0].removesuffix("data.pkl")
+    if prefix + "constants.pkl" in entries:
+        raise CheckpointError(f"{label}: this is a TorchScript archive; save the module's state_dict() instead")
+    return entries, prefix, label
+
+
+def unknown_globals(path: object) -> list[str]:
+    """Return the names in a file of ``torch.save`` that reading it would refuse; nothing of the file is run.
+
+    Raises:
+        UnpicklingError: the file is damaged or is none of ``torch.save``.
+    """
+    import pickletools
+
+    entries, prefix, label = _open_archive(path)
+    allowed, found, texts, memo = by_path(), list[str](), list[Any](), list[Any]()
+    try:
+        operations: Any = pickletools.genops(bytes(entries[prefix + "data.pkl"]))
+        for code, argument, _ in operations:
+            # Since protocol 4 a name is the two texts before it, and either may have come from the memo.
+            if code.name == "MEMOIZE":
+                memo.append(texts[-1] if texts else None)
+            elif code.name in ("BINGET", "LONG_BINGET"):
+                texts.append(memo[argument] if argument < len(memo) else None)
+            elif code.name in ("GLOBAL", "STACK_GLOBAL"):
+                module, name = argument.split(" ", 1) if code.name == "GLOBAL" else map(str, texts[-2:])
+                module = "builtins" if module == "__builtin__" else module
+                if not is_known(module, name) and f"{module}.{name}" not in (*allowed, *found):
+                    found.append(f"{module}.{name}")
+            else:
+                texts.append(argument)
+    except ValueError as error:
+        raise CheckpointError(f"{label}: malformed pickle: {error}") from None
+    return found
+
+
+def _describe_foreign(data: memoryview) -> str:
+    """Say what a file is that is not a zip archive, and what to do about it."""
+    advice = "load it with that PyTorch's torch.load and save it again with torch.save of PyTorch 1.6 or later"
+    head = bytes(data[:512])
+    if head.startswith(_LEGACY_MAGIC):
+        return f"this is the format of torch.save before PyTorch 1.6 (or of _use_new_zipfile_serialization=False); {advice}"
+    if head[257:262] == b"ustar" or head.startswith((b"storages\0", b"tensors\0", b"pickle\0")):
+        return f"this is the tar format of torch.save before PyTorch 0.1.10; {advice}"
+    if head.startswith(b"\x80"):
+        return "this is a plain pickle file, not one of torch.save; it is refused because a pickle may run any code"
+    if head[8:9] == b"{":
+        return "this is not a file of torch.save; it looks like a safetensors file, which read_safetensors reads"
+    return (
+        f"this is not a file of torch.save: expected a zip archive, found {len(data)} bytes starting with {head[:8]!r}"
+    )
+
+
+class _MemoryFile(io.RawIOBase):
+    """A seekable file over bytes, which copies only what is read."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._position = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        target = (0, self._position, len(self._data))[whence] + offset
+        if target < 0:
+            raise ValueError(f"position {target} lies before the start of the file")
+        self._position = target
+        return target
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Buffer) -> int:
+        target = memoryview(buffer)
+        piece = self._data[self._position : self._position + len(target)]
+        target[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
+
+
+def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
+    """Return the bytes of every entry of a zip archive, as views of ``data``."""
+    import struct
+    import zipfile
+
+    # What zipfile lets through for records that contradict each other.
+    damage = (
+        zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, EOFError, OSError, LookupError, OverflowError,
+    )  # fmt: skip
+    entries: dict[str, memoryview] = {}
+    try:
+        with zipfile.ZipFile(io.BufferedReader(_MemoryFile(data))) as archive:
+            listing = archive.infolist()
+    except damage as error:
+        raise CheckpointError(f"{label}: damaged zip archive: {error}") from None
+    spans: list[tuple[int, int, str]] = []
+    for info in listing:
+        if info.filename in entries:
+            raise CheckpointError(f"{label}: entry {brief(info.filename)} appears twice in the archive")
+        first, last = _entry_span(data, info, label)
+        entries[info.filename] = data[first:last]
+        spans.append((info.header_offset, last, info.filename))
+    _check_apart(spans, label)
+    return entries
+
+
+def _check_apart(spans: list[tuple[int, int, str]], label: str) -> None:
+    """Raise unless entries, header and data, lie one after another: many entries over the same bytes would multiply them."""
+    from itertools import pairwise
+
+    spans.sort()
+    for (_, end, before), (start, _, name) in pairwise(spans):
+        if start < end:
+            raise CheckpointError(
+                f"{label}: damaged zip archive: entry {brief(name)} at byte {start} overlaps entry {brief(before)}, which "
+                f"ends at {end}"
+            )
+
+
+def _entry_span(data: memoryview, info: ZipInfo, label: str) -> tuple[int, int]:
+    """Return where the bytes of an uncompressed entry are, found through its local header."""
+    name, start = brief(info.filename), info.header_offset
+    if info.compress_type != 0 or info.flag_bits & 1:
+        raise CheckpointError(f"{label}: entry {name} is compressed or encrypted, which torch.save never does")
+    header = bytes(data[start : start + 30]) if start >= 0 else b""
+    if len(header) != 30 or header[:4] != b"PK\x03\x04":
+        raise CheckpointError(f"{label}: damaged zip archive: entry {name} has no header at byte {start}")
+    start += 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+    size = info.file_size
+    if start + size > len(data):
+        raise CheckpointError(f"{label}: truncated: entry {name} needs {size} bytes from byte {start} of {len(data)}")
+    return start, start + size
+
+
+class _Loader:
+    """What the pickle machine may build: storages, tensors, parameters and a few plain values."""
+
+    def __init__(
+        self,
+        entries: dict[str, memoryview],
+        prefix: str,
+        swap: bool,
+        make_tensor: Callable[[HostTensor], object] | None,
+    ) -> None:
+        self._entries = entries
+        self._prefix = prefix
+        self._swap = swap
+        self._make_tensor = make_tensor
+        self._storages: dict[str, HostStorage] = {}
+        # From the identity of a finished tensor to where it came from; the tensor is kept so that the identity stays its.
+        self._origins: dict[int, tuple[object, HostTensor]] = {}
+
+    def persistent(self, reference: object) -> HostStorage:
+        """Return the storage that a tuple ``('storage', type, key, location, count)`` refers to."""
+        match reference:
+            case ("storage", Global(module="torch" | "torch.storage", name=kind), str(key), str(location), int(count)):
+                pass
+            case _:
+                raise CheckpointError(f"expected a reference to a storage, got {brief(reference)}")
+        if kind not in STORAGE_DTYPES:
+            raise CheckpointError(
+                f"storage {brief(key)}: torch.{kind} is not supported; supported are {sorted(STORAGE_DTYPES)}"
+            )
+        element = BY_NAME[STORAGE_DTYPES[kind]]
+        if key not in self._storages:
+            self._storages[key] = self._open_storage(key, element, location, count)
+        storage = self._storages[key]
+        if storage.dtype is not element:
+            raise CheckpointError(f"storage {brief(key)} is referred to as {storage.dtype!r} and as {element!r}")
+        return storage
+
+    def _open_storage(self, key: str, element: dtype, location: str, count: int) -> HostStorage:
+        data = self._entries.get(self._prefix + key)
+        if data is None:
+            raise CheckpointError(f"storage {brief(key)} is missing from the archive")
+        if not 0 <= count < 1 << 63 or count * element.itemsize != len(data):
+            raise CheckpointError(
+                f"storage {brief(key)}: {brief(count)} elements of {element!r} do not make its {len(data)} bytes"
+            )
+        if self._swap and element.itemsize > 1:
+            width = 4 if element.is_complex else element.itemsize
+            swapped = array({2: "H", 4: "I", 8: "Q"}[width], bytes(data))
+            swapped.byteswap()
+            return HostStorage(element, swapped, key, location)
+        return HostStorage(element, data, key, location)
+
+    def finish(self, tensor: HostTensor) -> object:
+        """Return what the caller wants instead of a host tensor."""
+        result = tensor if self._make_tensor is None else self._make_tensor(tensor)
+        self._origins[id(result)] = (result, tensor)
+        return result
+
+    def _tensor(self, storage: object, offset: object, shape: object, strides: object, requires_grad: object,
+                element: dtype | None = None) -> object:  # fmt: skip
+        if not isinstance(storage, HostStorage) or not isinstance(requires_grad, bool):
+            raise CheckpointError(
+                f"a tensor is made of a storage and a flag, got {brief(storage)}, {brief(requires_grad)}"
+            )
+        if element is not None and element is not storage.dtype:
+            if storage.dtype is not uint8:
+                raise CheckpointError(f"a tensor of {element!r} cannot view a storage of {storage.dtype!r}")
+            if self._swap and element.itemsize > 1:
+                raise CheckpointError(
+                    f"storage {brief(storage.key)}: untyped big-endian bytes cannot be read as {element!r}"
+                )
+        sizes, steps = _counts(shape), _counts(strides)
+        (start,) = _counts((offset,))
+        if len(sizes) != len(steps):
+            raise CheckpointError(f"a tensor of shape {sizes} cannot have strides {steps}")
+        tensor = HostTensor(storage, sizes, steps, start, requires_grad, dtype=element)
+        if tensor.extent() * tensor.dtype.itemsize > len(storage.data):
+            raise CheckpointError(
+                f"a tensor of shape {sizes}, strides {steps}, offset {start} and type {tensor.dtype!r} reaches beyond the "
+                f"{len(storage.data)} bytes of storage {brief(storage.key)}"
+            )
+        return self.finish(tensor)
+
+    def rebuild_tensor(
+        self, storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object,
+        metadata: object = None,
+    ) -> object:  # fmt: skip
+        """``_rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks, metadata=None)``."""
+        return self._tensor(storage, offset, shape, strides, requires_grad)
+
+    def rebuild_tensor_v3(
+        self, storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object,
+        element: object, metadata: object = None,
+    ) -> object:  # fmt: skip
+        """``_rebuild_tensor_v3(storage, offset, shape, strides, requires_grad, hooks, dtype, metadata=None)``."""
+        if not isinstance(element, dtype):
+            raise CheckpointError(f"_rebuild_tensor_v3 takes a dtype, got {brief(element)}")
+        return self._tensor(storage, offset, shape, strides, requires_grad, element)
+
+    def _origin(self, value: object) -> HostTensor:
+        origin = self._origins.get(id(value))
+        if origin is None:
+            raise CheckpointError(f"expected a tensor, got {brief(value)}")
+        return origin[1]
+
+    def rebuild_parameter(self, data: object, requires_grad: object, hooks: object, state: object = None) -> object:
+        """``_rebuild_parameter(data, requires_grad, hooks)``, and with attributes ``_rebuild_parameter_with_state``."""
+        base = self._origin(data)
+        if not isinstance(requires_grad, bool):
+            raise CheckpointError(f"a parameter's requires_grad is a bool, got {brief(requires_grad)}")
+        parameter = HostTensor(
+            base.storage, base.shape, base.strides, base.storage_offset, requires_grad, True, base.dtype
+        )
+        parameter.attributes = _attributes(state)
+        return self.finish(parameter)
+
+    def rebuild_from_type(self, function: object, kind: object, arguments: object, state: object) -> object:
+        """``_rebuild_from_type_v2(function, type, arguments, state)``: a tensor with Python attributes."""
+        if not isinstance(function, Global) or not isinstance(arguments, tuple):
+            raise CheckpointError(f"cannot rebuild a tensor by {brief(function)}")
+        if is_added(kind):
+            made: Any = self.call(function, arguments)
+            made = made if self._make_tensor is None else made.as_subclass(kind)
+            give_state(made, state)
+            return made
+        if not isinstance(kind, Global) or kind.path not in ("torch.Tensor", "torch.nn.parameter.Parameter"):
+            raise CheckpointError(f"Weights only load refused the tensor subclass {brief(kind)}")
+        base = self._origin(self.call(function, arguments))
+        base.attributes = _attributes(state)
+        return self.finish(base)
+
+    def call(self, function: Global, arguments: tuple[Any, ...]) -> object:
+        """Return ``function(*arguments)`` for the few functions there are."""
+        builder = _BUILDERS.get(function.path)
+        if builder is None:
+            raise CheckpointError(f"Weights only load refused to call '{function.path}'")
+        try:
+            return builder(self, *arguments)
+        except CheckpointError:
+            raise
+        except (TypeError, ValueError, OverflowError, LookupError, RuntimeError) as error:
+            raise CheckpointError(f"'{function.path}' cannot be called with {brief(arguments)}: {error}") from None
+
+
+def _counts(values: object) -> tuple[int, ...]:
+    if (
+        not isinstance(values, (tuple, list))
+        or len(values) > MAXIMUM_DIMENSIONS
+        or not all(type(each) is int and 0 <= each < 1 << 63 for each in values)
+    ):
+        raise CheckpointError(f"sizes, strides and offsets are non-negative integers, got {brief(values)}")
+    return tuple(values)
+
+
+def _attributes(state: object) -> dict[str, object]:
+    if isinstance(state, tuple) and len(state) == 2 and state[1] is None:
+        state = state[0]
+    if state is None:
+        return {}
+    if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
+        raise CheckpointError(f"the attributes of a tensor are a dict of names, got {brief(state)}")
+    return state
+
+
+def _size(loader: _Loader, values: object = ()) -> tuple[int, ...]:
+    return _counts(values)
+
+
+def _device(loader: _Loader, kind: object, index: object = None) -> str:
+    if not isinstance(kind, str) or not (index is None or type(index) is int):
+        raise CheckpointError(f"a device is a type and an index, got {brief(kind)}, {brief(index)}")
+    return kind if index is None else f"{kind}:{index}"
+
+
+def _ordered_dict(loader: _Loader, items: object = ()) -> object:
+    from collections import OrderedDict
+
+    from webgpu_torch_core.files.pickle_machine import check_key
+
+    if not isinstance(items, (list, tuple)):
+        raise CheckpointError(f"an OrderedDict is made of pairs, got {brief(items)}")
+    return OrderedDict((check_key(key), value) for key, value in items)
+
+
+def _set(loader: _Loader, items: object = ()) -> set[Any]:
+    from webgpu_torch_core.files.pickle_machine import check_key
+
+    if not isinstance(items, (list, tuple)):
+        raise CheckpointError(f"a set is made of a list, got {brief(items)}")
+    return {check_key(item) for item in items}
+
+
+def _encode(loader: _Loader, text: object, encoding: object) -> bytes:
+    # Protocol 2 has no bytes: it spells them as Latin-1 text.
+    if not isinstance(text, str) or encoding != "latin1":
+        raise CheckpointError(f"bytes are spelled as latin1 text, got encoding {brief(encoding)}")
+    return text.encode("latin1")
+
+
+def _bytes(loader: _Loader) -> bytes:
+    return b""
+
+
+def _complex(loader: _Loader, real: object, imaginary: object) -> complex:
+    if not isinstance(real, (int, float)) or not isinstance(imaginary, (int, float)):
+        raise CheckpointError(f"a complex number is two numbers, got {brief(real)}, {brief(imaginary)}")
+    return complex(real, imaginary)
+
+
+_BUILDERS: dict[str, Callable[..., Any]] = {
+    "torch._utils._rebuild_tensor_v2": _Loader.rebuild_tensor,
+    "torch._utils._rebuild_tensor_v3": _Loader.rebuild_tensor_v3,
+    "torch._utils._rebuild_parameter": _Loader.rebuild_parameter,
+    "torch._utils._rebuild_parameter_with_state": _Loader.rebuild_parameter,
+    "torch._tensor._rebuild_from_type_v2": _Loader.rebuild_from_type,
+    "torch.Size": _size,
+    "torch.device": _device,
+    "collections.OrderedDict": _ordered_dict,
+    "builtins.set": _set,
+    "builtins.complex": _complex,
+    "builtins.bytes": _bytes,
+    "_codecs.encode": _encode,
+}

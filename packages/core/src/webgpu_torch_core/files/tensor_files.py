@@ -1,0 +1,131 @@
+"""Tensors in files: safetensors, and PyTorch's own format through ``torch.save`` and ``torch.load``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.layouts import layout
+from ..operations.creation.factories import from_bytes
+from ..record.devices import canonical_device, device, host_device
+from ..tensors.tensor import Tensor, storage_size
+from .host_tensors import HostStorage, HostTensor
+
+
+def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file by name, on a device."""
+    from . import read_safetensors
+
+    place = _place(device)
+
+    def make(host: HostTensor) -> Tensor:
+        return from_bytes(host.contiguous_bytes(), tuple(host.shape), host.dtype, place)
+
+    return read_safetensors(path, make)[0]  # type: ignore[return-value]
+
+
+def save_safetensors(tensors: dict[str, Tensor], path: Any, metadata: dict[str, str] | None = None) -> None:
+    """Write tensors to a safetensors file, atomically."""
+    from . import write_safetensors
+
+    write_safetensors(path, {name: _contiguous_host(each) for name, each in tensors.items()}, metadata)
+
+
+def _contiguous_host(tensor: Tensor) -> HostTensor:
+    source = tensor.detach().contiguous()
+    if storage_size(source) != source.numel():
+        source = source.clone()
+    data = source._engine.read(source._storage.value)
+    return HostTensor.from_bytes(source.dtype, tuple(source.shape), data)
+
+
+def save(obj: Any, f: Any, **options: Any) -> None:
+    """Write an object of tensors and plain containers to a file that PyTorch reads with ``weights_only=True``.
+
+    The file says of every storage that it was on the CPU, wherever it was: a file that names a ``webgpu`` device is one that
+    PyTorch reads only with ``map_location``.
+    """
+    from . import write_pickle
+
+    del options
+    storages: dict[tuple[int, Any], HostStorage] = {}
+
+    def describe(value: Any) -> HostTensor | None:
+        if not isinstance(value, Tensor):
+            return None
+        storage = value._storage
+        # A file's storages have one type each: what is seen as two types is written twice.
+        key = id(storage), value.dtype
+        held = storages.get(key)
+        if held is None:
+            data = storage.value.engine.read(storage.value)
+            held = storages[key] = HostStorage(value.dtype, data)
+        is_parameter = type(value).__name__ == "Parameter"
+        return HostTensor(
+            held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter
+        )
+
+    write_pickle(f, obj, describe)
+
+
+def load(f: Any, map_location: Any = None, weights_only: bool = True, **options: Any) -> Any:
+    """Read a file ``torch.save`` wrote: tensors, plain containers, and what ``torch.serialization.add_safe_globals`` lets files
+    name; anything else is refused by name.
+
+    ``map_location``: where storages go: a device, a dict from names of devices to devices, or a function of the storage and the
+    name of its device that returns the storage (or None). ``"cpu"`` means the host's memory: device ``python`` where no CPU
+    backend is installed.
+
+    Raises:
+        TypeError: another ``map_location``.
+        NotImplementedError: ``weights_only=False``, which would run code from the file.
+    """
+    from . import read_pickle
+
+    del options
+    if not weights_only:
+        raise NotImplementedError("torch.load(weights_only=False) would run code from the file; it is not supported")
+    if not (map_location is None or isinstance(map_location, str | device | dict) or callable(map_location)):
+        raise TypeError(
+            f"map_location must be a device, a string naming one, a dict or a function, not {type(map_location).__name__}"
+        )
+    storages: dict[int, Any] = {}
+
+    def make(host: HostTensor) -> Tensor:
+        key = id(host.storage)
+        found = storages.get(key)
+        if found is None:
+            data = memoryview(host.storage.data).cast("B")  # type: ignore[arg-type]
+            place = _wanted_place(data, host.storage.location, map_location)
+            flat = from_bytes(data, (len(data) // host.dtype.itemsize,), host.dtype, place)
+            found = storages[key] = (flat, host.storage)
+        base = found[0]
+        view = layout(tuple(host.shape), tuple(host.strides), host.storage_offset)
+        result = Tensor._from_storage(base._storage, view, host.dtype, base.device)
+        if host.is_parameter:
+            kind = next((each for each in Tensor.__subclasses__() if each.__name__ == "Parameter"), Tensor)
+            return Tensor._make_subclass(kind, result, host.requires_grad)
+        if host.requires_grad:
+            result.requires_grad_()
+        return result
+
+    return read_pickle(f, make)
+
+
+def _wanted_place(data: memoryview, location: str, wanted: Any) -> device:
+    """Return where ``map_location`` wants a storage of these bytes that was saved on ``location``."""
+    if isinstance(wanted, dict):
+        wanted = wanted.get(location)
+    elif callable(wanted) and not isinstance(wanted, device):
+        from ..operations.creation.untyped_storage import UntypedStorage
+
+        storage: Any = wanted(UntypedStorage.of_bytes(data), location)
+        wanted = None if storage is None else storage.device
+    if not (wanted is None or isinstance(wanted, str | device)):
+        raise TypeError(f"map_location must be a device or a string naming one, not {type(wanted).__name__}")
+    return _place(wanted or "cpu")
+
+
+def _place(wanted: str | device) -> device:
+    """Return a device that was asked for; what is to be on the CPU goes wherever the host's bytes are."""
+    found = canonical_device(wanted)
+    return host_device() if found.type == "cpu" else found

@@ -1,0 +1,168 @@
+"""Host numbers to bytes and back, without NumPy."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from math import copysign, inf
+from typing import Any
+
+from .dtypes import bfloat16, bool_, complex64, dtype, float16
+from .scalar_math import bfloat16_bits_to_float, float_to_bfloat16_bits, round_to_float16
+
+
+def require_numpy(what: str) -> Any:
+    """Return the NumPy module for something that cannot do without.
+
+    Raises:
+        ModuleNotFoundError: it is not installed; the message says how to install it.
+    """
+    try:
+        import numpy
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{what} needs NumPy, which is not installed: pip install numpy", name="numpy"
+        ) from error
+    return numpy
+
+
+def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """Return the shape of nested sequences and their numbers in row-major order.
+
+    Raises:
+        ValueError: sequences at one level differ in length.
+    """
+    from ..tensors.tensor import Tensor
+
+    if isinstance(data, Tensor):
+        return tuple(data.shape), _numbers(data)
+    if isinstance(data, str | bytes | dict) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        return (), [data]
+    if hasattr(data, "tolist") and not isinstance(data, list | tuple):
+        return flatten(data.tolist())
+    parts = [_flatten_inside(each) for each in data]
+    if not parts:
+        return (0,), []
+    shape = parts[0][0]
+    for each, _ in parts:
+        if each != shape:
+            expected = shape[0] if shape else "a number"
+            found = each[0] if each else "a number"
+            if not shape or not each:
+                raise TypeError("not a sequence")
+            raise ValueError(f"expected sequence of length {expected} at dim {1} (got {found})")
+    numbers: list[Any] = []
+    for _, each in parts:
+        numbers.extend(each)
+    return (len(parts), *shape), numbers
+
+
+def _flatten_inside(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """Flatten one of several; plain numbers, of which there may be many, take no detour."""
+    if data.__class__ in (float, int, bool):
+        return (), [data]
+    if isinstance(data, str | bytes):
+        raise ValueError(f"too many dimensions '{type(data).__name__}'")
+    shape, numbers = flatten(data)
+    # A tensor of one element stands for its number.
+    return ((), numbers) if hasattr(data, "_storage") and len(numbers) == 1 else (shape, numbers)
+
+
+def _numbers(tensor: Any) -> list[Any]:
+    return tensor.detach().reshape(-1).tolist()
+
+
+def pack(numbers: Sequence[Any], kind: dtype) -> Any:
+    """Return numbers as host bytes of a type.
+
+    Raises:
+        TypeError: an element is not a number.
+        RuntimeError: an integer does not fit.
+    """
+    try:
+        return _pack(numbers, kind)
+    except OverflowError as error:
+        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow") from error
+    except (TypeError, ValueError) as error:
+        wrong = next((each for each in numbers if not isinstance(each, bool | int | float | complex)), None)
+        raise TypeError(
+            f"new(): invalid data type '{type(wrong).__name__}'" if wrong is not None else str(error)
+        ) from error
+
+
+_C_NAMES = {
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+
+def check_number(value: complex, kind: dtype) -> None:
+    """Raise PyTorch's RuntimeError for a number that a type cannot hold; unsigned types take negative numbers, wrapped."""
+    if isinstance(value, complex):
+        if value.imag != 0 and 0 < kind.category < 3:
+            raise RuntimeError(f"value cannot be converted to type {_C_NAMES[kind.name]} without overflow")
+        value = value.real
+    if kind.category == 2:
+        fits = not kind.maximum < abs(value) < inf
+    elif kind.category == 1:
+        fits = (kind.minimum or -kind.maximum) <= value <= kind.maximum
+    else:
+        return
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES[kind.name]} without overflow")
+
+
+def stored(value: float, kind: dtype) -> float | int:
+    """Return a number as an element of a type holds it: floats overflow to infinity, integers wrap."""
+    if kind.is_floating_point:
+        # Half a step above the largest number, where rounding goes to infinity.
+        return copysign(inf, value) if kind.itemsize == 4 and abs(value) >= 3.4028235677973366e38 else float(value)
+    if kind.category == 0:
+        return int(bool(value))
+    bits = int(value) & ((1 << kind.bits) - 1)
+    return bits - (1 << kind.bits) if kind.is_signed and bits >> (kind.bits - 1) else bits
+
+
+def _pack(numbers: Sequence[Any], kind: dtype) -> Any:
+    if kind is bool_:
+        return bytes(bytearray(1 if each else 0 for each in numbers))
+    if kind is bfloat16:
+        return array("H", [float_to_bfloat16_bits(float(each)) for each in numbers])
+    if kind is float16:
+        import struct
+
+        return struct.pack(f"<{len(numbers)}e", *(round_to_float16(float(each)) for each in numbers))
+    if kind is complex64:
+        return array("f", [part for each in numbers for part in (complex(each).real, complex(each).imag)])
+    if kind.category == 1:
+        whole = [_whole(each, kind) for each in numbers] if not kind.is_signed else [int(each) for each in numbers]
+        return array(kind.format, whole)
+    return array(kind.format, [float(each) for each in numbers])
+
+
+def _whole(value: Any, kind: dtype) -> int:
+    """Return a number for an unsigned type, where negative integers wrap and negative floats do not fit."""
+    if value >= 0 or (isinstance(value, float) and value.is_integer() is False):
+        if value < 0:
+            raise OverflowError
+        return int(value)
+    if isinstance(value, float) or -int(value) > kind.maximum:
+        raise OverflowError
+    return int(value) % (int(kind.maximum) + 1)
+
+
+def unpack(data: Any, kind: dtype) -> list[Any]:
+    """Return host bytes as a list of Python numbers."""
+    view = memoryview(data)
+    if kind is bool_:
+        return [each != 0 for each in view]
+    if kind is bfloat16:
+        return [bfloat16_bits_to_float(bits) for bits in view.cast("H")]
+    if kind is float16:
+        import struct
+
+        return list(struct.unpack(f"<{len(view) // 2}e", view))
+    if kind is complex64:
+        parts = view.cast("f").tolist()
+        return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
+    return list(memoryview(view).cast(kind.format))  # type: ignore[call-overload]

@@ -1,0 +1,332 @@
+"""The kernel forms a backend receives: small, closed, and describing themselves completely.
+
+Every form maps a *domain* (an n-d box of coordinates) to stores. Operands and outputs are flat buffers of elements;
+expressions read operands by :func:`~webgpu_torch_core.ir.expression.load` (strided over the domain) or ``load_at``
+(computed index). The lazy graph records single-operation kernels of these forms; the scheduler merges them; backends
+compile the merged ones. Kernels are immutable and hashable, so a compiled kernel is found by the kernel itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .dtypes import dtype
+from .expression import Expression
+from .layouts import Shape, number_of_elements
+
+if TYPE_CHECKING:
+    from .monoids import Monoid
+
+
+class Record:
+    """An immutable value with named fields, compared and hashed by them (a light dataclass)."""
+
+    __slots__ = ("_hash",)
+    fields: tuple[str, ...] = ()
+    _hash: int
+    _read: ClassVar[Callable[[Record], tuple[Any, ...]]]
+
+    def __init_subclass__(cls) -> None:
+        # Scheduling compares and hashes records all the time: one call reads all fields.
+        if len(cls.fields) > 1:
+            cls._read = attrgetter(*cls.fields)
+        else:
+            cls._read = lambda self: tuple(getattr(self, name) for name in cls.fields)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        for name, value in zip(self.fields, values, strict=False):
+            object.__setattr__(self, name, value)
+        for name in self.fields[len(values) :]:
+            object.__setattr__(self, name, named.pop(name))
+        if named:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(named)}; it has {', '.join(self.fields)}")
+        object.__setattr__(self, "_hash", hash(self.values()))
+
+    def values(self) -> tuple[Any, ...]:
+        """Return the fields in order."""
+        return type(self)._read(self)
+
+    def replace(self, **changes: Any) -> Any:
+        """Return a copy with some fields changed."""
+        return type(self)(*map(changes.get, self.fields, self.values()))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(other) is type(self) and self._hash == other._hash and self.values() == other.values()
+        )
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.fields)
+        return f"{type(self).__name__}({inside})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.values()
+
+
+class Operand(Record):
+    """An input buffer: its element type and how many elements it has."""
+
+    __slots__ = fields = ("dtype", "numel")
+    dtype: dtype
+    numel: int
+
+
+class Output(Record):
+    """An output buffer; ``initial`` names the operand it starts as (None: every element is stored).
+
+    A step of a plan always gives that operand and the output one buffer: where somebody else needs the operand, the plan
+    copies it before. The stores happen in place; a kernel therefore must not load from operand ``initial`` any element other
+    than the one it stores from the same coordinates.
+    """
+
+    __slots__ = fields = ("dtype", "numel", "initial")
+    dtype: dtype
+    numel: int
+    initial: int | None
+
+
+class Store(Record):
+    """``outputs[output][offset + sum(stride * coordinate)] = value``; distinct coordinates store distinct elements."""
+
+    __slots__ = fields = ("output", "offset", "strides", "value")
+    output: int
+    offset: int
+    strides: Shape
+    value: Expression
+
+
+class Kernel(Record):
+    """What all forms share.
+
+    Fields:
+        operands, outputs: the buffers.
+        parameters: types of the run-time scalars, in the order of their indices.
+        name: for people and profiles; part of the identity so that a profile names what ran.
+    """
+
+    __slots__ = ()
+    form = "kernel"
+    operands: tuple[Operand, ...]
+    outputs: tuple[Output, ...]
+    parameters: tuple[dtype, ...]
+    name: str
+
+    def expressions(self) -> Iterator[Expression]:
+        """Yield every expression of the kernel."""
+        raise NotImplementedError
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> Any:
+        """Return the kernel with each expression changed."""
+        raise NotImplementedError
+
+    def elements(self) -> int:
+        """Return the number of points in the domain."""
+        raise NotImplementedError
+
+
+def _map_stores(stores: tuple[Store, ...], change: Callable[[Expression], Expression]) -> tuple[Store, ...]:
+    return tuple(Store(each.output, each.offset, each.strides, change(each.value)) for each in stores)
+
+
+class Pointwise(Kernel):
+    """For every coordinate of ``shape``: evaluate and store. Also gathers, fills, copies and casts."""
+
+    __slots__ = fields = ("operands", "outputs", "parameters", "name", "shape", "stores")
+    form = "pointwise"
+    shape: Shape
+    stores: tuple[Store, ...]
+
+    def expressions(self) -> Iterator[Expression]:
+        return (each.value for each in self.stores)
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> Pointwise:
+        return self.replace(stores=_map_stores(self.stores, change))
+
+    def elements(self) -> int:
+        return number_of_elements(self.shape)
+
+
+class Reduction(Record):
+    """One reduction of a row program: ``value`` combined over the inner dimensions by a commutative monoid.
+
+    ``reduced(index)`` is the monoid's first result. Empty rows give that of the identity.
+
+    Raises:
+        ValueError: the monoid's result depends on the order of its states.
+    """
+
+    __slots__ = fields = ("monoid", "value")
+    monoid: Monoid
+    value: Expression
+
+    def __init__(self, monoid: Monoid, value: Expression) -> None:
+        if not monoid.commutative:
+            raise ValueError(f"rows are reduced in any order, but '{monoid.name}' depends on it: scan them instead")
+        super().__init__(monoid, value)
+
+    @property
+    def dtype(self) -> dtype:
+        """The type of the elements that are combined."""
+        return self.monoid.states[0]
+
+
+class RowProgram(Kernel):
+    """Rows (``outer``) of elements (``inner``): reduce one after another, then store per row and per element.
+
+    Coordinates number the outer dimensions first, then the inner ones. Reduction ``i`` may use ``reduced(j)``, j < i.
+    ``row_stores`` are evaluated once per row (no inner coordinates, strides over ``outer`` only); ``stores`` for every
+    element (strides over ``outer + inner``). Softmax, layer norm, log-softmax, cross-entropy, var, norms, argmax.
+    """
+
+    __slots__ = fields = (
+        "operands", "outputs", "parameters", "name", "outer", "inner", "reductions", "row_stores", "stores",
+    )  # fmt: skip
+    form = "row program"
+    outer: Shape
+    inner: Shape
+    reductions: tuple[Reduction, ...]
+    row_stores: tuple[Store, ...]
+    stores: tuple[Store, ...]
+
+    def expressions(self) -> Iterator[Expression]:
+        for reduction in self.reductions:
+            yield reduction.value
+        for store in self.row_stores + self.stores:
+            yield store.value
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> RowProgram:
+        return self.replace(
+            reductions=tuple(Reduction(each.monoid, change(each.value)) for each in self.reductions),
+            row_stores=_map_stores(self.row_stores, change),
+            stores=_map_stores(self.stores, change),
+        )
+
+    def elements(self) -> int:
+        return number_of_elements(self.outer) * number_of_elements(self.inner)
+
+
+class Contraction(Kernel):
+    """``accumulator[batch, m, n] = sum over k of left[batch, m, k] * right[batch, n, k]``, then the epilogue's stores.
+
+    ``batch``, ``m``, ``n`` and ``k`` are each a tuple of sizes; coordinates number batch, m, n, k dimensions in that order
+    in ``left`` and ``right`` (left has stride 0 over n, right over m), and batch, m, n in the stores, whose values may use
+    ``accumulator``. Where left and right are plain loads this is a matrix product in any transposition; with computed
+    loads it is implicit-GEMM convolution. Accumulates in ``dtype`` (float32 for the 16-bit floats); k may be empty.
+    """
+
+    __slots__ = fields = (
+        "operands", "outputs", "parameters", "name", "batch", "m", "n", "k", "left", "right", "dtype", "stores",
+    )  # fmt: skip
+    form = "contraction"
+    batch: Shape
+    m: Shape
+    n: Shape
+    k: Shape
+    left: Expression
+    right: Expression
+    dtype: dtype
+    stores: tuple[Store, ...]
+
+    def expressions(self) -> Iterator[Expression]:
+        yield self.left
+        yield self.right
+        for store in self.stores:
+            yield store.value
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> Contraction:
+        return self.replace(left=change(self.left), right=change(self.right), stores=_map_stores(self.stores, change))
+
+    def elements(self) -> int:
+        return number_of_elements(self.batch + self.m + self.n + self.k)
+
+
+class Scan(Kernel):
+    """Running combination by a monoid along the last dimension of ``shape`` (inclusive, in order).
+
+    Output i takes the monoid's result i, all at ``offset``/``strides``. ``reverse`` runs from the end.
+    """
+
+    __slots__ = fields = (
+        "operands", "outputs", "parameters", "name", "shape", "monoid", "value", "reverse", "offset", "strides",
+    )  # fmt: skip
+    form = "scan"
+    shape: Shape
+    monoid: Monoid
+    value: Expression
+    reverse: bool
+    offset: int
+    strides: Shape
+
+    def expressions(self) -> Iterator[Expression]:
+        yield self.value
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> Scan:
+        return self.replace(value=change(self.value))
+
+    def elements(self) -> int:
+        return number_of_elements(self.shape)
+
+
+class Sort(Kernel):
+    """Stable sort along the last dimension of ``shape``; NaN is the greatest value.
+
+    Output 0 takes the sorted values, output 1 int64 positions, both contiguous over ``shape`` with its last size cut to
+    ``limit`` (the first ``limit`` of the sorted order: top-k).
+    """
+
+    __slots__ = fields = ("operands", "outputs", "parameters", "name", "shape", "value", "dtype", "descending", "limit")
+    form = "sort"
+    shape: Shape
+    value: Expression
+    dtype: dtype
+    descending: bool
+    limit: int
+
+    def expressions(self) -> Iterator[Expression]:
+        yield self.value
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> Sort:
+        return self.replace(value=change(self.value))
+
+    def elements(self) -> int:
+        return number_of_elements(self.shape)
+
+
+class Scatter(Kernel):
+    """``outputs[0][index] = combine(outputs[0][index], value)`` for each entry, output 0 starting as operand ``initial``.
+
+    Coordinates number the ``lanes`` dimensions, then the ``entries`` dimensions. Different lanes never touch the same
+    element; entries of one lane may. ``monoid`` has a state of one number; None: the value replaces the element, and any
+    one of several writers wins. Results must not depend on timing: floating-point sums follow the entries' order.
+    """
+
+    __slots__ = fields = (
+        "operands", "outputs", "parameters", "name", "lanes", "entries", "index", "value", "monoid",
+    )  # fmt: skip
+    form = "scatter"
+    lanes: Shape
+    entries: Shape
+    index: Expression
+    value: Expression
+    monoid: Monoid | None
+
+    def expressions(self) -> Iterator[Expression]:
+        yield self.index
+        yield self.value
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> Scatter:
+        return self.replace(index=change(self.index), value=change(self.value))
+
+    def elements(self) -> int:
+        return number_of_elements(self.lanes + self.entries)
+
+
+FORMS = (Pointwise, RowProgram, Contraction, Scan, Sort, Scatter)

@@ -1,0 +1,214 @@
+"""What the op families share: recording a kernel as a tensor, attaching a gradient, reading arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..ir.dtypes import complex64, dtype, float32, float64
+from ..ir.layouts import Layout, broadcast_strides, contiguous_layout, dense_strides, is_dense, layout, wrap_dimension
+from ..record.devices import MetaEngine
+from ..record.grad_mode import recording
+from ..record.node import Node
+from ..tensors.tensor import MetaValue, Tensor, check_supported
+
+kernel_cache = lru_cache(maxsize=4096)
+
+
+def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()) -> Any:
+    """Record a kernel over tensors and return its outputs as tensors: contiguous of given shapes, or of given layouts.
+
+    Returns one tensor for one output, else a tuple.
+    """
+    if any(each.dtype is complex64 for each in inputs):
+        raise NotImplementedError(f"\"{kernel.name}\" not implemented for 'ComplexFloat'")
+    first = inputs[0]
+    engine = first._storage.value.engine
+    layouts = [each if each.__class__ is Layout else contiguous_layout(tuple(each)) for each in shapes]
+    return record_on(engine, first.device, kernel, [each._storage.value for each in inputs], parameters, layouts)
+
+
+def record_on(
+    engine: Any, place: Any, kernel: Any, values: Sequence[Any], parameters: Sequence[Any], layouts: Sequence[Layout]
+) -> Any:
+    """Record a kernel over values and return its outputs as tensors with the given layouts."""
+    for each in values:
+        if each.engine is not engine:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {_title(engine)} and "
+                f"{_title(each.engine)}!"
+            )
+    if isinstance(engine, MetaEngine):
+        results: list[Any] = [MetaValue(engine, each.dtype, each.numel) for each in kernel.outputs]
+    else:
+        for output in kernel.outputs:
+            if output.dtype not in engine.device.dtypes:
+                check_supported(engine, output.dtype)
+        results = engine.record(kernel, values, parameters)
+    tensors = tuple(
+        Tensor._from_value(value, layout, output.dtype, place)
+        for value, layout, output in zip(results, layouts, kernel.outputs, strict=True)
+    )
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def _title(engine: Any) -> str:
+    return engine.name if isinstance(engine, MetaEngine) else engine.device.name
+
+
+def needs_gradient(*tensors: Any) -> bool:
+    """Return whether an operation on these must record a gradient."""
+    return recording.enabled and any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
+
+
+def attach(
+    result: Any,
+    title: str,
+    inputs: Sequence[Any],
+    backward: Callable[..., Any],
+    differentiable: Sequence[int] | None = None,
+) -> Any:
+    """Give results (one tensor or a tuple) a node whose ``backward`` returns one gradient per input.
+
+    ``differentiable`` lists the outputs that have a gradient (all floating-point ones by default).
+    """
+    if not needs_gradient(*inputs):
+        return result
+    edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in inputs)
+    outputs = result if isinstance(result, tuple) else (result,)
+    node = Node(title, edges, backward, len(outputs))
+    for number, each in enumerate(outputs):
+        # A result is no view of what it was made through: writing into it starts from this node.
+        each._base = None
+        if each.dtype.category >= 2 and (differentiable is None or number in differentiable):
+            each._set_gradient(node, number)
+    return result
+
+
+def refusing(error: Exception) -> Callable[..., Any]:
+    """Return the backward of what has no derivative: it raises."""
+
+    def run_backward(*grads: Any) -> Any:
+        raise type(error)(*error.args)
+
+    return run_backward
+
+
+def no_view(result: Any) -> Any:
+    """Return a result that was made by way of a view of something nobody else sees: it is a tensor of its own."""
+    result._base = None
+    return result
+
+
+def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
+    """Return reduced dimensions, non-negative and sorted; None or an empty tuple means all.
+
+    Raises:
+        RuntimeError: a dimension appears twice, or there are more than 64.
+        IndexError: one is out of range.
+    """
+    if ndim > 64:
+        raise RuntimeError(f"only tensors with up to 64 dims are supported, got {ndim}")
+    if dim is None or (isinstance(dim, tuple | list) and not dim):
+        return tuple(range(ndim))
+    chosen = [wrap_dimension(int(each), ndim) for each in (dim if isinstance(dim, tuple | list) else (dim,))]
+    if len(set(chosen)) != len(chosen):
+        repeated = next(each for each in chosen if chosen.count(each) > 1)
+        raise RuntimeError(f"{name} {repeated} appears multiple times in the list of dims")
+    return tuple(sorted(chosen)) if ndim else ()
+
+
+def attach_empty(result: Tensor, title: str, empty: Sequence[Tensor]) -> Tensor:
+    """Return a result that inputs without elements took part in: their gradients are empty tensors, not missing."""
+    empty = [each for each in empty if needs_gradient(each)]
+    if not empty:
+        return result
+    shapes = [each.shape for each in empty]
+    same = Tensor._from_storage(result._storage, result._layout, result.dtype, result.device)
+    return attach(same, title, (result, *empty), lambda grad: (grad, *(grad.new_zeros(shape) for shape in shapes)))
+
+
+def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
+    """Return sizes given as separate integers (0-d tensors among them), one tuple, or one Size."""
+    if len(sizes) == 1 and not isinstance(sizes[0], int) and not is_whole(sizes[0]) and hasattr(sizes[0], "__iter__"):
+        sizes = sizes[0]
+    return tuple(int(each) for each in sizes)
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers."""
+    return isinstance(value, int) or (hasattr(value, "__index__") and not getattr(value, "ndim", 0))
+
+
+def result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
+    """Return the layout of a result: dimensions in the order that they have in the operands, without gaps."""
+    found = [each._layout for each in operands if isinstance(each, Tensor)]
+    if all(each.shape == shape for each in found):
+        if all(each.is_contiguous for each in found):
+            return contiguous_layout(shape)
+        if is_dense(found[0]) and all(each.strides == found[0].strides for each in found):
+            return layout(shape, found[0].strides)
+    return layout(shape, dense_strides(shape, *(broadcast_strides(each, shape) for each in found)))
+
+
+def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:
+    """Return a shape with dimensions reduced."""
+    if keepdim:
+        return tuple(1 if index in dims else size for index, size in enumerate(shape))
+    return tuple(size for index, size in enumerate(shape) if index not in dims)
+
+
+def require_tensor(function: str, name: str, position: int, value: Any) -> None:
+    """Raise PyTorch's TypeError where an argument is not a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
+        )
+
+
+def is_half(value: Any) -> bool:
+    """Return whether a value is a tensor of a 16-bit floating-point type, whose results are computed in float32 and rounded once."""
+    return isinstance(value, Tensor) and value.dtype.category == 2 and value.dtype.itemsize == 2
+
+
+def wide(value: Tensor) -> Tensor:
+    """Return a tensor in at least float32, for what must round once."""
+    return value.to(float32) if is_half(value) else value
+
+
+def require_dtype(function: str, value: Tensor, allowed: Callable[[dtype], bool], what: str) -> None:
+    """Raise where an operation does not take an element type."""
+    if not allowed(value.dtype):
+        raise RuntimeError(f"{function}: expected {what}, but got {value.dtype!r}")
+
+
+def same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return operands on one device: 0-d CPU tensors become numbers, as PyTorch allows.
+
+    Raises:
+        RuntimeError: tensors with dimensions are on different devices.
+    """
+    places = {str(each.device): each for each in operands if isinstance(each, Tensor) and each._layout.ndim}
+    if len(places) > 1:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(places))}! "
+            f"(when computing {name})"
+        )
+    # Not `or` between tensors: that would ask for the truth of one.
+    numbers = (each for each in operands if isinstance(each, Tensor) and each.device.type != "cpu")
+    target = next(iter(places.values())) if places else next(numbers)
+    return tuple(
+        _moved(each, target) if isinstance(each, Tensor) and each.device != target.device else each for each in operands
+    )
+
+
+def _moved(number: Tensor, target: Tensor) -> Tensor:
+    """Return a 0-d CPU tensor on another's device.
+
+    Beside real numbers with dimensions its own precision does not show in the result's type, so that a device without
+    float64 takes it as float32.
+    """
+    if number.dtype is float64 and target._layout.ndim and (target.dtype.is_floating_point or target.dtype.is_complex):
+        number = number.to(float32)
+    return number.to(target.device)

@@ -1,0 +1,367 @@
+"""Rules of element-wise arithmetic, comparison and selection on complex operands, written over real parts."""
+
+# Definitions of parts are traced on expressions: their operands have no one type.
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.dtypes import complex64, float32
+from ...ir.layouts import broadcast_shapes
+from ...ir.scalar import absolute, atan2, hypot, less, where
+from ...ir.scalar import equal as equal_
+from ...tensors.tensor import Tensor
+from .. import elementwise as e
+from ..common import attach, needs_gradient
+from ..elementwise.call import Elementwise, default_float
+from .interleaving import ZERO, join, part_alias
+from .views import as_complex, complex_view, conj, number_parts, part, view_as_real
+
+
+def is_complex_operand(value: Any) -> bool:
+    """Return whether an operand is a complex tensor or number."""
+    return value.dtype is complex64 if isinstance(value, Tensor) else isinstance(value, complex)
+
+
+def split(value: Any) -> tuple[Any, Any]:
+    """Return an operand's parts as float32 tensors or numbers; None for a zero imaginary part."""
+    if not isinstance(value, Tensor):
+        return number_parts(value)
+    if value.dtype is complex64:
+        return part(value, 0), part(value, 1)
+    return (value if value.dtype is float32 else value.to(float32)), ZERO
+
+
+def full_parts(value: Any) -> tuple[Any, Any]:
+    """Return both parts of an operand without gradient, the imaginary one 0.0 where there is none."""
+    if isinstance(value, Tensor) and value.dtype is complex64:
+        return part_alias(value, 0), part_alias(value, 1)
+    real, imag = split(value.detach() if isinstance(value, Tensor) else value)
+    return real, 0.0 if imag is ZERO else imag
+
+
+def kernel(name: str, definition: Callable[..., Any], promotion: str = "default") -> Callable[..., Tensor]:
+    """Return the element-wise function of a definition over real parts."""
+    operation = Elementwise(name, definition, promotion)
+    return lambda *operands: operation.call(operands)
+
+
+def holomorphic(
+    title: str,
+    real: Callable[..., Tensor],
+    imag: Callable[..., Tensor],
+    derivative: Callable[[Tensor], Tensor],
+    input: Tensor,
+) -> Tensor:
+    """Return a function of one complex tensor given its parts and derivative; the gradient is ``grad * conj(f')``."""
+    a, b = full_parts(input)
+    result = join(real(a, b), imag(a, b))
+    if needs_gradient(input):
+        saved = input._save()
+        attach(result, title, (input,), lambda grad: grad * conj(derivative(saved.unpack())))
+    return result
+
+
+def shape_of(*operands: Any) -> tuple[int, ...]:
+    """Return the shape operands broadcast to."""
+    return broadcast_shapes(*(each._layout.shape for each in operands if isinstance(each, Tensor)))
+
+
+# Sums
+
+
+def _sum(function: Any, input: Any, other: Any, alpha: Any) -> Tensor:
+    if isinstance(alpha, complex):
+        other, alpha = mul_rule(e.mul, other, alpha) if isinstance(other, Tensor) else other * alpha, 1
+    both = isinstance(input, Tensor) and isinstance(other, Tensor)
+    if both and input.dtype is complex64 and other.dtype is complex64 and input.ndim == other.ndim:
+        return complex_view(function(view_as_real(input), view_as_real(other), alpha=alpha))
+    a, b = split(input)
+    c, d = split(other)
+    first = _added(function, a, c, alpha)
+    second = d if b is ZERO and function is e.add and alpha == 1 else b if d is ZERO else None
+    if second is None and (b is not ZERO or d is not ZERO):
+        second = _added(function, 0.0 if b is ZERO else b, d, alpha)
+    return _expanded(first, second, shape_of(input, other))
+
+
+def _added(function: Any, left: Any, right: Any, alpha: Any) -> Any:
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return function(left, right, alpha=alpha)
+    return left + alpha * right if function is e.add else left - alpha * right
+
+
+def _expanded(first: Any, second: Any, shape: tuple[int, ...]) -> Tensor:
+    """Join parts that may have fewer dimensions than the result, or be numbers."""
+    first, second = (each.expand(shape) if isinstance(each, Tensor) else each for each in (first, second))
+    return join(first, second)
+
+
+def add_rule(function: Any, input: Any, other: Any, alpha: Any = 1) -> Tensor:
+    return _sum(e.add, input, other, alpha)
+
+
+def sub_rule(function: Any, input: Any, other: Any, alpha: Any = 1) -> Tensor:
+    return _sum(e.sub, input, other, alpha)
+
+
+def neg_rule(function: Any, input: Tensor) -> Tensor:
+    return complex_view(e.neg(view_as_real(input)))
+
+
+# Products and quotients
+
+product_real = kernel("complexproduct_real", lambda a, b, c, d: a * c - b * d)
+product_imag = kernel("complexproduct_imag", lambda a, b, c, d: a * d + b * c)
+
+
+def mul_rule(function: Any, input: Any, other: Any) -> Tensor:
+    for one, two in ((input, other), (other, input)):
+        if isinstance(one, Tensor) and one.dtype is complex64 and not is_complex_operand(two):
+            factor = split(two)[0]
+            return _scaled(one, factor.unsqueeze(-1) if isinstance(factor, Tensor) else factor)
+    a, b = split(input)
+    c, d = split(other)
+    if b is ZERO or d is ZERO:
+        # A real tensor and a complex number.
+        x, (y, z) = (a, (c, d)) if b is ZERO else (c, (a, b))
+        return join(e.mul(x, y), e.mul(x, z))
+    return join(product_real(a, b, c, d), product_imag(a, b, c, d))
+
+
+def _scaled(input: Tensor, factor: Any) -> Tensor:
+    floats = view_as_real(input)
+    if isinstance(factor, Tensor) and factor.ndim > floats.ndim:
+        floats = floats.reshape((1,) * (factor.ndim - floats.ndim) + tuple(floats._layout.shape))
+    result = e.mul(floats, factor)
+    return complex_view(result)
+
+
+def _quotient(part: int) -> Callable[..., Any]:
+    def definition(a: Any, b: Any, c: Any, d: Any) -> Any:
+        # Smith, "Algorithm 116: Complex division", 1962: divide by the larger part first, against overflow.
+        larger = less(absolute(d), absolute(c)) | equal_(absolute(d), absolute(c))
+        bottom, top = where(larger, c, d), where(larger, d, c)
+        ratio = top / bottom
+        # 0 / 0 must not turn a quotient by zero into NaN where PyTorch gives infinity.
+        ratio = where(equal_(bottom, 0.0), bottom * 0.0, ratio)
+        scale = 1.0 / (bottom + top * ratio)
+        if part == 0:
+            return where(larger, a + b * ratio, a * ratio + b) * scale
+        return where(larger, b - a * ratio, b * ratio - a) * scale
+
+    return definition
+
+
+_quotient_real = kernel("complex_quotient_real", _quotient(0))
+_quotient_imag = kernel("complex_quotient_imag", _quotient(1))
+
+
+def true_divide__rule(function: Any, input: Any, other: Any) -> Tensor:
+    if isinstance(input, Tensor) and input.dtype is complex64 and not is_complex_operand(other):
+        floats = view_as_real(input)
+        divisor = split(other)[0]
+        if not isinstance(divisor, Tensor) or divisor.ndim <= input.ndim:
+            divisor = divisor.unsqueeze(-1) if isinstance(divisor, Tensor) else divisor
+            result = e.true_divide_(floats, divisor)
+            return complex_view(result)
+    if isinstance(other, complex):
+        return mul_rule(e.mul, input, 1 / other) if other else mul_rule(e.mul, input, complex(math.nan, math.nan))
+    parts = (*full_parts(input), *full_parts(other))
+    result = join(_quotient_real(*parts), _quotient_imag(*parts))
+    return _attach_quotient(result, input, other)
+
+
+def _attach_quotient(result: Tensor, input: Any, other: Tensor) -> Tensor:
+    if not needs_gradient(input, other):
+        return result
+    saved = input._save() if isinstance(input, Tensor) else None
+    divisor = other._save()
+
+    def run_backward(grad: Tensor) -> tuple[Any, Any]:
+        bottom = divisor.unpack()
+        first = grad / conj(bottom)
+        top = input if saved is None else saved.unpack()
+        second = -(first * conj(top / bottom)) if other.requires_grad else None
+        return reduce_gradient(first, input), reduce_gradient(second, other)
+
+    return attach(result, "DivBackward0", (input, other), run_backward)
+
+
+def reduce_gradient(grad: Any, operand: Any) -> Any:
+    """Return a complex gradient summed to an operand's shape and, for a real operand, its real part."""
+    from ..reduction.reductions import sum_to_size
+
+    if grad is None or not isinstance(operand, Tensor) or not operand.requires_grad:
+        return None
+    summed = sum_to_size(grad, operand._layout.shape)
+    if operand.dtype is complex64:
+        return summed
+    return part(summed, 0).to(operand.dtype) if operand.dtype is not float32 else part(summed, 0)
+
+
+def reciprocal_rule(function: Any, input: Tensor) -> Tensor:
+    return true_divide__rule(e.true_divide_, 1.0, input)
+
+
+def square_rule(function: Any, input: Tensor) -> Tensor:
+    return mul_rule(e.mul, input, input)
+
+
+def lerp_tensor__rule(function: Any, input: Any, end: Any, weight: Any) -> Tensor:
+    return as_complex(input) + weight * (end - input)
+
+
+def addcmul_rule(function: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
+    return input + _times(tensor1 * tensor2, value)
+
+
+def addcdiv_rule(function: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
+    return input + _times(tensor1 / tensor2, value)
+
+
+def _times(tensor: Tensor, value: Any) -> Tensor:
+    return tensor if value == 1 else tensor * value
+
+
+# Magnitude and direction
+
+_modulus = kernel("complex_modulus", lambda a, b: hypot(a, b))
+
+
+def abs_rule(function: Any, input: Tensor) -> Tensor:
+    result = _modulus(*full_parts(input))
+    if needs_gradient(input):
+        saved = input._save()
+        attach(result, "AbsBackward0", (input,), lambda grad: sgn_of(saved.unpack()) * grad)
+    return result
+
+
+def sgn_of(input: Tensor) -> Tensor:
+    """Return ``input / |input|``, 0 at 0."""
+    size = e.abs(input)
+    zero = size == 0
+    return input / e.select_(size.new_ones(()), size, zero)
+
+
+def _angle(a: Any, b: Any) -> Any:
+    return atan2(b, a)
+
+
+_direction = kernel("complex_angle", _angle)
+
+
+def angle_of(input: Tensor) -> Tensor:
+    """Return the angle of complex numbers; of real ones 0, pi where negative, NaN where NaN."""
+    if input.dtype is not complex64:
+        floats = input.detach() if input.dtype.category == 2 else input.to(default_float[0])
+        turned = e.select_(floats.new_full((), math.pi), floats.new_zeros(()), floats < 0)
+        result = e.select_(floats, turned, floats != floats)
+        return attach(result, "AngleBackward0", (input,), lambda grad: grad.new_zeros(grad.shape))
+    result = _direction(*full_parts(input))
+    if needs_gradient(input):
+        saved = input._save()
+
+        def run_backward(grad: Tensor) -> Tensor:
+            source = saved.unpack()
+            a, b = part(source, 0), part(source, 1)
+            size = a * a + b * b
+            share = grad / e.select_(size.new_ones(()), size, size == 0)
+            share = e.select_(size.new_zeros(()), share, size == 0)
+            return join(-b * share, a * share)
+
+        attach(result, "AngleBackward0", (input,), run_backward)
+    return result
+
+
+# Powers
+
+
+def power__rule(function: Any, input: Any, exponent: Any) -> Tensor:
+    if isinstance(exponent, int | float) and not isinstance(exponent, bool):
+        simple = _simple_power(input, exponent)
+        if simple is not None:
+            return simple
+    from .functions import power
+
+    return power(input, exponent)
+
+
+def _simple_power(input: Tensor, exponent: float) -> Tensor | None:
+    if exponent == 0:
+        return as_complex(input) * 0.0 + 1.0
+    if exponent == 1:
+        return as_complex(input).clone()
+    if exponent == 2:
+        return input * input
+    if exponent == 3:
+        return input * input * input
+    if exponent == -1:
+        return e.reciprocal(input)
+    if exponent == -2:
+        return e.reciprocal(input * input)
+    if exponent == 0.5:
+        return e.sqrt(input)
+    if exponent == -0.5:
+        return e.rsqrt(input)
+    return None
+
+
+# Comparison and selection
+
+
+def eq_rule(function: Any, input: Any, other: Any) -> Tensor:
+    a, b = full_parts(input)
+    c, d = full_parts(other)
+    return _same(a, b, c, d)
+
+
+def ne_rule(function: Any, input: Any, other: Any) -> Tensor:
+    return e.logical_not(eq_rule(function, input, other))
+
+
+_same = kernel("complex_equal", lambda a, b, c, d: equal_(a, c) & equal_(b, d), "bool")
+
+
+def isnan_rule(function: Any, input: Tensor) -> Tensor:
+    a, b = full_parts(input)
+    return e.isnan(a) | e.isnan(b)
+
+
+def isinf_rule(function: Any, input: Tensor) -> Tensor:
+    a, b = full_parts(input)
+    return e.isinf(a) | e.isinf(b)
+
+
+def isfinite_rule(function: Any, input: Tensor) -> Tensor:
+    a, b = full_parts(input)
+    return e.isfinite(a) & e.isfinite(b)
+
+
+def select__rule(function: Any, input: Any, other: Any, condition: Tensor) -> Tensor:
+    first, second = as_complex(input), as_complex(other)
+    shape = shape_of(first, second, condition)
+    floats = [view_as_real(each.expand(shape)) for each in (first, second)]
+    result = e.select_(*floats, condition.expand(shape).unsqueeze(-1))
+    return complex_view(result)
+
+
+def _truth(value: Any) -> Any:
+    return value != 0 if isinstance(value, Tensor) else bool(value)
+
+
+def logical_and_rule(function: Any, input: Any, other: Any) -> Tensor:
+    return e.logical_and(_truth(input), _truth(other))
+
+
+def logical_or_rule(function: Any, input: Any, other: Any) -> Tensor:
+    return e.logical_or(_truth(input), _truth(other))
+
+
+def logical_xor_rule(function: Any, input: Any, other: Any) -> Tensor:
+    return e.logical_xor(_truth(input), _truth(other))
+
+
+def logical_not_rule(function: Any, input: Tensor) -> Tensor:
+    return input == 0

@@ -1,0 +1,164 @@
+"""Rules of operations that move elements: they act on the real view, or on each part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.dtypes import float32
+from ...ir.layouts import wrap_dimension
+from ...tensors.tensor import Tensor
+from ..common import sizes_from
+from ..outputs import into
+from .arithmetic import split
+from .interleaving import join
+from .views import as_complex, complex_view, view_as_real
+
+
+def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], values: tuple[Any, ...] = ()) -> Tensor:
+    """Return a function applied to the real parts and to the imaginary parts of its complex arguments, joined.
+
+    ``values`` names or numbers the arguments that are elements though they may be Python numbers.
+    """
+
+    def chosen(key: Any, value: Any, part: int) -> Any:
+        is_element = getattr(value, "dtype", None) is not None and isinstance(value, Tensor) and value.is_complex()
+        if not is_element and key not in values:
+            return value
+        found = split(value)[part]
+        return 0.0 if found is None else found
+
+    out = kwargs.pop("out", None)
+    parts = [
+        function(
+            *(chosen(number, each, part) for number, each in enumerate(args)),
+            **{name: chosen(name, each, part) for name, each in kwargs.items()},
+        )
+        for part in (0, 1)
+    ]
+    result = join(*parts)
+    return into(result, out)
+
+
+def join_pieces_rule(function: Any, pieces: list[Tensor], dim: int) -> Tensor:
+    return complex_view(function([view_as_real(as_complex(each)) for each in pieces], dim))
+
+
+def flip_rule(function: Any, input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    chosen = [wrap_dimension(each, input.ndim) for each in sizes_from((named["dims"],) if "dims" in named else dims)]
+    # A 0-d tensor takes 0 for a dimension; its real view has one of another meaning.
+    chosen = chosen if input.ndim else []
+    return complex_view(function(view_as_real(input), chosen))
+
+
+def roll_rule(function: Any, input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    if dims is None or (isinstance(dims, tuple | list) and not dims):
+        return roll_rule(function, input.reshape(-1), shifts, 0).reshape(input.shape)
+    chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
+    if chosen and not input.ndim:
+        raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
+    amounts = [shifts] if isinstance(shifts, int) else list(shifts)
+    return complex_view(function(view_as_real(input), amounts, chosen))
+
+
+def triangle_rule(function: Any, input: Tensor, diagonal: int, upper: bool) -> Tensor:
+    return by_parts(function, (input, diagonal, upper), {})
+
+
+def place_inside_rule(
+    function: Any, input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None
+) -> Tensor:
+    if isinstance(value, complex) and value.imag:
+        return by_parts(function, (input, before, shape, value, step), {}, (3,))
+    if value:
+        return by_parts(function, (input, before, shape, value.real, step), {}, (3,))
+    steps = None if step is None else (*step, 1)
+    return complex_view(function(view_as_real(as_complex(input)), (*before, 0), (*shape, 2), 0, steps))
+
+
+def take_positions_rule(
+    function: Any, input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None
+) -> Tensor:
+    if strides is not None:
+        strides = (*(2 * each for each in strides), 1)
+    return complex_view(function(view_as_real(input), dim, index, title, strides))
+
+
+def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    return by_parts(function, args, kwargs)
+
+
+def scatter_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    if kwargs.get("reduce") == "multiply" or "multiply" in args[4:5]:
+        raise NotImplementedError("\"scatter\" with reduce='multiply' not implemented for 'ComplexFloat'")
+    return by_parts(function, args, kwargs, (3, "value", "src"))
+
+
+def scatter_add_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    return by_parts(function, args, kwargs)
+
+
+def scatter_reduce_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    kind = kwargs.get("reduce", args[4] if len(args) > 4 else None)
+    if kind not in ("sum", "mean"):
+        raise NotImplementedError(f"\"scatter_reduce\" with reduce='{kind}' not implemented for 'ComplexFloat'")
+    return by_parts(function, args, kwargs)
+
+
+def index_add_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    alpha = kwargs.pop("alpha", 1)
+    if alpha != 1:
+        source = kwargs.pop("source") if "source" in kwargs else args[3]
+        return index_add_rule(function, *args[:3], source=source * alpha, **kwargs)
+    return by_parts(function, args, kwargs)
+
+
+def index_copy_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    return by_parts(function, args, kwargs)
+
+
+def index_fill_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    return by_parts(function, args, kwargs, (3, "value"))
+
+
+def eye_rule(
+    function: Any, *args: Any, dtype: Any = None, out: Any = None, requires_grad: bool = False, **named: Any
+) -> Tensor:
+    result = as_complex(function(*args, dtype=float32, **named))
+    if out is not None:
+        return into(result, out)
+    return result.requires_grad_() if requires_grad else result
+
+
+def linspace_rule(
+    function: Any,
+    start: Any,
+    end: Any,
+    *args: Any,
+    dtype: Any = None,
+    out: Any = None,
+    requires_grad: bool = False,
+    **named: Any,
+) -> Tensor:
+    bounds = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
+    real, imag = (
+        function(
+            *(complex(each).real if part == 0 else complex(each).imag for each in bounds), *args, dtype=float32, **named
+        )
+        for part in (0, 1)
+    )
+    result = join(real, imag)
+    if out is not None:
+        return into(result, out)
+    return result.requires_grad_() if requires_grad else result
+
+
+def resampled_rule(function: Any, input: Tensor, tables: Any) -> Tensor:
+    return complex_view(function(view_as_real(input), [*tables, None]))
+
+
+def patches_rule(function: Any, *args: Any) -> Tensor:
+    return by_parts(function, args, {})
+
+
+def overlapping_sum_rule(function: Any, *args: Any) -> Tensor:
+    return by_parts(function, args, {})

@@ -1,0 +1,227 @@
+"""Rules of reductions and scans over complex tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...ir.dtypes import complex64
+from ...ir.layouts import wrap_dimension
+from ...tensors.tensor import Tensor
+from .. import elementwise as e
+from ..common import as_dimensions, attach, needs_gradient, reduced_shape
+from ..creation.factories import arange
+from ..reduction.reductions import restore
+from ..return_types import make
+from .views import as_complex, complex_view, conj, part, view_as_real
+
+
+def _into(result: Tensor, out: Tensor | None) -> Tensor:
+    if out is None:
+        return result
+    from ..elementwise.call import finish_out
+
+    return finish_out(result, out)
+
+
+def sum_rule(
+    function: Any,
+    input: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    **named: Any,
+) -> Tensor:
+    dim, keepdim = named.get("axis", dim), named.get("keepdims", keepdim)
+    if dtype is not None and dtype is not complex64:
+        return function(input.to(dtype), dim, keepdim, out=out)
+    source = as_complex(input)
+    dims = as_dimensions(dim, source.ndim)
+    floats = view_as_real(source)
+    result = function(floats, dims, keepdim) if dims else floats.clone()
+    return _into(complex_view(result), out)
+
+
+def all_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return function(input != 0, *args, **kwargs)
+
+
+def any_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return function(input != 0, *args, **kwargs)
+
+
+def cumsum_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    if dtype is not None and dtype is not complex64:
+        return function(input.to(dtype), dim, out=out)
+    source = as_complex(input)
+    if source.ndim == 0:
+        wrap_dimension(dim, 0)
+        return _into(source.clone(), out)
+    return _into(complex_view(function(view_as_real(source), wrap_dimension(dim, source.ndim))), out)
+
+
+def _line(input: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return the tensor with the reduced dimensions merged into a last one."""
+    kept = tuple(index for index in range(input.ndim) if index not in dims)
+    shape = tuple(input._layout.shape[index] for index in kept)
+    count = math.prod(input._layout.shape[index] for index in dims)
+    return input.permute(kept + dims).reshape((*shape, count))
+
+
+def prod_rule(
+    function: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """Multiply halves of the row pairwise until one element is left: log2(n) products of whole rows."""
+    source = as_complex(input if dtype is None else input.to(dtype))
+    dims = as_dimensions(dim, source.ndim)
+    line = _line(source, dims) if dims else source.unsqueeze(-1)
+    count = line.shape[-1]
+    if count == 0:
+        line = line.sum(-1, keepdim=True) + 1.0
+    while line.shape[-1] > 1:
+        half = line.shape[-1] // 2
+        product = line.narrow(-1, 0, half) * line.narrow(-1, half, half)
+        rest = line.narrow(-1, 2 * half, line.shape[-1] - 2 * half)
+        line = _cat(product, rest) if rest.shape[-1] else product
+    result = line.reshape(reduced_shape(source._layout.shape, dims, keepdim))
+    return _into(result, out)
+
+
+def _cat(*pieces: Tensor) -> Tensor:
+    from ..movement.joining import cat
+
+    return cat(pieces, -1)
+
+
+def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    """Running products by doubling (Hillis and Steele, 1986): log2(n) products of whole rows."""
+    source = as_complex(input if dtype is None else input.to(dtype))
+    axis = wrap_dimension(dim, source.ndim)
+    if source.ndim == 0:
+        return _into(source.clone(), out)
+    line = source.movedim(axis, -1)
+    step, count = 1, line.shape[-1]
+    while step < count:
+        moved = line.narrow(-1, step, count - step) * line.narrow(-1, 0, count - step)
+        line = _cat(line.narrow(-1, 0, step), moved)
+        step *= 2
+    return _into(line.movedim(-1, axis).clone() if line._base is not None else line.movedim(-1, axis), out)
+
+
+def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+    dims = as_dimensions(dim, input.ndim)
+    center = input.mean(dims, True)
+    offset = view_as_real(input - center)
+    count = math.prod(input._layout.shape[index] for index in dims)
+    total = offset.square().sum(-1).sum(dims, keepdim) if dims else offset.square().sum(-1)
+    divisor = float(count - correction)
+    variance = total / divisor if divisor > 0 else total / total.new_zeros(())
+    return variance, center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
+
+
+def _variance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    def read(
+        input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    ) -> Any:
+        if isinstance(dim, bool):
+            # torch.var(x, False) passes `unbiased` where `dim` stands.
+            dim, unbiased = None, dim
+        if correction is None:
+            correction = 1 if unbiased is None or unbiased else 0
+        return _moments(input, dim, correction, keepdim)
+
+    return read(*args, **kwargs)
+
+
+def var_rule(function: Any, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
+    return _into(_variance(args, kwargs)[0], out)
+
+
+def std_rule(function: Any, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
+    return _into(e.deviation_(_variance(args, kwargs)[0]), out)
+
+
+def var_mean_rule(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return make("var_mean", **dict(zip(("var", "mean"), _variance(args, kwargs), strict=True)))
+
+
+def std_mean_rule(function: Any, *args: Any, **kwargs: Any) -> Any:
+    variance, center = _variance(args, kwargs)
+    return make("std_mean", std=e.deviation_(variance), mean=center)
+
+
+def vector_norm_rule(
+    function: Any,
+    x: Tensor,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+) -> Tensor:
+    if dtype is not None and dtype is not complex64:
+        raise RuntimeError(f"linalg.vector_norm: the dtype of the input {x.dtype!r} should be convertible to {dtype!r}")
+    return function(e.abs(as_complex(x)), ord, dim, keepdim, out=out)
+
+
+def logsumexp_rule(function: Any, input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None) -> Tensor:
+    source = as_complex(input)
+    dims = as_dimensions(dim, source.ndim)
+    result = _logsumexp(source.detach(), dims, keepdim)
+    if needs_gradient(source):
+        saved, shape = source._save(), source._layout.shape
+
+        def run_backward(grad: Tensor) -> Tensor:
+            given = saved.unpack()
+            total = logsumexp_rule(function, given, dims, keepdim) if needs_gradient(given) else result.detach()
+            full = [restore(each, shape, dims, keepdim) if dims else each for each in (grad, total)]
+            return full[0] * conj(e.exp(given - full[1]))
+
+        attach(result, "LogsumexpBackward0", (source,), run_backward)
+    return _into(result, out)
+
+
+def _logsumexp(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    if not input.numel():
+        return e.log(e.exp(input).sum(dims, keepdim))
+    floats = part(input, 0)
+    highest = floats.amax(dims, True) if dims else floats
+    shift = highest.masked_fill(highest.isinf(), 0.0)
+    grown = e.exp(input - shift)
+    total = e.log(grown.sum(dims, True) if dims else grown) + shift
+    return total if keepdim else total.reshape(reduced_shape(input._layout.shape, dims, False))
+
+
+def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None) -> Tensor:
+    """Running log-sums by doubling, on the branch of the logarithm that adding one element after the other ends on."""
+    axis = wrap_dimension(dim, input.ndim)
+    if input.ndim == 0 or not input.numel():
+        return _into(input.clone(), out)
+    source = line = input.movedim(axis, -1)
+    step, count = 1, line.shape[-1]
+    while step < count:
+        added = e.logaddexp(line.narrow(-1, step, count - step), line.narrow(-1, 0, count - step))
+        line = _cat(line.narrow(-1, 0, step), added)
+        step *= 2
+    turns = _full_turns(source.detach(), line.detach())
+    return _into((line + turns * complex(0.0, 2.0 * math.pi)).movedim(-1, axis), out)
+
+
+def _full_turns(source: Tensor, sums: Tensor) -> Tensor:
+    """Return how many full turns running log-sums are away from where one addition after the other leads.
+
+    Adding a smaller number turns a sum by less than a quarter; a larger number takes its own angle along.
+    """
+    angle, real = part(sums, 1), part(sums, 0)
+    count = angle.shape[-1]
+    first = angle.new_zeros((*angle.shape[:-1], 1))
+    follows = real.narrow(-1, 0, count - 1) >= part(source, 0).narrow(-1, 1, count - 1)
+    change = ((angle.narrow(-1, 0, count - 1) - angle.narrow(-1, 1, count - 1)) / (2.0 * math.pi)).round()
+    running = _cat(first, change * follows).cumsum(-1)
+    starts = ~_cat(first.to(follows.dtype), follows)
+    positions = (arange(count, device=angle.device) * starts).cummax(-1).values
+    own = ((part(source, 1) - angle) / (2.0 * math.pi)).round()
+    return running + (own - running).gather(-1, positions)

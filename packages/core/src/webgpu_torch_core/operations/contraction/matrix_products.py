@@ -1,0 +1,296 @@
+"""Sums of products: matmul in all its forms, linear, convolution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.complex_rules import with_complex_rule
+from ...dispatch.registry import operation
+from ...ir import expression as ir
+from ...ir.dtypes import compute_dtype, dtype, float32, int64
+from ...ir.kernels import Contraction, Operand, Output, Store
+from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
+from ...replay.recipes import remembered
+from ...tensors.tensor import Tensor
+from ..common import attach, is_half, kernel_cache, needs_gradient, record, require_tensor
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Number
+
+
+def _accumulator(kind: dtype) -> dtype:
+    return int64 if kind is int64 else compute_dtype(kind)
+
+
+@kernel_cache
+def product_kernel(
+    left: Layout, left_numel: int, right: Layout, right_numel: int, kind: dtype, result: dtype
+) -> Contraction:
+    """Return the batched product of ``left[batch, m, k]`` and ``right[batch, k, n]`` (any strides, broadcast batch)."""
+    batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    rank = len(batch)
+    m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
+
+    def batch_strides(source: Layout) -> tuple[int, ...]:
+        missing = rank - (source.ndim - 2)
+        return (0,) * missing + tuple(
+            0 if size == 1 else stride for size, stride in zip(source.shape[:-2], source.strides[:-2], strict=True)
+        )
+
+    accumulate = _accumulator(kind)
+    left_value = ir.load(0, left.offset, (*batch_strides(left), left.strides[-2], 0, left.strides[-1]), kind)
+    right_value = ir.load(1, right.offset, (*batch_strides(right), 0, right.strides[-1], right.strides[-2]), kind)
+    shape = (*batch, m, n)
+    store = Store(0, 0, contiguous_strides(shape), ir.cast(ir.accumulator(accumulate), result))
+    return Contraction(
+        (Operand(kind, left_numel), Operand(kind, right_numel)), (Output(result, number_of_elements(shape), None),), (), "matmul",
+        batch, (m,), (n,), (k,), ir.cast(left_value, accumulate), ir.cast(right_value, accumulate), accumulate, (store,),
+    )  # fmt: skip
+
+
+def _wide_type(kind: dtype) -> dtype:
+    """Return the type of a product that something else is added to before it is rounded to ``kind``."""
+    return float32 if kind.category == 2 and kind.itemsize == 2 else kind
+
+
+@with_complex_rule("product")
+def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
+    """Return the batched matrix product of tensors with at least two dimensions; ``wide`` keeps 16-bit ones in float32."""
+    if left.dtype is not right.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {left.dtype.name} != {right.dtype.name}"
+        )
+    kind = left.dtype
+    kernel = product_kernel(
+        left._layout,
+        left._storage.value.numel,
+        right._layout,
+        right._storage.value.numel,
+        kind,
+        _wide_type(kind) if wide else kind,
+    )
+    shape = (*kernel.batch, *kernel.m, *kernel.n)
+    result = record(kernel, (left, right), (), (shape,))
+    if needs_gradient(left, right):
+        saved = left._save(), right._save()
+        needs = left.requires_grad, right.requires_grad
+
+        def run_backward(grad: Tensor) -> Any:
+            a, b = saved[0].unpack(), saved[1].unpack()
+            grad = grad.to(kind)
+            left_part = _summed(grad, b.transpose(-1, -2), title, a._layout.shape) if needs[0] else None
+            right_part = _right_gradient(a, b, grad, title) if needs[1] else None
+            return left_part, right_part
+
+        attach(result, title, (left, right), run_backward)
+    return result
+
+
+def _summed(left: Tensor, right: Tensor, title: str, shape: tuple[int, ...]) -> Tensor:
+    """Return a product summed over the batch dimensions its gradient's operand was broadcast along, rounded once."""
+    from ..reduction.reductions import sum_to_size
+
+    batch = broadcast_shapes(left._layout.shape[:-2], right._layout.shape[:-2])
+    if batch == shape[:-2]:
+        return _product(left, right, title)
+    return sum_to_size(_product(left, right, title, wide=True), shape).to(left.dtype)
+
+
+def _right_gradient(a: Tensor, b: Tensor, grad: Tensor, title: str) -> Tensor:
+    if b.ndim == 2 and a.ndim > 2:
+        # The batch of a shared right operand is part of the summed dimension: one large product instead of many summed.
+        return _product(a.flatten(0, -2).transpose(0, 1), grad.flatten(0, -2), title)
+    return _summed(a.transpose(-1, -2), grad, title, b._layout.shape)
+
+
+def _shape_error(left: Tensor, right: Tensor) -> RuntimeError:
+    a, b = left._layout.shape, right._layout.shape
+    rows = (number_of_elements(a[:-1]), a[-1])
+    columns = (b[-2], b[-1]) if len(b) > 1 else (*b, 1)
+    return RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({rows[0]}x{rows[1]} and {columns[0]}x{columns[1]})"
+    )
+
+
+@operation("contraction", aliases=("linalg_matmul",))
+@remembered
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product, batched and broadcast over leading dimensions; 1-d operands are vectors.
+
+    Raises:
+        RuntimeError: the summed sizes differ.
+    """
+    require_tensor("matmul", "input", 1, input)
+    require_tensor("matmul", "other", 2, other)
+    result = _matmul(input, other)
+    return result if out is None else _into(result, out)
+
+
+def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
+    if input.ndim == 0 or other.ndim == 0:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
+        )
+    left = input.unsqueeze(0) if input.ndim == 1 else input
+    right = other.unsqueeze(1) if other.ndim == 1 else other
+    if left.shape[-1] != right.shape[-2]:
+        if input.ndim == 1 and other.ndim == 1:
+            raise RuntimeError(
+                f"inconsistent tensor size, expected tensor [{input.shape[0]}] and src [{other.shape[0]}] to have the same "
+                f"number of elements, but got {input.shape[0]} and {other.shape[0]} elements respectively"
+            )
+        raise _shape_error(left, right)
+    if right.ndim == 2 and left.ndim > 2:
+        # A shared right operand: fold the batch into the rows.
+        folded = (
+            left.reshape((number_of_elements(left._layout.shape[:-1]), left.shape[-1]))
+            if left._layout.is_contiguous
+            else None
+        )
+        result = (
+            _product(folded, right, "MmBackward0", wide).reshape((*left.shape[:-1], right.shape[-1]))
+            if folded is not None
+            else _product(left, right, "MmBackward0", wide)
+        )
+    else:
+        result = _product(left, right, "MmBackward0" if left.ndim == 2 else "BmmBackward0", wide)
+    if input.ndim == 1:
+        result = result.squeeze(-2)
+    if other.ndim == 1:
+        result = result.squeeze(-1)
+    return result
+
+
+def _into(result: Tensor, out: Tensor) -> Tensor:
+    from ..elementwise.call import finish_out
+
+    return finish_out(result, out)
+
+
+def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:
+    if value.ndim != ndim:
+        raise RuntimeError(
+            f"{name}: {position} must be {'a matrix' if ndim == 2 else f'a {ndim}D tensor'}, got {value.ndim}-D tensor"
+        )
+
+
+@operation("contraction")
+@remembered
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of two matrices."""
+    _check_mm(input, mat2)
+    return matmul(input, mat2, out=out)
+
+
+def _check_mm(input: Tensor, mat2: Tensor) -> None:
+    if input.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError(f"{'self' if input.ndim != 2 else 'mat2'} must be a matrix")
+
+
+@operation("contraction")
+@remembered
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The products of two equally long batches of matrices."""
+    _check_bmm(input, mat2)
+    return matmul(input, mat2, out=out)
+
+
+def _check_bmm(input: Tensor, mat2: Tensor) -> None:
+    _expect("batch1", input, 3, "batch1")
+    _expect("batch2", mat2, 3, "batch2")
+    if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "
+            f"[{mat2.shape[0]}, {mat2.shape[1]}]."
+        )
+
+
+@operation("contraction")
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of a matrix and a vector."""
+    _check_mv(input, vec)
+    return matmul(input, vec, out=out)
+
+
+def _check_mv(input: Tensor, vec: Tensor) -> None:
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
+    if input.shape[1] != vec.shape[0]:
+        raise RuntimeError(
+            f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})"
+        )
+
+
+@operation("contraction")
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inner product of two vectors."""
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    return matmul(input, tensor, out=out)
+
+
+@operation("contraction", aliases=("ger",))
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The outer product of two vectors."""
+    result = input.unsqueeze(1) * vec2.unsqueeze(0)
+    return result if out is None else _into(result, out)
+
+
+@operation("contraction")
+@remembered
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """``beta * input + alpha * (mat1 @ mat2)``."""
+    _check_mm(mat1, mat2)
+    return _added(input, mat1, mat2, beta, alpha, out)
+
+
+@operation("contraction")
+@remembered
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """``beta * input + alpha * (batch1 @ batch2)`` over a batch."""
+    _check_bmm(batch1, batch2)
+    return _added(input, batch1, batch2, beta, alpha, out)
+
+
+@operation("contraction")
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """``beta * input + alpha * (mat @ vec)``."""
+    _check_mv(mat, vec)
+    return _added(input, mat, vec, beta, alpha, out)
+
+
+def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+    if left.dtype.category < 2:
+        # PyTorch truncates the factors of integer products.
+        beta, alpha = int(beta), int(alpha)
+    # The sum rounds once, as in PyTorch's kernels: 16-bit products stay in float32 until the input is added.
+    if alpha != 1 and is_half(left):
+        # So that the gradient's products round once, too, not after each is scaled.
+        product = _matmul(left.to(float32), right.to(float32))
+    else:
+        product = _matmul(left, right, wide=True)
+    scaled = product if alpha == 1 else product * alpha
+    # beta = 0 ignores the input even where it is NaN.
+    result = scaled if beta == 0 else scaled + (input if beta == 1 else input.to(scaled.dtype) * beta)
+    result = result.to(left.dtype)
+    return result if out is None else _into(result, out)
+
+
+@operation("contraction", namespace="functional", method=False)
+@remembered
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out]."""
+    if bias is None:
+        return matmul(input, weight.t(), out=out)
+    result = (_matmul(input, weight.t(), wide=True) + bias).to(input.dtype)
+    return result if out is None else _into(result, out)
+
+
+Tensor.__matmul__ = lambda self, other: self.matmul(other)  # type: ignore[attr-defined]
+Tensor.__rmatmul__ = lambda self, other: matmul(other, self)  # type: ignore[attr-defined]

@@ -1,0 +1,109 @@
+"""Transposed convolution: the input gradient of a convolution as an operation of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...tensors.tensor import Tensor
+from .convolution import Window, input_gradient, per_dimension
+
+
+def _transposed_window(
+    input: Tensor, weight: Tensor, numbers: tuple[Any, Any, Any, Any], groups: int, spatial: int
+) -> tuple[Window, tuple[int, ...]]:
+    """Return the window of the convolution whose input gradient this is, and that input's sizes."""
+    stride, padding, output_padding, dilation = numbers
+    steps, pads = per_dimension(stride, spatial, "stride"), per_dimension(padding, spatial, "padding")
+    extra, spreads = (
+        per_dimension(output_padding, spatial, "output_padding"),
+        per_dimension(dilation, spatial, "dilation"),
+    )
+    for axis in range(spatial):
+        if extra[axis] >= max(steps[axis], spreads[axis]):
+            raise RuntimeError(
+                f"output padding must be smaller than either stride or dilation, but got output_padding={list(extra)}, "
+                f"stride={list(steps)}, dilation={list(spreads)}"
+            )
+    taps = tuple(weight._layout.shape[2:])
+    sizes = tuple(
+        (input.shape[2 + axis] - 1) * steps[axis] - 2 * pads[axis] + spreads[axis] * (taps[axis] - 1) + extra[axis] + 1
+        for axis in range(spatial)
+    )
+    if any(size <= 0 for size in sizes):
+        raise RuntimeError(
+            f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel: {list(sizes)}. "
+            "Output size is too small"
+        )
+    return Window(steps, pads, spreads, groups, tuple(input._layout.shape[2:])), sizes
+
+
+def _transposed(
+    input: Tensor, weight: Tensor, bias: Any, numbers: tuple[Any, Any, Any, Any], groups: int, spatial: int
+) -> Tensor:
+    name = f"conv_transpose{spatial}d"
+    if input.ndim == spatial + 1:
+        return _transposed(input.unsqueeze(0), weight, bias, numbers, groups, spatial).squeeze(0)
+    if input.ndim != spatial + 2 or weight.ndim != spatial + 2:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(input.shape)}"
+        )
+    if input.shape[1] != weight.shape[0]:
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
+            f"{weight.shape[0]} channels, but got {input.shape[1]} channels instead"
+        )
+    window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
+    shape = (input.shape[0], weight.shape[1] * groups, *sizes)
+    if not input.shape[0]:
+        return input.new_zeros(shape)
+    if bias is None:
+        return input_gradient(input, weight, window, shape)
+    result = input_gradient(input, weight, window, shape, wide=True)
+    return (result + bias.reshape((-1,) + (1,) * spatial)).to(input.dtype)
+
+
+@operation("contraction", method=False)
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """The transpose of :func:`conv1d`: [n, c, length] with weight [c, o / groups, taps]."""
+    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 1)
+
+
+@operation("contraction", method=False)
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """The transpose of :func:`conv2d`: [n, c, height, width] with weight [c, o / groups, taps, taps]."""
+    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 2)
+
+
+@operation("contraction", method=False)
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """The transpose of :func:`conv3d`: [n, c, depth, height, width] with weight [c, o / groups, taps, taps, taps]."""
+    return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 3)

@@ -1,0 +1,1 @@
+"""Tensors from numbers, memory and other tensors: factories, conversions, what other libraries lend."""

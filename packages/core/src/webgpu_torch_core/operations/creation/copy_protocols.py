@@ -1,0 +1,103 @@
+"""What Python asks of tensors to copy them elsewhere: deep copies, pickles, and other libraries through DLPack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.dtypes import dtype
+from ...ir.layouts import Layout, contiguous_layout
+from ...record.devices import canonical_device
+from ...tensors.tensor import Storage, Tensor
+from .factories import from_bytes
+
+
+def _reduce(self: Tensor, protocol: int) -> Any:
+    del protocol
+    if self.is_meta:
+        return _rebuild_meta, (self.__class__, self._layout, self.dtype, self.requires_grad, dict(self.__dict__))
+    # The storage is pickled once, whoever looks at it: aliases stay aliases.
+    return _rebuild, (
+        self.__class__, self._storage, self._layout, self.dtype, str(self.device), self.requires_grad, dict(self.__dict__),
+    )  # fmt: skip
+
+
+def _rebuild(
+    kind: Any, storage: Storage, layout: Layout, dtype: dtype, place: str, requires_grad: bool, attributes: Any
+) -> Tensor:
+    plain = Tensor._from_storage(storage, layout, dtype, canonical_device(place))
+    result = Tensor._make_subclass(kind, plain, requires_grad)
+    result.__dict__.update(attributes)
+    return result
+
+
+def _rebuild_meta(kind: Any, layout: Layout, dtype: dtype, requires_grad: bool, attributes: Any) -> Tensor:
+    from .strided import empty_strided
+
+    plain = empty_strided(layout.shape, layout.strides, dtype=dtype, device="meta")
+    result = Tensor._make_subclass(kind, plain, requires_grad)
+    result.__dict__.update(attributes)
+    return result
+
+
+def _reduce_storage(self: Storage) -> Any:
+    value = self.value
+    return _rebuild_storage, (bytes(value.engine.read(value)), value.dtype, value.engine.device.name)
+
+
+def _rebuild_storage(data: bytes, kind: dtype, place: str) -> Storage:
+    return from_bytes(data, (len(data) // kind.itemsize,), kind, place)._storage
+
+
+def _dlpack(self: Tensor, *, stream: Any = -1, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+    """Lend the tensor's memory as a DLPack capsule.
+
+    Raises:
+        BufferError: a tensor that requires a gradient, that is not on the CPU, or is to go to another device.
+    """
+    from .dlpack import device_of, exported
+
+    del stream, max_version
+    if dl_device is not None and tuple(dl_device) != device_of(self):
+        raise BufferError(f"cannot lend memory of {self.device} to DLPack device {tuple(dl_device)}")
+    return exported(self.clone() if copy else self)
+
+
+def _dlpack_device(self: Tensor) -> tuple[int, int]:
+    """Return DLPack's numbers of the device type and index."""
+    from .dlpack import device_of
+
+    return device_of(self)
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if self._grad_fn is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    import copy
+
+    found = memo.get(id(self))
+    if found is not None:
+        return found
+    source = self.detach()
+    storage_copy = memo.get(id(self._storage))
+    if storage_copy is None:
+        value = self._storage.value
+        whole = Tensor._from_storage(self._storage, contiguous_layout((value.numel,)), value.dtype, self.device)
+        storage_copy = memo[id(self._storage)] = whole.clone()._storage
+    result = type(self)._from_storage(storage_copy, source._layout, self.dtype, self.device)
+    result._requires_grad = self._requires_grad
+    memo[id(self)] = result
+    result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    if self._grad is not None:
+        result._grad = copy.deepcopy(self._grad, memo)
+    return result
+
+
+Tensor.__deepcopy__ = _deepcopy  # type: ignore[attr-defined]
+Tensor.__reduce_ex__ = _reduce  # type: ignore[method-assign]
+Storage.__reduce__ = _reduce_storage  # type: ignore[method-assign]
+Tensor.__dlpack__ = _dlpack  # type: ignore[attr-defined]
+Tensor.__dlpack_device__ = _dlpack_device  # type: ignore[attr-defined]

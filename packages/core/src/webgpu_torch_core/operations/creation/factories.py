@@ -1,0 +1,490 @@
+"""Making tensors: from host data, filled, ranges."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir import expression as ir
+from ...ir.dtypes import (
+    ALL_DTYPES,
+    BY_NAME,
+    bool_,
+    complex64,
+    compute_dtype,
+    dtype,
+    dtype_of_number,
+    float32,
+    float64,
+    int64,
+    promote_types,
+)
+from ...ir.host_bytes import check_number, flatten, pack, require_numpy
+from ...ir.kernels import Output, Pointwise, Store
+from ...ir.layouts import contiguous_layout
+from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
+from ...tensors.tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
+from ..common import kernel_cache, record_on, require_tensor, sizes_from
+from ..complex.interleaving import complex_alias
+from ..elementwise.call import default_float
+from ..outputs import into
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import DeviceLike, Number
+
+_PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex64}
+
+
+def as_dtype(kind: Any) -> dtype | None:
+    """Return an element type given as one, or as Python's float, int, bool or complex."""
+    if kind in _PYTHON_TYPES:
+        return _PYTHON_TYPES[kind]
+    if kind is not None and not isinstance(kind, dtype):
+        raise TypeError(
+            f"dtype must be torch.dtype, not {type(kind).__name__}; one of {', '.join(map(repr, ALL_DTYPES))}"
+        )
+    return kind
+
+
+def asked(dtype: Any, place: DeviceLike, out: Tensor | None, usual: dtype) -> tuple[dtype, device]:
+    """Return the element type and device of a new tensor: what is given, else those of ``out``, else the usual ones.
+
+    Raises:
+        RuntimeError: a type that is not that of ``out``.
+    """
+    if out is None:
+        return as_dtype(dtype) or usual, place_of(place)
+    if dtype is not None and as_dtype(dtype) is not out.dtype:
+        raise RuntimeError(f"dtype {as_dtype(dtype)!r} does not match dtype of out parameter ({out.dtype!r})")
+    return as_dtype(dtype) or out.dtype, out.device if place is None else place_of(place)
+
+
+def place_of(where: Any) -> device:
+    """Return a device argument as a device, the default one for None."""
+    return get_default_device() if where is None else canonical_device(where)
+
+
+def from_bytes(data: Any, shape: tuple[int, ...], kind: dtype, where: Any = None) -> Tensor:
+    """Return a contiguous tensor holding host bytes."""
+    place = place_of(where)
+    if kind is complex64:
+        return complex_alias(from_bytes(data, (*shape, 2), float32, place))
+    engine = engine_for(place)
+    layout = contiguous_layout(shape)
+    if isinstance(engine, MetaEngine):
+        return Tensor._from_value(MetaValue(engine, kind, layout.numel), layout, kind, place)
+    check_supported(engine, kind)
+    return Tensor._from_value(engine.upload(kind, data), layout, kind, place)
+
+
+@operation("creation", method=False)
+def tensor(
+    data: Any,
+    *,
+    dtype: dtype | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor copied from numbers, nested sequences, an array or a tensor.
+
+    Raises:
+        ValueError: nested sequences of unequal length.
+        TypeError: elements that are not numbers.
+    """
+    del pin_memory
+    kind = as_dtype(dtype)
+    if isinstance(data, Tensor):
+        result = data.detach().to(device=device or data.device, dtype=kind or data.dtype, copy=True)
+    elif hasattr(data, "__array_interface__") or type(data).__module__ == "numpy":
+        result = array_tensor(data, kind, device)
+    else:
+        if data.__class__ in (list, tuple) and data and type(data[0]).__name__ == "ndarray":
+            warnings.warn(
+                "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
+                "single numpy.ndarray with numpy.array() before converting to a tensor.",
+                UserWarning,
+                stacklevel=2,
+            )
+        shape, numbers = flatten(data)
+        inferred, numbers = _inferred(numbers, kind)
+        result = from_bytes(pack(numbers, inferred), shape, inferred, device)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _inferred(numbers: list[Any], kind: dtype | None) -> tuple[dtype, list[Any]]:
+    """Return the type that numbers have together, unless it is given, and the numbers as Python's own."""
+    classes = {each.__class__ for each in numbers}
+    if all(each in (float, int, bool) for each in classes):
+        usual = default_float[0] if float in classes or not classes else int64 if int in classes else bool_
+        return kind or usual, numbers
+    best, plain = None, []
+    for each in numbers:
+        found = _type_of(each) if kind is None else kind
+        best = found if best is None else promote_types(best, found)
+        plain.append(each.item() if type(each).__module__ == "numpy" or isinstance(each, Tensor) else each)
+    return best or default_float[0], plain
+
+
+def _type_of(value: Any) -> dtype:
+    if isinstance(value, Tensor):
+        return value.dtype
+    if type(value).__module__ == "numpy" and value.dtype.name in BY_NAME:
+        return BY_NAME[value.dtype.name]
+    if not isinstance(value, bool | int | float | complex | str | bytes):
+        raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
+    return dtype_of_number(value, default_float[0]) if not isinstance(value, str | bytes) else default_float[0]
+
+
+def array_tensor(data: Any, kind: dtype | None, where: Any) -> Tensor:
+    """Return a copy of a NumPy array.
+
+    Raises:
+        TypeError: elements of a type that tensors do not have.
+        ValueError: negative strides.
+    """
+    numpy = require_numpy("a tensor of an array")
+    if any(stride < 0 for stride in data.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+            "supported. (You can probably work around this by making a copy of your array with array.copy().)"
+        )
+    given = numpy.ascontiguousarray(data)
+    name = given.dtype.name
+    if name == "complex128" and kind is complex64:
+        given, name = given.astype("complex64"), "complex64"
+    if name not in BY_NAME:
+        raise TypeError(
+            f"can't convert np.ndarray of type numpy.{name}. The supported types are: {', '.join(each.name for each in ALL_DTYPES)}."
+        )
+    result = from_bytes(given.tobytes(), tuple(numpy.shape(data)), BY_NAME[name], where)
+    return result if kind is None or kind is result.dtype else result.to(kind)
+
+
+@operation("creation", method=False)
+def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) -> Tensor:
+    """The tensor itself where possible, else a copy."""
+    kind = as_dtype(dtype)
+    if isinstance(data, Tensor):
+        return data.to(device=device or data.device, dtype=kind or data.dtype)
+    if type(data).__module__ == "numpy" and hasattr(data, "ctypes"):
+        from .host_memory import from_numpy
+
+        shared = from_numpy(data)
+        return shared.to(device=get_default_device() if device is None else device, dtype=kind or shared.dtype)
+    return tensor(data, dtype=kind, device=device)
+
+
+# Fills
+
+
+@kernel_cache
+def fill_kernel(shape: tuple[int, ...], kind: dtype) -> Pointwise:
+    """Return the kernel that stores one run-time number everywhere."""
+    layout = contiguous_layout(shape)
+    compute = compute_dtype(kind)
+    number = bool_ if kind is bool_ else compute
+    value = ir.cast(ir.parameter(0, number), kind)
+    return Pointwise(
+        (), (Output(kind, layout.numel, None),), (number,), "fill", shape, (Store(0, 0, layout.strides, value),)
+    )
+
+
+def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Tensor:
+    """Return a tensor of one number."""
+    if kind is complex64:
+        from ..complex.interleaving import join
+
+        number = complex(value)
+        return join(number.real, number.imag, contiguous_layout(shape), place)
+    engine = engine_for(place)
+    check_number(value, kind)
+    if isinstance(value, complex):
+        value = value != 0 if kind is bool_ else value.real
+    if kind.category == 1:
+        value = int(value)
+    number = bool(value) if kind is bool_ else value
+    return record_on(engine, place, fill_kernel(shape, kind), (), (number,), (contiguous_layout(shape),))
+
+
+def _single_number(function: str, value: Tensor) -> Any:
+    if value.ndim:
+        raise TypeError(f"{function}(): argument 'fill_value' (position 2) must be Number, not Tensor")
+    return value.item()
+
+
+@operation("creation", method=False)
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of one number; its type follows the number unless given."""
+    del layout, pin_memory
+    if isinstance(fill_value, Tensor):
+        fill_value = _single_number("full", fill_value)
+    elif type(fill_value).__module__ == "numpy":
+        # PyTorch takes NumPy's truth values for floats.
+        fill_value = float(fill_value) if fill_value.dtype.name == "bool" else fill_value.item()
+    kind, place = asked(dtype, device, out, dtype_of_number(fill_value, default_float[0]))
+    result = filled(sizes_from((size,)), fill_value, kind, place)
+    if out is not None:
+        return into(result, out)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _constant(name: str, value: int, doc: str) -> Any:
+    def function(
+        *size: Any,
+        out: Tensor | None = None,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: DeviceLike = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **named: Any,
+    ) -> Tensor:
+        del layout, pin_memory
+        if "size" in named:
+            size = (named.pop("size"),)
+        if named:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
+        shape = sizes_from(size)
+        if any(each < 0 for each in shape):
+            raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+        result = filled(shape, value, *asked(dtype, device, out, default_float[0]))
+        if out is not None:
+            return into(result, out)
+        return result.requires_grad_() if requires_grad else result
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return operation("creation", method=False)(function)
+
+
+zeros = _constant("zeros", 0, "A tensor of zeros.")
+ones = _constant("ones", 1, "A tensor of ones.")
+
+
+@operation("creation", method=False)
+def empty(
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A tensor of undefined contents."""
+    del layout, pin_memory, memory_format
+    if out is not None:
+        asked(dtype, device, out, out.dtype)
+        return out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size))
+    result = empty_tensor(sizes_from(size), as_dtype(dtype) or default_float[0], place_of(device))
+    return result.requires_grad_() if requires_grad else result
+
+
+def _laid_out_as(result: Tensor, input: Tensor, memory_format: Any) -> Tensor:
+    """Return equal or undefined elements in the order in memory that a copy of ``input`` would have."""
+    from .conversion import dense_layout
+
+    wanted = dense_layout(input, memory_format)
+    if wanted.strides == result._layout.strides:
+        return result
+    return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)
+
+
+def _like(name: str, doc: str, make: Any) -> Any:
+    def function(
+        input: Tensor,
+        *,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+        pin_memory: bool = False,
+    ) -> Tensor:
+        del layout, pin_memory
+        require_tensor(name, "input", 1, input)
+        place = input.device if device is None else canonical_device(device)
+        result = make(input._layout.shape, as_dtype(dtype) or input.dtype, place)
+        result = _laid_out_as(result, input, memory_format)
+        return result.requires_grad_() if requires_grad else result
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return operation("creation", method=False)(function)
+
+
+zeros_like = _like("zeros_like", "Zeros of the input's shape and type.", lambda s, k, p: filled(s, 0, k, p))
+ones_like = _like("ones_like", "Ones of the input's shape and type.", lambda s, k, p: filled(s, 1, k, p))
+empty_like = _like("empty_like", "Undefined contents of the input's shape and type.", empty_tensor)
+
+
+@operation("creation", method=False)
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """One number in the input's shape and type."""
+    del layout, pin_memory
+    require_tensor("full_like", "input", 1, input)
+    place = input.device if device is None else canonical_device(device)
+    if isinstance(fill_value, Tensor):
+        fill_value = _single_number("full_like", fill_value)
+    result = filled(input._layout.shape, fill_value, as_dtype(dtype) or input.dtype, place)
+    result = _laid_out_as(result, input, memory_format)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _new(name: str, value: int | None) -> None:
+    def method(
+        self: Tensor,
+        *size: Any,
+        dtype: dtype | None = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        layout: Any = None,
+        pin_memory: bool = False,
+    ) -> Tensor:
+        del layout, pin_memory
+        place = self.device if device is None else canonical_device(device)
+        kind = as_dtype(dtype) or self.dtype
+        shape = sizes_from(size)
+        result = empty_tensor(shape, kind, place) if value is None else filled(shape, value, kind, place)
+        return result.requires_grad_() if requires_grad else result
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As ``torch.{name[4:]}`` with this tensor's type and device."
+    operation("creation", namespace="method")(method)
+
+
+_new("new_zeros", 0)
+_new("new_ones", 1)
+_new("new_empty", None)
+
+
+@operation("creation", namespace="method")
+def new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """As ``torch.full`` with this tensor's type and device."""
+    del layout, pin_memory
+    return full(
+        size, fill_value, dtype=as_dtype(dtype) or self.dtype, device=device or self.device, requires_grad=requires_grad
+    )
+
+
+@operation("creation", namespace="method")
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: dtype | None = None, device: DeviceLike = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """As ``torch.tensor`` with this tensor's type and device."""
+    del pin_memory
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+# Ranges
+
+
+@kernel_cache
+def range_kernel(count: int, kind: dtype) -> Pointwise:
+    """Return the kernel computing ``start + step * position``."""
+    compute = compute_dtype(kind)
+    position = ir.cast(ir.coordinate(0), compute)
+    value = ir.cast(ir.parameter(0, compute) + position * ir.parameter(1, compute), kind)
+    return Pointwise(
+        (), (Output(kind, count, None),), (compute, compute), "arange", (count,), (Store(0, 0, (1,), value),)
+    )
+
+
+def _range(count: int, start: Any, step: Any, kind: dtype, place: device) -> Tensor:
+    engine = engine_for(place)
+    if compute_dtype(kind).category == 1:
+        start, step = int(start), int(step)
+    return record_on(engine, place, range_kernel(count, kind), (), (start, step), (contiguous_layout((count,)),))
+
+
+@operation("creation", method=False)
+def arange(
+    start: Tensor | Number = 0,
+    end: Tensor | Number | None = None,
+    step: Tensor | Number = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers from ``start`` up to but without ``end``.
+
+    Raises:
+        RuntimeError: the step is zero or points away from the end, or an end is not finite.
+        ValueError: the step of an int64 range is less than one.
+    """
+    del layout, pin_memory
+    if end is None:
+        start, end = 0, start
+    numbers: list[Any] = [each.item() if isinstance(each, Tensor) else each for each in (start, end, step)]
+    first, last, by = numbers
+    usual = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
+    kind, place = asked(dtype, device, out, usual)
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {float(first):g} -> {float(last):g}")
+    if by == 0:
+        raise RuntimeError("step must be nonzero")
+    if (last - first) * by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if kind is int64:
+        # PyTorch counts in int64 where that is the type, in double precision where it is another.
+        first, last, by = int(first), int(last), int(by)
+        if by == 0:
+            raise ValueError("step must be nonzero")
+    if all(isinstance(each, int) for each in (first, last, by)):
+        count = -((first - last) // by)
+    else:
+        count = math.ceil((last - first) / by)
+    result = _range(max(count, 0), first, by, kind, place)
+    if out is not None:
+        return into(result, out)
+    return result.requires_grad_() if requires_grad else result
+
+
+def legacy_tensor(*args: Any, **kwargs: Any) -> Tensor:
+    """``torch.Tensor(sizes…)`` or ``torch.Tensor(data)``."""
+    place = kwargs.get("device")
+    args = args or tuple(kwargs[name] for name in ("data", "size") if name in kwargs) or (0,)
+    if len(args) == 1 and not isinstance(args[0], int | Size):
+        if isinstance(args[0], Tensor):
+            return args[0].detach()
+        return tensor(args[0], dtype=default_float[0], device=place)
+    return empty(*args, device=place)

@@ -1,0 +1,147 @@
+"""Tensors of given strides, single numbers as tensors, logarithmic ranges, and what PyTorch's internals are called by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import dtype
+from ...ir.layouts import layout, storage_extent
+from ...tensors.tensor import Tensor
+from ..elementwise.call import default_float
+from ..movement.splitting import resize_
+from ..neural.composites import pad
+from ..outputs import into
+from .factories import as_dtype, asked, empty, filled, place_of
+from .ranges import linspace
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import DeviceLike, Number
+
+
+@operation("creation", method=False)
+def empty_strided(
+    size: Sequence[int], stride: Sequence[int], *, dtype: dtype | None = None, layout: Any = None, device: DeviceLike = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Undefined contents with given sizes and strides.
+
+    Raises:
+        RuntimeError: as many strides as sizes are needed, none negative.
+    """
+    del layout, pin_memory
+    result = _strided(tuple(size), tuple(stride), as_dtype(dtype) or default_float[0], device)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _strided(size: tuple[int, ...], stride: tuple[int, ...], kind: dtype, device: Any) -> Tensor:
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
+    if any(each < 0 for each in stride):
+        raise RuntimeError(f"empty_strided: negative strides are not supported, got strides: {list(stride)}")
+    target = layout(size, stride)
+    return empty(storage_extent(target), dtype=kind, device=device).as_strided(size, stride).detach()
+
+
+@operation("creation", namespace="method")
+def new_empty_strided(
+    self: Tensor, size: Sequence[int], stride: Sequence[int], dtype: dtype | None = None, layout: Any = None,
+    device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """:func:`empty_strided` with this tensor's type and device."""
+    del layout, pin_memory
+    place = self.device if device is None else device
+    result = _strided(tuple(size), tuple(stride), as_dtype(dtype) or self.dtype, place)
+    return result.requires_grad_() if requires_grad else result
+
+
+@operation("creation", method=False)
+def empty_permuted(
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype: dtype | None = None, layout: Any = None,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Undefined contents whose dimensions lie in memory in the given order, outermost first."""
+    del layout, pin_memory
+    order = list(physical_layout)
+    if sorted(order) != list(range(len(size))):
+        raise RuntimeError(
+            f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(size)} is not "
+            f"equal to len(physical_layout) = {len(order)}"
+            if len(order) != len(size)
+            else f"Dimension out of range or duplicate dim not allowed in physical_layout {order}"
+        )
+    stored = empty(tuple(size[each] for each in order), dtype=dtype, device=device)
+    result = stored.permute([order.index(each) for each in range(len(order))]).detach()
+    return result.requires_grad_() if requires_grad else result
+
+
+@operation("creation", method=False)
+def scalar_tensor(
+    s: Number, *, dtype: dtype | None = None, layout: Any = None, device: DeviceLike = None, pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A number as a tensor of no dimensions."""
+    del layout, pin_memory
+    value = s.item() if isinstance(s, Tensor) else s
+    result = filled((), value, as_dtype(dtype) or default_float[0], place_of(device))
+    return result.requires_grad_() if requires_grad else result
+
+
+@operation("creation", method=False)
+def logspace(
+    start: Tensor | Number, end: Tensor | Number, steps: int, base: Number = 10.0, *, out: Tensor | None = None,
+    dtype: dtype | None = None, layout: Any = None, device: DeviceLike = None, pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """``base`` to the powers evenly spaced from ``start`` to ``end``, both included."""
+    del layout, pin_memory
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    kind, place = asked(dtype, device, out, default_float[0])
+    first, last = (float(each.item() if isinstance(each, Tensor) else each) for each in (start, end))
+    if kind.category < 2:
+        # The ends are truncated first, as PyTorch does.
+        first, last = float(int(first)), float(int(last))
+    if kind.category < 2 or place.type in ("cpu", "python"):
+        # PyTorch's integers step in whole numbers; double precision keeps the powers' last digits.
+        step = (last - first) / (steps - 1) if steps > 1 else 0.0
+        exponents = [first + step * i if i < steps // 2 else last - step * (steps - 1 - i) for i in range(steps)]
+        exponents = [first] if steps == 1 else exponents
+        result = empty(0, dtype=kind, device=place).new_tensor(_powers(float(base), exponents, kind), dtype=kind)
+    else:
+        exponents = linspace(first, last, steps, device=place)
+        result = (base**exponents).to(kind)
+    if out is not None:
+        return into(result, out)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _powers(base: float, exponents: list[float], kind: dtype) -> list[Any]:
+    found: list[Any] = []
+    for each in exponents:
+        try:
+            value: Any = base**each
+        except (ZeroDivisionError, OverflowError):
+            value = float("inf")
+        value = float("nan") if isinstance(value, complex) else value
+        found.append(int(value) if kind.category < 2 else value)
+    return found
+
+
+@operation("composite", method=False)
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
+    """As :func:`torch.nn.functional.pad` with a constant."""
+    return _pad(input, pad, "constant", value)
+
+
+_pad = pad
+
+
+@operation("view")
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Change to another tensor's shape in place."""
+    del memory_format
+    return resize_(self, the_template.shape)

@@ -1,0 +1,146 @@
+"""The bytes behind tensors as an object: ``torch.UntypedStorage``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...record.devices import device
+from ...tensors.tensor import MetaValue, Tensor, storage_size
+
+
+class UntypedStorage:
+    """A tensor's memory, or a file's bytes; two tensors share memory if their storages' :meth:`data_ptr` are equal."""
+
+    __slots__ = ("_bytes", "_filename", "_tensor", "device")
+
+    def __init__(self, size: int = 0, *, device: Any = None) -> None:
+        from ...record.devices import canonical_device
+
+        self._tensor: Tensor | None = None
+        self._bytes: memoryview | None = memoryview(bytearray(size))
+        self._filename: str | None = None
+        self.device: device = canonical_device("cpu" if device is None else device)
+
+    @classmethod
+    def of_bytes(cls, data: memoryview) -> UntypedStorage:
+        """Return a storage of the host's bytes."""
+        made = cls()
+        made._bytes = data
+        return made
+
+    @classmethod
+    def of_tensor(cls, tensor: Tensor) -> UntypedStorage:
+        """Return the storage of a tensor."""
+        made = cls.__new__(cls)
+        made._bytes, made._filename = None, None
+        made._tensor = tensor.detach()
+        made.device = tensor.device
+        return made
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """Return the first bytes of a file, mapped into memory when they are read.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is shorter than ``nbytes``, or ``shared`` asks for a file that writes reach.
+        """
+        import mmap
+        import os
+
+        if shared:
+            raise ValueError("shared=True is not supported: tensors never write into the file")
+        made = cls()
+        name = os.fspath(filename)
+        with open(name, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if nbytes > size:
+                raise ValueError(f"{name} has {size} bytes, fewer than the {nbytes} asked for")
+            made._bytes = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")[:nbytes]
+        made._filename = name
+        return made
+
+    @property
+    def filename(self) -> str | None:
+        """The file's name, if the bytes are a file's."""
+        return self._filename
+
+    def untyped(self) -> UntypedStorage:
+        """Return the storage itself."""
+        return self
+
+    def nbytes(self) -> int:
+        """Return the number of bytes."""
+        if self._tensor is None:
+            return len(self._bytes or b"")
+        return storage_size(self._tensor) * self._tensor.dtype.itemsize
+
+    size = __len__ = nbytes
+
+    def data_ptr(self) -> int:
+        """Return the address of the first byte, or a number that identifies the memory where a device has no addresses."""
+        if self._tensor is None:
+            return id(self._bytes)
+        return self._tensor.as_strided((), (), 0).data_ptr() if self.nbytes() else 0
+
+    _cdata = property(data_ptr)
+
+    def element_size(self) -> int:
+        """Return 1: the elements are bytes."""
+        return 1
+
+    def is_shared(self) -> bool:
+        """Return False: memory is never shared between processes."""
+        return False
+
+    def host_bytes(self) -> memoryview:
+        """Return the bytes, read from the device if they are there."""
+        if self._tensor is None:
+            return self._bytes or memoryview(b"")
+        value: Any = self._tensor._storage.value
+        if isinstance(value, MetaValue):
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        return memoryview(value.engine.read(value)).cast("B")
+
+    def as_elements(self, dtype: Any) -> Tensor:
+        """Return the memory as a row of elements of a type; of bytes that do not fill one more, none."""
+        from ...ir.layouts import contiguous_layout
+
+        if self._tensor is None:
+            from ...ir.dtypes import uint8
+            from .factories import from_bytes
+
+            data = self.host_bytes()
+            self._tensor, self._bytes = from_bytes(data, (len(data),), uint8, self.device), None
+        kind = self._tensor.dtype
+        size = storage_size(self._tensor)
+        flat = Tensor._from_storage(self._tensor._storage, contiguous_layout((size,)), kind, self.device)
+        if kind is dtype:
+            return flat
+        count = size * kind.itemsize // dtype.itemsize
+        return flat.narrow(0, 0, count * dtype.itemsize // kind.itemsize).view(dtype)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.host_bytes()[index]
+        if not isinstance(index, slice):
+            return found
+        part = UntypedStorage()
+        part._bytes, part.device = found, self.device  # type: ignore[assignment]
+        return part
+
+    def tolist(self) -> list[int]:
+        """Return the bytes as numbers."""
+        return self.host_bytes().tolist()
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Refuse, except to keep the size or free the memory: a tensor's memory belongs to the lazy graph.
+
+        Raises:
+            RuntimeError: another size is asked for.
+        """
+        if size not in (0, self.nbytes()):
+            raise RuntimeError(f"a storage of {self.nbytes()} bytes can't be resized to {size}; make a new tensor")
+        return self
+
+    def __repr__(self) -> str:
+        return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"

@@ -1,0 +1,117 @@
+"""Activation functions of networks. Each operation is one definition; gradients derive from it unless a better one is declared."""
+
+# Definitions are traced on expressions and run on numbers: their operands have no one type.
+# pyright: basic
+from __future__ import annotations
+
+import math
+
+from ...ir.dtypes import int32
+from ...ir.scalar import absolute as _absolute
+from ...ir.scalar import cast, less, where
+from ...ir.scalar import erf as _erf
+from ...ir.scalar import exp as _exp
+from ...ir.scalar import expm1 as _expm1
+from ...ir.scalar import log1p as _log1p
+from ...ir.scalar import maximum as _maximum
+from ...ir.scalar import minimum as _minimum
+from ...ir.scalar import tanh as _tanh
+from .call import elementwise
+
+# Activations
+
+
+@elementwise
+def relu(input):
+    """``max(input, 0)``."""
+    return _maximum(input, 0)
+
+
+@relu.backward
+def _(grad, input):
+    # Nothing of NaN is at most 0: there the gradient passes, as in PyTorch.
+    return where(input <= 0.0, 0.0, grad)
+
+
+relu.operation.saves_result = True
+
+
+@elementwise(promotion="float", namespace="functional", method=False)
+def silu(input):
+    """``input * sigmoid(input)``."""
+    return input / (1.0 + _exp(-input))
+
+
+@silu.backward
+def _(grad, input):
+    share = 1.0 / (1.0 + _exp(-input))
+    return grad * share * (1.0 + input * (1.0 - share))
+
+
+@elementwise(promotion="float", method=False, namespace="internal")
+def gelu_erf(input):
+    """``input * Phi(input)`` with the exact normal distribution function."""
+    return input * 0.5 * (1.0 + _erf(input * math.sqrt(0.5)))
+
+
+@gelu_erf.backward
+def _(grad, input):
+    distribution = 0.5 * (1.0 + _erf(input * math.sqrt(0.5)))
+    density = _exp(input * input * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
+    return grad * (distribution + input * density)
+
+
+@elementwise(promotion="float", method=False, namespace="internal")
+def gelu_tanh(input):
+    """GELU by Hendrycks and Gimpel's tanh formula."""
+    inner = math.sqrt(2.0 / math.pi) * (input + input * input * input * 0.044715)
+    return input * 0.5 * (1.0 + _tanh(inner))
+
+
+@gelu_tanh.backward
+def _(grad, input):
+    scale = math.sqrt(2.0 / math.pi)
+    curve = _tanh(scale * (input + input * input * input * 0.044715))
+    slope = (1.0 - curve * curve) * scale * (1.0 + input * input * (3.0 * 0.044715))
+    return grad * (0.5 * (1.0 + curve) + input * 0.5 * slope)
+
+
+@elementwise(namespace="functional", method=False)
+def leaky_relu(input, *, negative_slope=0.01):
+    """``input`` where positive, else ``negative_slope * input``."""
+    return where(less(0.0, input), input, input * negative_slope)
+
+
+@elementwise(promotion="float", namespace="functional", method=False)
+def elu_(input, *, alpha=1.0, slope=1.0):
+    """``input`` where positive, else ``alpha * (exp(slope * input) - 1)``."""
+    return where(less(0.0, input), input, _expm1(input * slope) * alpha)
+
+
+@elu_.backward
+def _(grad, input, alpha, slope):
+    return where(less(0.0, input), grad, grad * (alpha * slope) * _exp(input * slope))
+
+
+@elementwise(promotion="float", namespace="functional", method=False)
+def softplus_(input, *, beta=1.0, threshold=20.0):
+    """``log(1 + exp(beta * input)) / beta``, linear above the threshold."""
+    scaled = input * beta
+    return where(less(threshold, scaled), input, _log1p(_exp(scaled)) / beta)
+
+
+@elementwise(promotion="float", namespace="functional", method=False)
+def logsigmoid(input):
+    """``log(sigmoid(input))`` without overflow."""
+    return _minimum(input, 0.0) - _log1p(_exp(-_absolute(input)))
+
+
+@logsigmoid.backward
+def _(grad, input):
+    return grad / (1.0 + _exp(input))
+
+
+@elementwise(namespace="internal", method=False)
+def to_int32_(input):
+    """The element as int32."""
+    return cast(input, int32)

@@ -1,0 +1,167 @@
+"""Arithmetic on elements. Each operation is one definition; gradients derive from it unless a better one is declared."""
+
+# Definitions are traced on expressions and run on numbers: their operands have no one type.
+# pyright: basic
+from __future__ import annotations
+
+from ...ir.dtypes import bool_, int64
+from ...ir.expression import Expression
+from ...ir.scalar import absolute as _absolute
+from ...ir.scalar import bitwise_and as _bitwise_and
+from ...ir.scalar import equal, less, power, reciprocal_sqrt, truncate, where
+from ...ir.scalar import floor_divide as _floor_divide
+from ...ir.scalar import fmod as _fmod
+from ...ir.scalar import hypot as _hypot
+from ...ir.scalar import remainder as _remainder
+from ...ir.scalar import sqrt as _sqrt
+from ...ir.scalar import truncate_divide as scalar_truncate_divide
+from .call import elementwise
+from .operand_kinds import is_integer as _is_integer
+
+# Arithmetic
+
+
+@elementwise
+def add(input, other, *, alpha=1):
+    """``input + alpha * other``."""
+    return input + other if alpha.__class__ is int and alpha == 1 else input + other * alpha
+
+
+@elementwise(aliases=("subtract",))
+def sub(input, other, *, alpha=1):
+    """``input - alpha * other``."""
+    return input - other if alpha.__class__ is int and alpha == 1 else input - other * alpha
+
+
+@elementwise(aliases=("multiply",))
+def mul(input, other):
+    """``input * other``."""
+    return _bitwise_and(input, other) if isinstance(input, Expression) and input.dtype is bool_ else input * other
+
+
+@elementwise(promotion="float", method=False, namespace="internal")
+def true_divide_(input, other):
+    """``input / other``."""
+    return input / other
+
+
+@elementwise(method=False, namespace="internal")
+def divide_floor(input, other):
+    """``floor(input / other)``."""
+    return _floor_divide(input, other)
+
+
+@elementwise(method=False, namespace="internal")
+def divide_trunc(input, other):
+    """``trunc(input / other)``."""
+    return scalar_truncate_divide(input, other) if _is_integer(input) else truncate(input / other)
+
+
+@elementwise
+def floor_divide(input, other):
+    """``floor(input / other)``, in the promoted type."""
+    return _floor_divide(input, other)
+
+
+floor_divide.operation.refused = dict.fromkeys(
+    (0, 1), RuntimeError("derivative for aten::floor_divide is not implemented")
+)
+
+
+@elementwise
+def remainder(input, other):
+    """The remainder of division with the sign of ``other``."""
+    return _remainder(input, other)
+
+
+@elementwise(tensors=1)
+def fmod(input, other):
+    """The remainder of division with the sign of ``input``."""
+    return _fmod(input, other)
+
+
+@elementwise(aliases=("negative",))
+def neg(input):
+    """``-input``."""
+    return -input
+
+
+@elementwise(aliases=("absolute",))
+def abs(input):
+    """``|input|``."""
+    return _absolute(input)
+
+
+@elementwise
+def square(input):
+    """``input ** 2``."""
+    return input * input
+
+
+# A boolean's square counts in int64, as its powers do.
+square.operation.result_dtype = lambda operands: int64 if operands[0].dtype is bool_ else operands[0].dtype
+
+
+@elementwise(promotion="float")
+def reciprocal(input):
+    """``1 / input``."""
+    return 1.0 / input
+
+
+@reciprocal.backward
+def _(grad, input):
+    return -grad / (input * input)
+
+
+@elementwise(method=False, namespace="internal")
+def power_(input, exponent):
+    """``input ** exponent``."""
+    return power(input, exponent)
+
+
+@elementwise(promotion="float")
+def sqrt(input):
+    """``sqrt(input)``."""
+    return _sqrt(input)
+
+
+@elementwise(promotion="float", method=False, namespace="internal")
+def deviation_(input):
+    """The square root of a variance: no variance has no gradient, rather than an infinite one."""
+    return _sqrt(input)
+
+
+@deviation_.backward
+def _(grad, input):
+    return where(equal(input, 0.0), 0.0, grad * 0.5 * reciprocal_sqrt(input))
+
+
+@elementwise(promotion="float")
+def rsqrt(input):
+    """``1 / sqrt(input)``."""
+    return reciprocal_sqrt(input)
+
+
+@elementwise(promotion="float", tensors=2)
+def hypot(input, other):
+    """``sqrt(input**2 + other**2)`` without overflow."""
+    return _hypot(input, other)
+
+
+@elementwise(method=False, namespace="internal")
+def lerp_tensor_(input, end, weight):
+    """``input + weight * (end - input)``, computed from the nearer end as PyTorch does."""
+    difference = end - input
+    return where(less(_absolute(weight), 0.5), input + weight * difference, end - difference * (1.0 - weight))
+
+
+@elementwise(method=True, tensors=3)
+def addcmul(input, tensor1, tensor2, *, value=1):
+    """``input + value * tensor1 * tensor2``."""
+    return input + tensor1 * tensor2 * value
+
+
+@elementwise(method=True, tensors=3)
+def addcdiv(input, tensor1, tensor2, *, value=1):
+    """``input + value * tensor1 / tensor2``."""
+    return input + tensor1 / tensor2 * value

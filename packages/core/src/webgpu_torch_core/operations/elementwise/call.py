@@ -1,0 +1,483 @@
+"""Recording an element-wise operation: promotion, broadcasting, one kernel per combination of layouts, its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...dispatch.complex_rules import involves_complex, rule, warn_of_lost_precision
+from ...dispatch.registry import Operation, register
+from ...dispatch.titles import ELEMENTWISE
+from ...ir import expression as ir
+from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
+from ...ir.kernels import Operand, Output, Pointwise, Store
+from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides
+from ...ir.steps import differentiate
+from ...record.context import default_float as default_float
+from ...record.devices import MetaEngine
+from ...record.grad_mode import recording
+from ...record.node import Node
+from ...tensors.saved_tensors import SavedOperand
+from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
+from ..common import needs_gradient, refusing, result_layout, same_device
+from .refusals import REFUSALS
+
+CACHE_LIMIT = 4096
+_instances: list[Elementwise] = []
+#: what takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and products, among
+#: others, take it as it is.
+ROUNDING = frozenset(
+    (
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "remainder",
+        "fmod",
+        "power_",
+        "xlogy",
+        "clamp_low",
+        "clamp_high",
+        "clamp_both",
+    )
+)
+
+
+class Resolution:
+    """A recorded form of an operation: its kernel and what comes out."""
+
+    __slots__ = ("dtype", "kernel", "layout")
+
+    def __init__(self, kernel: Pointwise, result: Layout, dtype: dtype) -> None:
+        self.kernel = kernel
+        self.layout = result
+        self.dtype = dtype
+
+
+#: what PyTorch computes of two Python numbers, too
+_OF_NUMBERS = ("add", "sub", "mul", "true_divide_", "divide_trunc", "divide_floor", "floor_divide")
+
+
+def _numbers_as_tensors(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    from ..creation.factories import tensor
+
+    if name not in _OF_NUMBERS or not isinstance(operands[0], int | float | complex):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}")
+    return (tensor(operands[0]), *operands[1:])
+
+
+def _plain(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return operands with NumPy's numbers as Python's, and a tensor among them."""
+    numbers = tuple(each.item() if type(each).__module__ == "numpy" else each for each in operands)
+    return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, numbers)
+
+
+class Elementwise:
+    """An operation given by a scalar definition.
+
+    Promotion kinds: ``default`` (PyTorch's promotion), ``float`` (integers become the default float type), ``bool``
+    (default promotion, boolean result), ``first`` (the result has the first operand's type).
+    """
+
+    def __init__(self, name: str, definition: Callable[..., Any], promotion: str, title: str | None = None) -> None:
+        self.name = name
+        self.definition = definition
+        self.promotion = promotion
+        self.title = title or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+        self.refusal = REFUSALS.get(name)
+        self.node_title = ELEMENTWISE.get(name, self.title)
+        # Which type a number stands for depends on the default type: each has resolutions of its own.
+        self.caches: dict[dtype, dict[tuple[Any, ...], Resolution]] = {}
+        self.cache = self.caches.setdefault(default_float[0], {})
+        _instances.append(self)
+        # Options at their default specialise the kernel (alpha = 1 multiplies nothing); other numbers are parameters.
+        self.defaults: tuple[Any, ...] = ()
+        self.declared: Callable[..., Any] | None = None
+        self.gradients: dict[Any, Elementwise | None] = {}
+        self.result_dtype: Callable[..., dtype] | None = None
+        # Of integers and booleans only.
+        self.whole = False
+        # A gradient derived from the expression has no Python text of its own to step through.
+        self.runs_on_numbers = True
+        # PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
+        self.saves_result = False
+        # By the number of an operand that PyTorch has no derivative for: what backward raises.
+        self.refused: dict[int, Exception] = {}
+
+    def backward(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare the gradient: a scalar function ``(grad, *arguments)`` returning one value per operand."""
+        self.declared = gradient
+        return gradient
+
+    # Recording
+
+    def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] = ()) -> Tensor:
+        """Record the operation over tensors and numbers and return the result."""
+        key: list[Any] = []
+        values = []
+        parameters = []
+        first: Tensor | None = None
+        tracked = False
+        for each in operands:
+            if isinstance(each, Tensor):
+                if first is None:
+                    first = each
+                elif each.device is not first.device and each.device != first.device:
+                    return self.call(same_device(self.name, operands), extras)
+                value = each._storage.value
+                key.append(each._layout)
+                key.append(each.dtype)
+                # The kernel describes its whole buffers, of which the layout may be a part.
+                key.append(value.numel)
+                values.append(value)
+                tracked = tracked or each._requires_grad or each._grad_fn is not None or each._base is not None
+            else:
+                key.append(type(each))
+                parameters.append(each)
+        for each, default in zip(extras, self.defaults, strict=True):
+            if (each.__class__ is float or each.__class__ is int) and each != default:
+                key.append(each.__class__)
+                parameters.append(each)
+            else:
+                key.append(each)
+        identity = tuple(key)
+        found = self.cache.get(identity)
+        if found is None:
+            if first is None or any(type(each).__module__ == "numpy" for each in operands):
+                return self.call(_plain(self.name, operands), extras)
+            if involves_complex(operands):
+                if self.refusal is not None:
+                    self.refusal(operands, complex64)
+                warn_of_lost_precision(operands)
+                return rule(self.name)(None, *operands, *extras)
+            found = self._resolve(identity, operands, extras)
+        engine = values[0].engine
+        if engine.__class__ is MetaEngine:
+            value = MetaValue(engine, found.dtype, found.layout.numel)
+        else:
+            if found.dtype not in engine.device.dtypes:
+                check_supported(engine, found.dtype)
+            value = engine.record(found.kernel, values, parameters)[0]
+        result = Tensor._from_value(value, found.layout, found.dtype, first.device)  # type: ignore[union-attr]
+        if tracked and recording.enabled and found.dtype.category >= 2 and needs_gradient(*operands):
+            self._track(result, operands, extras)
+        return result
+
+    def _resolve(self, identity: tuple[Any, ...], operands: tuple[Any, ...], extras: tuple[Any, ...]) -> Resolution:
+        shape = broadcast_shapes(*(each._layout.shape for each in operands if isinstance(each, Tensor)))
+        promoted, result = self._types(operands, extras)
+        compute = compute_dtype(promoted)
+        leaves: list[ir.Expression] = []
+        arguments: list[Any] = []
+        kernel_operands: list[Operand] = []
+        parameter_types: list[dtype] = []
+        for each in operands:
+            if isinstance(each, Tensor):
+                strides = broadcast_strides(each._layout, shape)
+                leaf = ir.load(len(kernel_operands), each._layout.offset, strides, each.dtype)
+                kernel_operands.append(Operand(each.dtype, each._storage.value.numel))
+                leaves.append(ir.cast(ir.cast(leaf, promoted), compute))
+            else:
+                leaf = _number_leaf(each, promoted, compute, parameter_types)
+                rounds = self.name in ROUNDING and compute is not promoted
+                leaves.append(ir.cast(ir.cast(leaf, promoted), compute) if rounds else leaf)
+        for each, default in zip(extras, self.defaults, strict=True):
+            if (each.__class__ is float or each.__class__ is int) and each != default:
+                arguments.append(_number_leaf(each, promoted, compute, parameter_types))
+            else:
+                arguments.append(each)
+        expression = self.definition(*leaves, *arguments)
+        if not isinstance(expression, ir.Expression):
+            expression = ir.constant(expression, compute)
+        if result is not bool_ and result is not promoted and result.category == promoted.category:
+            expression = ir.cast(expression, promoted)
+        value = ir.cast(expression, result)
+        out = result_layout(operands, shape)
+        kernel = Pointwise(
+            tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
+            (Store(0, 0, out.strides, value),),
+        )  # fmt: skip
+        found = Resolution(kernel, out, result)
+        if len(self.cache) > CACHE_LIMIT:
+            self.cache.clear()
+        self.cache[identity] = found
+        self._remember_definition(kernel, leaves, arguments)
+        return found
+
+    def _remember_definition(self, kernel: Pointwise, leaves: list[ir.Expression], arguments: list[Any]) -> None:
+        from ...ir import interpreter
+
+        if self.runs_on_numbers and all(isinstance(each, ir.Expression) for each in arguments):
+            interpreter.register_definition(kernel, self.definition, (*leaves, *arguments))
+
+    def _types(self, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> tuple[dtype, dtype]:
+        promoted = result_type(*operands)
+        if promoted.category < 2 and self.name in ("add", "sub") and any(each.__class__ is float for each in extras):
+            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        if self.refusal is not None:
+            self.refusal(operands, promoted)
+        if self.whole and promoted.category >= 2:
+            raise NotImplementedError(f"{self.name} takes integers and booleans, and there is none for {promoted!r}")
+        if self.promotion == "float" and promoted.category < 2:
+            promoted = default_float[0]
+        if self.result_dtype is not None:
+            return promoted, self.result_dtype(operands)
+        return promoted, bool_ if self.promotion == "bool" else promoted
+
+    # Gradient
+
+    def _track(self, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
+        edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in operands)
+        count = len(operands)
+        plans = []
+        needed: set[int] = set()
+        for index, (each, edge) in enumerate(zip(operands, edges, strict=True)):
+            gradient = self._gradient(index, count, extras) if edge is not None else None
+            if gradient is not None:
+                needed.update(gradient[1])
+                plans.append((index, gradient[0], gradient[1], each._layout.shape, each.dtype))
+        if self.saves_result and 0 in needed:
+            saved: dict[int, Any] = {0: SavedOperand(operands[0], edges[0], result, self.title)}
+        else:
+            saved = {
+                index: each._save() if isinstance(each, Tensor) else each
+                for index, each in enumerate(operands)
+                if index in needed
+            }
+
+        def run_backward(grad: Tensor) -> list[Any]:
+            from ..reduction.reductions import sum_to_size
+
+            # Operands that the gradient does not need are not kept.
+            parts: list[Any] = [None] * count
+            for index, operation_, used, shape, dtype in plans:
+                arguments = tuple(_unpack(saved[each]) for each in used)
+                # A sum over broadcast dimensions rounds once, not once per term.
+                wide = grad.to(float32) if dtype.itemsize == 2 and grad._layout.shape != shape else grad
+                part = operation_.call((wide, *arguments), extras)
+                part = sum_to_size(part, shape)
+                parts[index] = part if part.dtype is dtype else part.to(dtype)
+            return parts
+
+        for index, error in self.refused.items():
+            if edges[index] is not None:
+                run_backward = refusing(error)
+        title = self.node_title
+        result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)
+
+    def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
+        """Return the operation computing one operand's gradient, and which operands it needs."""
+        static = tuple(
+            None if each.__class__ in (float, int) and each != default else each
+            for each, default in zip(extras, self.defaults, strict=True)
+        )
+        key = (index, static)
+        if key not in self.gradients:
+            self.gradients[key] = self._make_gradient(index, count, extras)
+        return self.gradients[key]
+
+    def _make_gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
+        def gradient_of(grad: Any, values: list[Any], extra: tuple[Any, ...]) -> Any:
+            if self.declared is not None:
+                parts = self.declared(grad, *values, *extra)
+                return parts[index] if isinstance(parts, tuple) else parts
+            placeholders = [ir.argument(each, value.dtype) for each, value in enumerate(values)]
+            traced = self.definition(*placeholders, *extra)
+            known = isinstance(traced, ir.Expression)
+            part = differentiate(traced, ir.argument(count, grad.dtype)).get(index) if known else None
+            return None if part is None else ir.substitute(part, (*values, grad))
+
+        probe = [ir.argument(each, float32) for each in range(count)]
+        symbols = tuple(
+            ir.parameter(number, float32) if each.__class__ in (float, int) and each != self.defaults[number] else each
+            for number, each in enumerate(extras)
+        )
+        traced = gradient_of(ir.argument(count, float32), probe, symbols)
+        if traced is None:
+            # Steps (sign, floor, round, …) have a gradient, as in PyTorch: zeros.
+            traced = ir.constant(0.0, float32)
+        if not isinstance(traced, ir.Expression):
+            traced = ir.constant(traced, float32)
+        used = tuple(sorted({n.payload for n in ir.topological(traced) if n.step == "argument" and n.payload != count}))
+
+        def definition(grad: Any, *rest: Any) -> Any:
+            # Operands the gradient does not use are not passed; any expression may stand for them.
+            values = [grad] * count
+            for position, each in enumerate(used):
+                values[each] = rest[position]
+            found = gradient_of(grad, values, rest[len(used) :])
+            return 0.0 if found is None else found
+
+        name = f"{self.name}_backward" if count == 1 else f"{self.name}_backward_{index}"
+        result = Elementwise(name, definition, "float", title=f"{self.title[:-1]}Backward0")
+        result.runs_on_numbers = self.declared is not None
+        result.defaults = self.defaults
+        return result, used
+
+
+def _unpack(saved: Any) -> Any:
+    return saved.unpack() if hasattr(saved, "unpack") else saved
+
+
+def _number_leaf(value: Any, promoted: dtype, compute: dtype, parameter_types: list[dtype]) -> ir.Expression:
+    """Return a run-time parameter for a Python number, in the type it takes part in."""
+    own = compute
+    if isinstance(value, bool):
+        own = bool_
+    parameter_types.append(own)
+    leaf = ir.parameter(len(parameter_types) - 1, own)
+    if promoted.category == 1:
+        # Small integer types wrap a number before computing with it: -1 takes part as 255 in uint8.
+        leaf = ir.cast(leaf, promoted)
+    return ir.cast(leaf, compute)
+
+
+def result_type(*operands: Any) -> dtype:
+    """Return the type an operation on these tensors and numbers computes in, as :func:`torch.result_type`.
+
+    Tensors with dimensions come first, then 0-d tensors, then numbers; a lower class only counts when its category
+    (bool, integer, float, complex) is higher.
+    """
+    best: list[dtype | None] = [None, None, None]
+    for each in operands:
+        if isinstance(each, Tensor):
+            rank, kind = (0 if each._layout.ndim else 1), each.dtype
+        else:
+            rank, kind = 2, dtype_of_number(each, default_float[0])
+        known = best[rank]
+        best[rank] = kind if known is None else promote_types(known, kind)
+    result: dtype | None = None
+    for kind in best:
+        if kind is not None and (result is None or kind.category > result.category):
+            if result is not None and kind is best[2] and kind.category == 2:
+                kind = default_float[0]
+            result = kind
+    return result if result is not None else int64
+
+
+def use_default_float(kind: dtype) -> None:
+    """Make Python floats and new tensors take a type."""
+    default_float[0] = kind
+    for each in _instances:
+        each.cache = each.caches.setdefault(kind, {})
+
+
+def elementwise(
+    definition: Callable[..., Any] | None = None,
+    *,
+    promotion: str = "default",
+    namespace: str = "torch",
+    method: bool | None = None,
+    aliases: tuple[str, ...] = (),
+    in_place: bool = True,
+    tensors: int = 0,
+) -> Any:
+    """Declare an element-wise operation from its scalar definition.
+
+    The definition's positional parameters are operands (tensors or numbers), its keyword-only ones are options: numbers
+    become run-time parameters, anything else specialises the kernel. The result is the torch-level function; its
+    ``backward`` attribute declares a gradient where the one derived from the definition would not be the best.
+    ``tensors``: how many leading operands may not be numbers.
+    """
+
+    def decorate(definition: Callable[..., Any]) -> Any:
+        name = definition.__name__
+        core = Elementwise(name, definition if not _keyword_names(definition) else _positional(definition), promotion)
+        core.defaults = tuple((definition.__kwdefaults__ or {}).values())
+        function = _make_function(name, definition, core, tensors)
+        is_method = namespace == "torch" if method is None else method
+        entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))
+        entry.definition = core
+        if is_method and in_place and promotion != "bool_only":
+            from ..in_place.writing import make_in_place
+
+            entry.in_place = f"{name}_"
+            changed = make_in_place(function, entry.in_place)
+            for each in (name, *aliases):
+                setattr(Tensor, f"{each}_", changed)
+        return function
+
+    return decorate if definition is None else decorate(definition)
+
+
+def _keyword_names(definition: Callable[..., Any]) -> list[str]:
+    code = definition.__code__
+    return list(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+
+
+def _positional(definition: Callable[..., Any]) -> Callable[..., Any]:
+    names = _keyword_names(definition)
+    count = definition.__code__.co_argcount
+
+    def positional(*values: Any) -> Any:
+        return definition(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+    return positional
+
+
+def _make_function(name: str, definition: Callable[..., Any], core: Elementwise, tensors: int) -> Any:
+    """Return the torch-level function with the definition's own parameter names, so that signatures are real."""
+    code = definition.__code__
+    operands = list(code.co_varnames[: code.co_argcount])
+    keywords = _keyword_names(definition)
+    defaults = definition.__kwdefaults__ or {}
+    positional_defaults = definition.__defaults__ or ()
+    plain = len(operands) - len(positional_defaults)
+    scope: dict[str, Any] = {"_call": core.call, "_finish": finish_out, "_Tensor": Tensor, "_require": _require_tensor}
+    parts = list(operands[:plain])
+    for each, value in zip(operands[plain:], positional_defaults, strict=True):
+        scope[f"_default_{each}"] = value
+        parts.append(f"{each}=_default_{each}")
+    parts.append("*")
+    for each in keywords:
+        scope[f"_default_{each}"] = defaults[each]
+        parts.append(f"{each}=_default_{each}")
+    parts.append("out=None")
+    operand_tuple = "".join(f"{each}, " for each in operands)
+    extra_tuple = "".join(f"{each}, " for each in keywords)
+    checks = "".join(
+        f"    if not isinstance({each}, _Tensor): _require('{name}', '{each}', {position}, {each})\n"
+        for position, each in enumerate(operands[:tensors], 1)
+    )
+    source = (
+        f"def {name}({', '.join(parts)}):\n{checks}"
+        f"    _result = _call(({operand_tuple}), ({extra_tuple}))\n"
+        f"    return _result if out is None else _finish(_result, out)\n"
+    )
+    exec(compile(source, f"<operation {name}>", "exec"), scope)
+    function = scope[name]
+    function.__doc__ = definition.__doc__
+    function.__module__ = "webgpu_torch_core"
+    function.backward = core.backward
+    function.operation = core
+    return function
+
+
+def _require_tensor(function: str, name: str, position: int, value: Any) -> None:
+    raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
+
+
+def finish_out(result: Tensor, out: Tensor) -> Tensor:
+    """Write a result into the caller's ``out`` tensor and return that.
+
+    Raises:
+        RuntimeError: the result's type cannot be cast to that of ``out``, or gradients are being recorded.
+    """
+    if recording.enabled and (out.requires_grad or result.requires_grad):
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+        )
+    if result.dtype.category > out.dtype.category:
+        from ..in_place.writing import type_title
+
+        raise RuntimeError(
+            f"result type {type_title(result)} can't be cast to the desired output type {type_title(out)}"
+        )
+    if out.device != result.device:
+        raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
+    if out._layout.shape != result._layout.shape:
+        out.resize_(Size(result._layout.shape))
+    out.copy_(result)
+    return out

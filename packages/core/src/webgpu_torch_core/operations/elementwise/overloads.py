@@ -1,0 +1,408 @@
+"""Arithmetic that chooses between element-wise operations, and the operators of Tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import bool_, complex64
+from ...tensors.tensor import Tensor
+from .. import elementwise as e
+from ..common import is_half, needs_gradient, require_tensor
+from ..in_place.writing import make_in_place, type_title
+from .call import finish_out, result_type
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Number
+
+
+def _out(result: Tensor, out: Tensor | None) -> Tensor:
+    return result if out is None else finish_out(result, out)
+
+
+@operation("elementwise", aliases=("divide",))
+def div(
+    input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Tensor | None = None
+) -> Tensor:
+    """``input / other``; ``rounding_mode`` 'floor' or 'trunc' rounds the quotient."""
+    if rounding_mode is None:
+        return _out(e.true_divide_(input, other), out)
+    if rounding_mode == "floor":
+        return _out(e.divide_floor(input, other), out)
+    if rounding_mode == "trunc":
+        if is_half(input) or is_half(other):
+            # The quotient rounds to its own type first, as PyTorch's.
+            return _out(e.true_divide_(input, other).trunc(), out)
+        return _out(e.divide_trunc(input, other), out)
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+
+
+@operation("elementwise")
+def true_divide(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """``input / other``."""
+    return _out(e.true_divide_(input, other), out)
+
+
+@operation("elementwise")
+def positive(input: Tensor) -> Tensor:
+    """``+input``: the tensor itself.
+
+    Raises:
+        RuntimeError: a boolean tensor.
+    """
+    if input.dtype.category == 0:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@operation("elementwise")
+def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
+    """``other - alpha * input``."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"rsub() received an invalid combination of arguments - got ({type(input).__name__}, {type(other).__name__})"
+        )
+    return e.sub(other, input, alpha=alpha)
+
+
+_SIMPLE_POWERS = {
+    0.5: lambda x: e.sqrt(x), 1.0: lambda x: x.clone(), 2.0: lambda x: e.square(x), 3.0: lambda x: e.square(x) * x,
+    -1.0: lambda x: e.reciprocal(x), -0.5: lambda x: e.rsqrt(x), -2.0: lambda x: e.reciprocal(e.square(x)),
+}  # fmt: skip
+
+
+@operation("elementwise")
+def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """``input ** exponent``.
+
+    Raises:
+        RuntimeError: an integer to a negative integer power.
+    """
+    if isinstance(exponent, int | float) and isinstance(input, Tensor) and not isinstance(exponent, bool):
+        kind = result_type(input, exponent)
+        if kind.category < 2 and exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        simple = _SIMPLE_POWERS.get(float(exponent))
+        if simple is not None and input.dtype.category == 2 and kind is input.dtype:
+            return _out(simple(input), out)
+        if exponent == 0:
+            return _out(
+                input.new_ones(input.shape, dtype=kind) + 0 * input
+                if needs_gradient(input)
+                else input.new_ones(input.shape, dtype=kind),
+                out,
+            )
+    return _out(e.power_(input, exponent), out)
+
+
+@operation("elementwise")
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input * 2**other``."""
+    require_tensor("ldexp", "input", 1, input)
+    require_tensor("ldexp", "other", 2, other)
+    return _out(e.mul(input, pow(2.0, other)), out)
+
+
+@operation("elementwise")
+def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """``input ** exponent`` in float64; of complex numbers in complex64, the widest that there is."""
+    from ...ir.dtypes import float64
+
+    if any(each.__class__ is complex or getattr(each, "dtype", None) is complex64 for each in (input, exponent)):
+        return _out(pow(input, exponent), out)
+    base = input.to(float64) if isinstance(input, Tensor) else float(input)
+    power = exponent.to(float64) if isinstance(exponent, Tensor) else float(exponent)
+    return _out(pow(base, power), out)
+
+
+@operation("elementwise", aliases=("clip",))
+def clamp(
+    input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The elements limited to ``[min, max]``; NaN stays."""
+    require_tensor("clamp", "input", 1, input)
+    if input.dtype is complex64:
+        raise NotImplementedError("clamp is not supported for complex types")
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if max is None:
+        return _out(e.clamp_low(input, min), out)
+    if min is None:
+        return _out(e.clamp_high(input, max), out)
+    if isinstance(min, Tensor) != isinstance(max, Tensor):
+        return _out(e.clamp_high(e.clamp_low(input, min), max), out)
+    return _out(e.clamp_both(input, min, max), out)
+
+
+@operation("elementwise")
+def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """``max(input, min)``."""
+    require_tensor("clamp_min", "input", 1, input)
+    return _out(e.clamp_low(input, min), out)
+
+
+@operation("elementwise")
+def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """``min(input, max)``."""
+    require_tensor("clamp_max", "input", 1, input)
+    return _out(e.clamp_high(input, max), out)
+
+
+@operation("elementwise")
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
+    if decimals == 0 or input.dtype.category < 2:
+        return _out(e.round_(input), out)
+    return _out(e.round_decimals_(input, scale=10.0**decimals), out)
+
+
+def _c_name(tensor: Tensor) -> str:
+    return {"float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}.get(
+        tensor.dtype.name, tensor.dtype.name
+    )
+
+
+@operation("elementwise")
+def lerp(input: Tensor, end: Tensor | Number, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input + weight * (end - input)``.
+
+    Raises:
+        RuntimeError: ``end`` or a weight with dimensions of another type than the input.
+        NotImplementedError: integers.
+    """
+    require_tensor("lerp", "input", 1, input)
+    require_tensor("lerp", "end", 2, end)
+    for name, each in (("end", end), ("weight", weight)):
+        if isinstance(each, Tensor) and each.dtype is not input.dtype and (name == "end" or each.ndim):
+            raise RuntimeError(f"expected dtype {_c_name(input)} for `{name}` but got dtype {_c_name(each)}")
+    if input.dtype.category < 2:
+        raise NotImplementedError(f"\"lerp_kernel_scalar\" not implemented for '{type_title(input)}'")
+    return _out(e.lerp_tensor_(input, end, weight), out)
+
+
+@operation("elementwise", aliases=("special_logit",))
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``log(input / (1 - input))``, the input limited to ``[eps, 1 - eps]`` where given."""
+    return _out(e.logit_(input if eps is None else clamp(input, eps, 1.0 - eps)), out)
+
+
+@operation("elementwise", method=False)
+def where(
+    condition: Tensor,
+    input: Tensor | Number | None = None,
+    other: Tensor | Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input`` where the condition holds, else ``other``; without them, positions as ``nonzero(as_tuple=True)``."""
+    if input is None:
+        return condition.nonzero(as_tuple=True)
+    if condition.dtype.category:
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype!r}"
+        )
+    return _out(_where(condition, input, other), out)
+
+
+def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
+    kind = result_type(input, other)
+    if not isinstance(input, Tensor):
+        input = condition.new_full((), input, dtype=kind)
+    if not isinstance(other, Tensor):
+        other = condition.new_full((), other, dtype=kind)
+    input = input if input.dtype is kind else input.to(kind)
+    other = other if other.dtype is kind else other.to(kind)
+    return e.select_(input, other, condition)
+
+
+def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    return where(condition, self, other)
+
+
+Tensor.where = _method_where  # type: ignore[attr-defined]
+
+
+@operation("elementwise")
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """``value`` where the mask holds, else ``input``."""
+    require_tensor("masked_fill", "input", 1, input)
+    if mask.dtype.category:
+        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype!r}")
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    if isinstance(value, Tensor) and value.dtype.is_complex and not input.dtype.is_complex:
+        number = value.item()
+        if isinstance(number, complex) and number.imag:
+            raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
+        value = number.real
+    filled = value if isinstance(value, Tensor) else input.new_full((), value)
+    filled = filled.to(dtype=input.dtype, device=input.device)
+    return e.select_(filled, input if mask.ndim > input.ndim else input.contiguous(), mask)
+
+
+@operation("elementwise", method=False)
+def fill(input: Tensor, value: Tensor | Number) -> Tensor:
+    """A tensor of the input's shape and type whose elements are all ``value``, a number or a 0-d tensor.
+
+    Raises:
+        RuntimeError: ``value`` is a tensor with dimensions.
+    """
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    return masked_fill(input, input.new_ones((), dtype=bool_), value)
+
+
+@operation("elementwise")
+def isclose(
+    input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """``|input - other| <= atol + rtol * |other|``.
+
+    Raises:
+        RuntimeError: a negative tolerance, or different element types.
+    """
+    require_tensor("isclose", "input", 1, input)
+    require_tensor("isclose", "other", 2, other)
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype!r} did not match {other.dtype!r}")
+    close = input == other
+    if input.dtype.category == 0:
+        return close
+    if equal_nan and input.dtype.category >= 2:
+        close = close | ((input != input) & (other != other))
+    if input.dtype.category >= 2:
+        near = e.le(e.abs(input - other), atol + rtol * e.abs(other)) & e.isfinite(input - other)
+        close = close | (near & e.isfinite(other))
+    else:
+        close = close | e.le(e.abs(input - other), atol + rtol * e.abs(other))
+    return close
+
+
+@operation("composite")
+def allclose(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close, as a Python bool."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+
+
+@operation("composite")
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether shapes and all elements are the same, as a Python bool."""
+    return input._layout.shape == other._layout.shape and bool((input == other).all().item())
+
+
+@operation("elementwise")
+def nan_to_num(
+    input: Tensor,
+    nan: Number | None = 0.0,
+    posinf: Number | None = None,
+    neginf: Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """NaN and infinities replaced by numbers."""
+    if input.dtype.category < 2:
+        return _out(input.clone(), out)
+    high = input.dtype.maximum if posinf is None else posinf
+    low = input.dtype.minimum if neginf is None else neginf
+    result = masked_fill(input, e.isnan(input), nan)
+    result = masked_fill(result, e.eq(input, math.inf), high)
+    return _out(masked_fill(result, e.eq(input, -math.inf), low), out)
+
+
+for _name in (
+    "div",
+    "true_divide",
+    "pow",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "round",
+    "lerp",
+    "logit",
+    "masked_fill",
+    "nan_to_num",
+    "ldexp",
+):
+    setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_"))
+
+
+def _float_power_in_place(self: Tensor, exponent: Tensor | Number) -> Tensor:
+    """In-place version of :func:`float_power`: for float64 (and complex numbers) only.
+
+    Raises:
+        RuntimeError: another type, which cannot hold the result.
+    """
+    if not self.dtype.is_complex and self.dtype.name != "float64":
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {type_title(self)} but the operation's result requires dtype Double"
+        )
+    return make_in_place(float_power, "float_power_")(self, exponent)
+
+
+Tensor.float_power_ = _float_power_in_place  # type: ignore[attr-defined]
+Tensor.divide_ = Tensor.div_  # type: ignore[attr-defined]
+Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
+
+
+# Operators
+
+
+def _of_array(like: Tensor, other: Any) -> Tensor:
+    """Return a NumPy array beside a tensor: with its own element type, which takes part in promotion."""
+    from ..creation.factories import as_tensor
+
+    return as_tensor(other, device=like.device)
+
+
+def _operator(name: str, function: Any, reflected: Any = None, in_place: str | None = None) -> None:
+    def forward(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, Tensor | int | float | complex):
+            return function(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
+        return function(self, other)
+
+    forward.__name__ = f"__{name}__"
+    setattr(Tensor, f"__{name}__", forward)
+    if reflected is not None:
+
+        def backward(self: Tensor, other: Any) -> Any:
+            if not isinstance(other, int | float | complex | Tensor):
+                return reflected(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
+            return reflected(self, other)
+
+        setattr(Tensor, f"__r{name}__", backward)
+    if in_place is not None:
+        method = getattr(Tensor, in_place)
+        setattr(Tensor, f"__i{name}__", lambda self, other: method(self, other))
+
+
+_operator("add", e.add, e.add, "add_")
+_operator("sub", e.sub, lambda a, b: e.sub(b, a), "sub_")
+_operator("mul", e.mul, e.mul, "mul_")
+_operator(
+    "truediv",
+    div,
+    lambda a, b: e.reciprocal(a) * b,
+    "div_",
+)
+_operator("floordiv", e.floor_divide, lambda a, b: e.floor_divide(b, a), "floor_divide_")
+_operator("mod", e.remainder, lambda a, b: e.remainder(b, a), "remainder_")
+_operator("pow", lambda a, b: a.pow(b), lambda a, b: pow(b, a), "pow_")
+_operator("and", e.bitwise_and, e.bitwise_and, "bitwise_and_")
+_operator("or", e.bitwise_or, e.bitwise_or, "bitwise_or_")
+_operator("xor", e.bitwise_xor, e.bitwise_xor, "bitwise_xor_")
+_operator("lshift", e.bitwise_left_shift, lambda a, b: e.bitwise_left_shift(b, a), "bitwise_left_shift_")
+_operator("rshift", e.bitwise_right_shift, lambda a, b: e.bitwise_right_shift(b, a), "bitwise_right_shift_")
+for _name, _function in {"eq": e.eq, "ne": e.ne, "lt": e.lt, "le": e.le, "gt": e.gt, "ge": e.ge}.items():
+    _operator(_name, _function)
+Tensor.__rdiv__ = Tensor.__rtruediv__  # type: ignore[attr-defined]
+Tensor.__neg__ = lambda self: e.neg(self)  # type: ignore[attr-defined]
+Tensor.__pos__ = lambda self: positive(self)  # type: ignore[attr-defined]
+Tensor.__abs__ = lambda self: e.abs(self)  # type: ignore[attr-defined]
+Tensor.__invert__ = lambda self: e.bitwise_not(self)  # type: ignore[attr-defined]
+Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -1,0 +1,150 @@
+"""Rounding, signs and special functions. Each operation is one definition; gradients derive from it unless a better one is declared."""
+
+# Definitions are traced on expressions and run on numbers: their operands have no one type.
+# pyright: basic
+from __future__ import annotations
+
+import math
+
+from ...ir.dtypes import bool_
+from ...ir.expression import Expression
+from ...ir.scalar import ceil as _ceil
+from ...ir.scalar import copysign as _copysign
+from ...ir.scalar import digamma as _digamma
+from ...ir.scalar import equal, less, round_half_even, sign_bit, truncate, where
+from ...ir.scalar import erf as _erf
+from ...ir.scalar import erfc as _erfc
+from ...ir.scalar import erfinv as _erfinv
+from ...ir.scalar import floor as _floor
+from ...ir.scalar import lgamma as _lgamma
+from ...ir.scalar import next_after as _next_after
+from ...ir.scalar import sign as _sign
+from ...ir.scalar import sin as _sin
+from .call import elementwise
+from .operand_kinds import is_integer as _is_integer
+
+# Rounding and signs
+
+
+@elementwise
+def ceil(input):
+    """The least integer not below."""
+    return input if _is_integer(input) else _ceil(input)
+
+
+@elementwise
+def floor(input):
+    """The greatest integer not above."""
+    return input if _is_integer(input) else _floor(input)
+
+
+@elementwise(aliases=("fix",))
+def trunc(input):
+    """The integer part, towards zero."""
+    return input if _is_integer(input) else truncate(input)
+
+
+@elementwise
+def frac(input):
+    """``input - trunc(input)``."""
+    return input - truncate(input)
+
+
+@frac.backward
+def _(grad, input):
+    return grad
+
+
+@elementwise(method=False, namespace="internal")
+def round_(input):
+    """The nearest integer, ties to even."""
+    return input if _is_integer(input) else round_half_even(input)
+
+
+@elementwise(method=False, namespace="internal")
+def round_decimals_(input, *, scale=1.0):
+    """The nearest multiple of ``1 / scale``, ties to even."""
+    return round_half_even(input * scale) / scale
+
+
+@elementwise
+def sign(input):
+    """-1, 0 or 1."""
+    return input if isinstance(input, Expression) and input.dtype is bool_ else _sign(input)
+
+
+@elementwise(promotion="bool", in_place=False)
+def signbit(input):
+    """Whether the sign bit is set."""
+    return less(input, 0) if _is_integer(input) else sign_bit(input)
+
+
+@elementwise(promotion="float", tensors=1)
+def copysign(input, other):
+    """The magnitude of input with the sign of other."""
+    return _copysign(input, other)
+
+
+@elementwise(promotion="float", method=False, namespace="internal")
+def nextafter_(input, other):
+    """The next float after input towards other."""
+    return _next_after(input, other)
+
+
+@nextafter_.backward
+def _(grad, input, other):
+    # The direction has no gradient, nor has a number that stays, as in PyTorch.
+    return where(equal(input, other), 0.0, grad), grad * 0.0
+
+
+# Special functions
+
+
+@elementwise(promotion="float")
+def erf(input):
+    """The error function."""
+    return _erf(input)
+
+
+@elementwise(promotion="float")
+def erfc(input):
+    """``1 - erf(input)``."""
+    return _erfc(input)
+
+
+@elementwise(promotion="float")
+def erfinv(input):
+    """The inverse of erf."""
+    return _erfinv(input)
+
+
+@elementwise(promotion="float")
+def lgamma(input):
+    """``log(|gamma(input)|)``."""
+    return _lgamma(input)
+
+
+@elementwise(promotion="float")
+def digamma(input):
+    """The logarithmic derivative of gamma."""
+    return _digamma(input)
+
+
+@digamma.backward
+def _(grad, input):
+    return grad * _trigamma(input)
+
+
+def _trigamma(x):
+    """The derivative of digamma (Abramowitz & Stegun 6.4.6, 6.4.7, 6.4.12): recurrence, series, reflection below 0.5."""
+    reflected = less(x, 0.5)
+    y = where(reflected, 1.0 - x, x)
+    total = 0.0
+    for shift in range(12):
+        total = total + 1.0 / ((y + float(shift)) * (y + float(shift)))
+    z = y + 12.0
+    inverse = 1.0 / (z * z)
+    series = 1 / 6 - inverse * (1 / 30 - inverse * (1 / 42 - inverse * (1 / 30 - inverse * (5 / 66))))
+    direct = total + 1.0 / z + inverse * 0.5 + series * inverse / z
+    sine = _sin((x - round_half_even(x)) * math.pi)
+    return where(reflected, math.pi * math.pi / (sine * sine) - direct, direct)

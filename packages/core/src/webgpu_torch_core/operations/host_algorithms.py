@@ -1,0 +1,93 @@
+"""Algorithms outside the hot path that run on the CPU backend, whatever device their tensors are on: declared and counted."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir.dtypes import dtype
+from ..record.devices import MetaEngine, canonical_device, engine_for
+from ..tensors.tensor import Tensor
+from .creation.conversion import contiguous_format
+from .creation.factories import from_bytes
+
+_counts: dict[str, int] = {}
+#: packages whose lines are not the user's
+_OWN = ("webgpu_torch", "webgpu_torch_core", "webgpu_torch_models", "webgpu_torch_nn")
+
+
+class HostFallbackWarning(UserWarning):
+    """An operation ran on the CPU although its tensors are on another device; given once per operation."""
+
+
+def host_fallbacks() -> dict[str, int]:
+    """Return how often each operation ran on the CPU for tensors of another device."""
+    return dict(_counts)
+
+
+def host_call(
+    name: str, inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]] | None, dtypes: Sequence[dtype], **options: Any
+) -> tuple[Tensor, ...]:
+    """Run an algorithm of the CPU backend, without gradient; outputs have the declared shapes and types.
+
+    Without ``shapes`` the data decide them, so that ``meta`` tensors have no result.
+
+    Raises:
+        RuntimeError: no CPU backend is installed, or tensors of several devices.
+        NotImplementedError: shapes that depend on data, asked of ``meta`` tensors.
+        LinAlgError: the algorithm did not converge.
+    """
+    place = inputs[0].device
+    for each in inputs[1:]:
+        if each.device != place:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {place} and {each.device}!"
+            )
+    if isinstance(inputs[0]._engine, MetaEngine):
+        if shapes is None:
+            raise NotImplementedError(f"'{name}' of meta tensors: the shape of its result depends on data")
+        return tuple(inputs[0].new_empty(tuple(shape), dtype=kind) for shape, kind in zip(shapes, dtypes, strict=True))
+    try:
+        engine = engine_for(canonical_device("cpu"))
+    except RuntimeError as error:
+        raise RuntimeError(f"'{name}' of tensors on {place} runs on the CPU backend: {error}") from error
+    if place.type != "cpu":
+        _announce(name, place)
+    copies = [each.detach().to("cpu").clone(memory_format=contiguous_format) for each in inputs]
+    operands = [(each._storage.value.realize(), each.dtype, tuple(each._layout.shape)) for each in copies]
+    results = engine.device.algorithm(name, operands, options)
+    sizes = [each.shape for each in results] if shapes is None else shapes
+    outputs = tuple(
+        _wrapped(array, tuple(shape), kind).to(place) for array, shape, kind in zip(results, sizes, dtypes, strict=True)
+    )
+    capture = inputs[0]._engine.capture
+    if capture is not None:
+        # After the copies, whose reads say something less precise.
+        capture.broken = f"'{name}' runs on the CPU while it records"
+    return outputs
+
+
+def _wrapped(array: Any, shape: tuple[int, ...], kind: dtype) -> Tensor:
+    data = array.astype(kind.name, copy=False).tobytes()
+    return from_bytes(data, shape, kind, "cpu")
+
+
+def _users_level() -> int:
+    """Return the ``stacklevel`` with which a warning of the caller's points at the line that called the library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OWN:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _announce(name: str, place: Any) -> None:
+    if name not in _counts:
+        warnings.warn(
+            f"'{name}' has no kernel on {place.type}: it runs on the CPU, and its tensors travel there and back. "
+            "torch.host_fallbacks() counts how often.",
+            HostFallbackWarning,
+            stacklevel=_users_level(),
+        )
+    _counts[name] = _counts.get(name, 0) + 1

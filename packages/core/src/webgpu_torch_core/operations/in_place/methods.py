@@ -1,0 +1,135 @@
+"""Methods that change a tensor in place and follow from functions of several families, and what they do to shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir.layouts import contiguous_strides
+from ...record.changes import changed_tensor
+from ...tensors.tensor import Tensor
+from ..contraction.matrix_products import addmm, addmv, baddbmm
+from ..contraction.products import addbmm, addr
+from ..movement.joining import tril, triu
+from ..movement.views import as_strided
+from .writing import make_in_place
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Number
+
+for _function in (addbmm, addmm, addmv, addr, baddbmm, tril, triu):
+    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_"))
+
+
+@operation("composite", namespace="method")
+def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tensor:
+    """Write a number on the main diagonal; ``wrap`` begins again below the square part of a tall matrix.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, or more of unequal sizes.
+    """
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    shape, strides = self._layout.shape, self._layout.strides
+    if self.ndim > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    size, step = min(shape), sum(strides)
+    if self.numel():
+        self.as_strided((size,), (step,)).fill_(fill_value)
+    if wrap and self.ndim == 2 and shape[0] > shape[1] + 1 and self.numel():
+        # The row between two diagonals stays as it is.
+        start = (size + 1) * strides[0]
+        count = math.ceil((shape[0] - size - 1) * shape[1] / (shape[1] + 1))
+        self.as_strided((count,), (step,), self._layout.offset + start).fill_(fill_value)
+    return self
+
+
+@operation("view", namespace="method")
+def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Look at the storage by other sizes, strides and offset, in place."""
+    tracked = self.requires_grad
+    result = as_strided(self, size, stride, storage_offset)
+    self._layout = result._layout
+    changed_tensor(self)
+    if tracked and result._grad_fn is not None:
+        self._grad_fn, self._output_number = result._grad_fn, result._output_number
+        self._requires_grad = False
+    return self
+
+
+@operation("composite", namespace="method")
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace every element by what a Python function makes of it; slow, and only on the CPU.
+
+    Raises:
+        TypeError: a tensor on another device.
+    """
+    return _mapped(self, (self,), callable, "apply_")
+
+
+@operation("composite", namespace="method")
+def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace every element by what a Python function makes of it and of another tensor's; slow, and only on the CPU.
+
+    Raises:
+        TypeError: a tensor on another device.
+    """
+    return _mapped(self, (self, other.expand(self.shape)), callable, "map_")
+
+
+@operation("composite", namespace="method")
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace every element by what a Python function makes of it and of two other tensors'; slow, and only on the CPU.
+
+    Raises:
+        TypeError: a tensor on another device.
+    """
+    return _mapped(self, (self, x.expand(self.shape), y.expand(self.shape)), callable, "map2_")
+
+
+@operation("view", namespace="method")
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Look at another tensor's memory, or a storage's, in place; at none without a source.
+
+    Args:
+        source: a tensor, which is then shown as it is, or a storage.
+        storage_offset: where in the storage to begin, if ``size`` is given.
+        size: sizes of the view; all of a storage's elements if None.
+        stride: strides of the view, row-major if None.
+
+    Raises:
+        RuntimeError: a source of another element type or device, or a view that reaches past the storage.
+    """
+    from ..creation.untyped_storage import UntypedStorage
+
+    if source is None:
+        source = self.new_empty(0)
+    elif isinstance(source, UntypedStorage):
+        source = source.as_elements(self.dtype)
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
+    if source.device != self.device:
+        raise RuntimeError(f"Attempted to set the storage of a tensor on device \"{self.device}\" to a storage on "
+                           f"different device \"{source.device}\"")  # fmt: skip
+    if size is not None:
+        shape = tuple(int(each) for each in size)
+        source = source.detach().as_strided(
+            shape, contiguous_strides(shape) if stride is None else stride, storage_offset
+        )
+    self._storage, self._layout, self._base = source._storage, source._layout, None
+    return self
+
+
+def _mapped(self: Tensor, operands: tuple[Tensor, ...], callable: Callable[..., Any], name: str) -> Tensor:
+    for each in operands:
+        if each.requires_grad:
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+            )
+        if each.device.type != "cpu":
+            raise TypeError(f"{name} is only implemented on CPU tensors")
+    rows = [each.reshape(-1).tolist() for each in operands]
+    values = [callable(*numbers) for numbers in zip(*rows, strict=True)]
+    return self.copy_(self.new_tensor(values, dtype=self.dtype).reshape(self.shape))

@@ -1,0 +1,404 @@
+"""Writing into tensors: whole storages are re-pointed, views are written as regions, gradients follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from ...ir import expression as ir
+from ...ir.dtypes import complex64, dtype
+from ...ir.kernels import Operand, Output, Pointwise, Store
+from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
+from ...ir.layouts import layout as make_layout
+from ...record.grad_mode import recording
+from ...record.node import Node
+from ...tensors.saved_tensors import short_name
+from ...tensors.tensor import MetaValue, Storage, Tensor
+
+
+def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return the in-place method of an operation."""
+
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        tracked = recording.enabled and (
+            self.requires_grad or any(getattr(each, "requires_grad", False) for each in args)
+        )
+        check_writable(self, tracked)
+        result = function(snapshot(self) if tracked else self, *args, **kwargs)
+        if self.dtype.is_complex and result.dtype.is_floating_point:
+            raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
+        if result.dtype.category > self.dtype.category:
+            raise RuntimeError(
+                f"result type {type_title(result)} can't be cast to the desired output type {type_title(self)}"
+            )
+        if result._layout.shape != self._layout.shape:
+            raise RuntimeError(
+                f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"
+            )
+        return assign(self, result, fresh=True)
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
+    return in_place
+
+
+def snapshot(tensor: Tensor) -> Tensor:
+    """Return the tensor as it is now, for what an in-place operation saves: the write that follows does not reach it."""
+    value = tensor._storage.value
+    if value.__class__ is not MetaValue and value.outside and value.shared:
+        # Somebody outside sees this memory and the write will land in it: only a copy keeps the old elements.
+        return tensor.clone()
+    owner = value.owner
+    alias = Tensor._from_storage(Storage(value), tensor._layout, tensor.dtype, tensor.device)
+    value.owner = owner
+    edge = tensor._gradient_edge()
+    if edge is not None:
+        alias._grad_fn, alias._output_number = edge
+    return alias
+
+
+def type_title(tensor: Tensor) -> str:
+    names = {
+        "float32": "Float",
+        "float64": "Double",
+        "float16": "Half",
+        "int64": "Long",
+        "int32": "Int",
+        "int16": "Short",
+        "int8": "Char",
+        "bfloat16": "BFloat16",
+        "uint8": "Byte",
+        "complex64": "ComplexFloat",
+    }
+    return names.get(tensor.dtype.name, tensor.dtype.name.capitalize())
+
+
+def check_writable(target: Tensor, tracked: bool = False) -> None:
+    """Raise where an in-place operation would break gradients, with PyTorch's messages.
+
+    ``tracked`` says that what is written has a gradient.
+    """
+    if recording.enabled:
+        base = target._base
+        if base is not None and (tracked or base.requires_grad or target.requires_grad):
+            if len(target._base_state) > 2:
+                raise RuntimeError(_forbidden_view(target))
+            if base._requires_grad:
+                raise RuntimeError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation."
+                )
+        if target._requires_grad:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    if target._storage.inference and not recording.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+            "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
+    check_distinct(target)
+
+
+def _forbidden_view(target: Tensor) -> str:
+    """Return why a view of this origin may not be written into, in PyTorch's words."""
+    origin = target._base_state[2]
+    if origin in ("no_grad", "inference"):
+        mode, normal = (
+            ("no_grad mode", "with grad mode enabled") if origin == "no_grad" else ("inference mode", "in normal mode")
+        )
+        block = "no_grad" if origin == "no_grad" else "inference_mode"
+        return (
+            f"A view was created in {mode} and is being modified inplace {normal}. Given that this use case is ambiguous and "
+            "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
+            f"inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+            "to be tracked)."
+        )
+    node = target._grad_fn
+    name = "a function" if node is None else short_name(node.name())
+    number = target._base_state[3] if len(target._base_state) > 3 else target._output_number
+    start = f"Output {number} of {name} is a view and is being modified inplace. "
+    if origin == "several":
+        if node is None:
+            start = "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+        return start + (
+            "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+            "to be modified inplace. You should replace the inplace operation by an out-of-place one."
+        )
+    return start + (
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+        "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+        "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+    )
+
+
+_WRITTEN_BEHIND = (
+    "A view was created in no_grad mode and its base or another view of its base has been modified inplace with grad mode "
+    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside "
+    "(if you want the inplace to be tracked)."
+)
+
+
+def check_behind(state: tuple[Any, ...]) -> None:
+    """Raise where a view is used that was made without recording and whose base was written since."""
+    if len(state) > 2 and state[2] == "no_grad" and recording.enabled:
+        raise RuntimeError(_WRITTEN_BEHIND)
+
+
+def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
+    """Make a node the last writer of a tensor, and of what it is a view of."""
+    source = Tensor._from_storage(target._storage, target._layout, target.dtype, target.device)
+    source._grad_fn, source._output_number = node, number
+    _track_write(target, source)
+
+
+def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
+    """Return a gradient for a tensor with a layout to keep and add to: laid out as the tensor is, and a copy unless it is
+    ``alone``.
+    """
+    value, own = gradient._storage.value, gradient._layout
+    if own.numel == 0 or value.__class__ is MetaValue:
+        return gradient
+    wanted = _gathered(place)
+    if gradient.dtype is complex64:
+        if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel // 2:
+            return gradient
+        from ..creation.strided import empty_strided
+
+        return empty_strided(own.shape, wanted.strides, dtype=complex64, device=gradient.device).copy_(gradient)
+    if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel:
+        return gradient
+    kind = gradient.dtype
+    kernel = write_kernel(own, value.numel, kind, wanted, wanted.numel, kind, True)
+    return Tensor._from_value(value.engine.record(kernel, [value])[0], wanted, kind, gradient.device)
+
+
+@lru_cache(maxsize=4096)
+def _gathered(place: Layout) -> Layout:
+    """Return a layout without offset and gaps: with the same strides if they leave none."""
+    strides = place.strides if is_dense(place) else contiguous_strides(place.shape)
+    return make_layout(place.shape, strides)
+
+
+def check_distinct(target: Tensor) -> None:
+    """Raise where a tensor that is to be written shows one element several times."""
+    layout = target._layout
+    if layout.numel and any(
+        stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)
+    ):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def check_apart(target: Tensor | None, *sources: Any) -> None:
+    """Raise where a tensor that is to be written lies in memory that is read for it."""
+    if target is None or not target._layout.is_contiguous or not target._layout.numel:
+        return
+    start, count = target._layout.offset, target._layout.numel
+    for each in sources:
+        same = (
+            isinstance(each, Tensor) and each._storage.number == target._storage.number and each._layout.is_contiguous
+        )
+        if same and max(start, each._layout.offset) < min(start + count, each._layout.offset + each._layout.numel):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
+
+
+def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
+    """Make ``target``'s elements those of ``source`` (same shape; converted to its type), with gradient, and return it.
+
+    ``fresh`` says that nobody else holds ``source``: its value may move over instead of being copied.
+    """
+    tracked = recording.enabled and (source.requires_grad or target.requires_grad)
+    before = target._gradient_edge() if tracked else None
+    write(target, source.detach(), fresh)
+    if tracked and target.dtype.category >= 2:
+        _track_write(target, source, None if fresh and source.requires_grad else before)
+        if target._retains_grad and before is not None:
+            _retain_again(target, before)
+    return target
+
+
+def replaced(target: Tensor, result: Tensor) -> Tensor:
+    """Make a tensor's elements those of what an operation made of it, with its gradient, and return it."""
+    check_writable(target, result.requires_grad)
+    return assign(target, result, fresh=result._storage.number != target._storage.number)
+
+
+def _retain_again(target: Tensor, before: tuple[Node, int]) -> None:
+    """Let a tensor that keeps its gradient keep that of what was written into it."""
+    if before[0].retained is not None:
+        before[0].retained.pop(before[1], None)
+    target._retains_grad = False
+    target.retain_grad()
+
+
+def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
+    """Store ``source`` (same shape) into ``target``'s elements, without gradient."""
+    if target.dtype is complex64 or source.dtype is complex64:
+        target, source = _real_write(target, source)
+    storage, layout = target._storage, target._layout
+    value = storage.value
+    if value.__class__ is MetaValue or layout.numel == 0:
+        storage.version += 1
+        return
+    given = source._storage.value
+    whole = layout.offset == 0 and layout.numel == value.numel and is_dense(layout)
+    same = source.dtype is target.dtype and source._layout.strides == layout.strides and source._layout.offset == 0
+    if fresh and whole and same and given.numel == value.numel and given.buffer is None and source._base is None:
+        replacement = given
+    else:
+        replacement = _record_write(value, target, source, whole)
+    if value.outside and value.shared:
+        # Somebody outside sees this memory: the new contents must land in it, now.
+        storage.version += 1
+        value.engine.overwrite(value, replacement)
+        return
+    storage.rebind(replacement)
+
+
+def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the real tensors of a write in which complex numbers take part."""
+    from ..complex.interleaving import part_alias, real_alias
+
+    if target.dtype is complex64:
+        return real_alias(target), real_alias(source if source.dtype is complex64 else source.to(complex64))
+    return target, part_alias(source, 0)
+
+
+def _record_write(value: Any, target: Tensor, source: Tensor, whole: bool) -> Any:
+    origin = source._storage.value
+    kernel = write_kernel(source._layout, origin.numel, source.dtype, target._layout, value.numel, target.dtype, whole)
+    return value.engine.record(kernel, [origin] if whole else [origin, value])[0]
+
+
+@lru_cache(maxsize=4096)
+def write_kernel(
+    source: Layout, source_numel: int, kind: dtype, target: Layout, target_numel: int, result: dtype, whole: bool
+) -> Pointwise:
+    """Return the kernel that stores a strided operand at a layout's places; ``whole`` leaves no other elements."""
+    leaf = ir.load(0, source.offset, broadcast_strides(source, target.shape), kind)
+    operands = (Operand(kind, source_numel),) if whole else (Operand(kind, source_numel), Operand(result, target_numel))
+    return Pointwise(
+        operands, (Output(result, target_numel, None if whole else 1),), (), "copy", target.shape,
+        (Store(0, target.offset, target.strides, ir.cast(leaf, result)),),
+    )  # fmt: skip
+
+
+def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None = None) -> None:
+    """Give the target (and its base, where it is a view) the gradient of the write.
+
+    ``before``: what made the elements that are gone, where ``source`` was not computed from them. Their gradient is zero.
+    """
+    edge = source._gradient_edge() if source.requires_grad else None
+    base = target._base
+    own = source.dtype
+    if base is None:
+
+        def overwritten(grad: Tensor) -> tuple[Any, Any]:
+            part = None if edge is None else converted(grad, own)
+            return part, None if before is None else grad.new_zeros(grad.shape)
+
+        node = Node("CopyBackwards", (edge, before), overwritten)
+        if edge is not None and before is None and source.dtype is target.dtype:
+            # The result's own node is the target's node: in-place forms show their operation's name.
+            target._grad_fn, target._output_number = edge
+        else:
+            target._grad_fn, target._output_number = node, 0
+        target._requires_grad = False
+        return
+    base_edge = base._gradient_edge()
+    base_kind = base.dtype
+    layout, whole = _common_units(target, base)
+    target_kind = target.dtype
+    mixed = target_kind is complex64 or base_kind is complex64
+
+    def run_backward(grad: Tensor) -> tuple[Any, Any]:
+        part = None
+        if edge is not None:
+            region = _laid_out(_floats(grad, mixed), whole).as_strided(layout.shape, layout.strides, layout.offset)
+            part = converted(_numbers(region.clone(), target_kind), own)
+        rest = _laid_out(_floats(grad.clone(), mixed), whole)
+        rest.as_strided(layout.shape, layout.strides, layout.offset).zero_()
+        return _numbers(rest.as_strided(whole.shape, whole.strides, whole.offset), base_kind), part
+
+    base._grad_fn = Node("CopySlices", (base_edge, edge), run_backward)
+    base._output_number = 0
+    base._requires_grad = False
+    if base._retains_grad and base_edge is not None:
+        _retain_again(base, base_edge)
+    view_gradient(target, base)
+    target._base_state = (base._storage.version, base._grad_fn, *target._base_state[2:])
+
+
+def converted(grad: Tensor, kind: dtype) -> Tensor:
+    """Return a gradient in an operand's type; a real operand takes the real part of a complex one."""
+    if grad.dtype is kind:
+        return grad
+    if grad.dtype is complex64 and kind is not complex64:
+        from ..complex.views import part
+
+        grad = part(grad, 0)
+    return grad.to(kind)
+
+
+def _common_units(view: Tensor, base: Tensor) -> tuple[Layout, Layout]:
+    """Return both layouts counted alike: in floats where one of the two is complex."""
+    mixed = view.dtype is complex64 or base.dtype is complex64
+    first, second = (real_layout(each._layout) if each.dtype is complex64 else each._layout for each in (view, base))
+    return (first, second) if mixed else (view._layout, base._layout)
+
+
+def _floats(grad: Tensor, mixed: bool) -> Tensor:
+    if not mixed or grad.dtype is not complex64:
+        return grad
+    from ..complex.views import view_as_real
+
+    return view_as_real(grad)
+
+
+def _numbers(grad: Tensor, kind: dtype) -> Tensor:
+    if kind is not complex64 or grad.dtype is complex64:
+        return grad
+    from ..complex.views import view_as_complex
+
+    return view_as_complex(grad)
+
+
+def _laid_out(grad: Tensor, layout: Layout) -> Tensor:
+    """Return a tensor whose storage holds the gradient's elements at a layout's places (0 in gaps)."""
+    if layout.is_contiguous and not layout.offset:
+        return grad.contiguous()
+    from ..creation.factories import zeros
+
+    flat = zeros((storage_extent(layout),), dtype=grad.dtype, device=grad.device)
+    flat.as_strided(layout.shape, layout.strides, layout.offset).copy_(grad)
+    return flat
+
+
+def view_gradient(view: Tensor, base: Tensor) -> None:
+    """Make a view's gradient flow to its base's current node."""
+    layout, whole = _common_units(view, base)
+    mixed = view.dtype is complex64 or base.dtype is complex64
+    base_kind = base.dtype
+    base_edge = base._gradient_edge()
+
+    def run_backward(grad: Tensor) -> tuple[Any]:
+        from ..creation.factories import zeros
+
+        grad = _floats(grad, mixed)
+        if repeats(layout):
+            from ..movement.views import spread
+
+            flat = spread(grad, layout, storage_extent(whole))
+            return (_numbers(flat.as_strided(whole.shape, whole.strides, whole.offset), base_kind),)
+        flat = zeros((storage_extent(whole),), dtype=grad.dtype, device=grad.device)
+        flat.as_strided(layout.shape, layout.strides, layout.offset).copy_(grad)
+        return (_numbers(flat.as_strided(whole.shape, whole.strides, whole.offset), base_kind),)
+
+    view._grad_fn = Node("AsStridedBackward0", (base_edge,), run_backward)
+    view._output_number = 0
+    view._requires_grad = False

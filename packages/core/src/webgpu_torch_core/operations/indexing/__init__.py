@@ -1,0 +1,1 @@
+"""Reading and writing at positions: subscripts, gather, scatter."""

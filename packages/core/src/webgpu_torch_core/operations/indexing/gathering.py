@@ -1,0 +1,443 @@
+"""Reading and writing at positions that tensors list: gather, scatter and their relatives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.complex_rules import with_complex_rule
+from ...dispatch.registry import operation
+from ...ir import expression as ir
+from ...ir.dtypes import compute_dtype, dtype, int32, int64, uint8
+from ...ir.kernels import Operand, Output, Pointwise, Scatter, Store
+from ...ir.layouts import (
+    Layout,
+    broadcast_shapes,
+    contiguous_layout,
+    contiguous_strides,
+    layout,
+    number_of_elements,
+    wrap_dimension,
+)
+from ...ir.monoids import monoid
+from ...tensors.tensor import Tensor
+from ..common import attach, kernel_cache, needs_gradient, no_view, record
+from ..in_place.writing import check_apart
+from ..movement.joining import element_index, place_inside
+from ..outputs import into
+from .index_checks import check_positions, check_source, check_written, require_inside
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Number
+
+
+def embed(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int) -> Tensor:
+    """Return zeros of a shape with ``grad`` at positions ``start, start + step, …`` of a dimension."""
+    before = tuple(start if index == dim else 0 for index in range(len(shape)))
+    steps = tuple(step if index == dim else 1 for index in range(len(shape)))
+    return place_inside(grad, before, tuple(shape), 0, steps)
+
+
+def wrapped_position(position: Any, size: int) -> Any:
+    """Return an index expression with negative positions counted from the end, kept inside the dimension.
+
+    Positions outside are an error in PyTorch; kernels cannot raise, so they read the nearest element instead of memory
+    that is not theirs.
+    """
+    position = ir.cast(position, int32)
+    position = ir.select(position < 0, position + size, position)
+    return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
+
+
+def _check_index(name: str, index: Tensor) -> None:
+    if index.dtype not in (int64, int32, uint8):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+
+
+@kernel_cache
+def gather_kernel(
+    source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int
+) -> Pointwise:
+    """Return the kernel reading ``source`` where ``index`` replaces the coordinate along ``dim``."""
+    position = wrapped_position(ir.load(1, index.offset, index.strides, index_kind), source.shape[dim])
+    coordinates: list[Any] = [ir.coordinate(each) for each in range(index.ndim)]
+    coordinates[dim] = position
+    value = ir.load_at(0, element_index(source, coordinates), kind)
+    return Pointwise(
+        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, index.numel, None),), (), "gather", index.shape,
+        (Store(0, 0, contiguous_strides(index.shape), value),),
+    )  # fmt: skip
+
+
+@operation("indexed")
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
+    """``input`` read at ``index`` along a dimension; the result has the index's shape."""
+    del sparse_grad
+    _check_index("gather", index)
+    check_apart(out, input, index)
+    if input.ndim == 0:
+        return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out, True)
+    if index.numel() == 0:
+        return into(gather_known(input, 0, index), out, True)
+    if input.ndim != index.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    axis = wrap_dimension(dim, input.ndim)
+    for each, (have, size) in enumerate(zip(index._layout.shape, input._layout.shape, strict=True)):
+        if each != axis and have > size:
+            raise RuntimeError(
+                f"Size does not match at dimension {each} expected index {list(index.shape)} to be no larger than self "
+                f"{list(input.shape)} apart from dimension {axis}"
+            )
+    check_positions("gather", index, input.shape[axis], axis)
+    return into(gather_known(input, axis, index), out, True)
+
+
+def gather_known(input: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Return :func:`gather` at positions that are right by construction."""
+    if not index.numel():
+        return no_view(input.reshape(-1)[:0].reshape(index.shape))
+    kernel = gather_kernel(
+        input._layout,
+        input._storage.value.numel,
+        input.dtype,
+        index._layout,
+        index._storage.value.numel,
+        index.dtype,
+        axis,
+    )
+    result = record(kernel, (input, index), (), (index._layout.shape,))
+    if needs_gradient(input):
+        shape, saved = input._layout.shape, index._save()
+        attach(
+            result, "GatherBackward0", (input, index),
+            lambda grad: (grad.new_zeros(shape).scatter_add(axis, saved.unpack(), grad), None),
+        )  # fmt: skip
+    return result
+
+
+@operation("composite")
+def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one."""
+    if dim is None:
+        return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out)
+    axis = wrap_dimension(dim, input.ndim)
+    shape = broadcast_shapes(
+        tuple(1 if each == axis else size for each, size in enumerate(input._layout.shape)),
+        tuple(1 if each == axis else size for each, size in enumerate(indices._layout.shape)),
+    )
+    size = input.shape[axis] if input.ndim else 1
+    check_positions("take_along_dim", indices, size, axis, wraps=True)
+    indices = indices.where(indices >= 0, indices + size)  # gather refuses positions that count from the end
+    source = input.expand(tuple(input.shape[axis] if each == axis else size for each, size in enumerate(shape)))
+    chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
+    if not chosen.numel() or not input.ndim:
+        return into(gather(source, axis, chosen), out)
+    return into(gather_known(source, axis, chosen), out)
+
+
+@operation("composite")
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The positions of a dimension that a 1-d index lists."""
+    _check_index("index_select", index)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    axis = wrap_dimension(dim, input.ndim)
+    if input.ndim == 0:
+        return into(input.clone(), out)
+    size = input._layout.shape[axis]
+
+    def refusal(found: int) -> Exception:
+        # PyTorch has a path of its own for columns.
+        if axis == 1 and input._layout.is_contiguous:
+            return RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
+        return IndexError("index out of range in self")
+
+    require_inside("index_select", index, size, refusal)
+    return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
+
+
+@kernel_cache
+def positions_kernel(
+    source: Layout,
+    numel: int,
+    kind: dtype,
+    index: Layout,
+    index_numel: int,
+    index_kind: dtype,
+    dim: int,
+    target: Layout,
+) -> Pointwise:
+    """Return the kernel reading slices of ``source`` at the positions an n-d ``index`` lists along ``dim``."""
+    strides = (0,) * dim + index.strides + (0,) * (source.ndim - dim - 1)
+    position = wrapped_position(ir.load(1, index.offset, strides, index_kind), source.shape[dim])
+    before = [ir.coordinate(each) for each in range(dim)]
+    after = [ir.coordinate(dim + index.ndim + each) for each in range(source.ndim - dim - 1)]
+    value = ir.load_at(0, element_index(source, [*before, position, *after]), kind)
+    return Pointwise(
+        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, target.numel, None),), (), "index_select",
+        target.shape, (Store(0, 0, target.strides, value),),
+    )  # fmt: skip
+
+
+@with_complex_rule("take_positions")
+def take_positions(
+    input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None
+) -> Tensor:
+    """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``.
+
+    ``strides``: those of the result, row-major by default.
+    """
+    source = input._layout.shape
+    shape = (*source[:dim], *index._layout.shape, *source[dim + 1 :])
+    target = contiguous_layout(shape) if strides is None else layout(shape, strides)
+    kernel = positions_kernel(
+        input._layout,
+        input._storage.value.numel,
+        input.dtype,
+        index._layout,
+        index._storage.value.numel,
+        index.dtype,
+        dim,
+        target,
+    )
+    result = record(kernel, (input, index), (), (target,))
+    if needs_gradient(input):
+        shape, saved, dims = input._layout.shape, index._save(), index.ndim
+
+        def run_backward(grad: Tensor) -> Any:
+            rows = grad.flatten(dim, dim + dims - 1) if dims else grad.unsqueeze(dim)
+            # index_add refuses positions that count from the end; what was read may have been named so.
+            return _index_write(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows, "sum", "index_put"), None
+
+        attach(result, title, (input, index), run_backward)
+    return result
+
+
+# Scatter
+
+
+@kernel_cache
+def _known(kernel: Scatter) -> Scatter:
+    """Return the first kernel equal to this one: plans are found by the kernels' identity."""
+    return kernel
+
+
+def _scatter(
+    input: Tensor,
+    lanes: tuple[int, ...],
+    entries: tuple[int, ...],
+    index: Any,
+    value: Any,
+    kind: str | None,
+    operands: tuple[Tensor, ...],
+    name: str,
+) -> Tensor:
+    """Record a scatter into a contiguous copy of ``input``; operand 0 is the base."""
+    total_type = compute_dtype(input.dtype)
+    if kind in ("sum", "product") and total_type is not input.dtype and input.dtype.category == 2:
+        # Sums of 16-bit floats are rounded once, at the end.
+        base = input.detach().to(total_type)
+        total = _scatter(base, lanes, entries, index, ir.cast(value, total_type), kind, operands, name)
+        return total.to(input.dtype)
+    base = input.contiguous()
+    if not (base._layout.offset == 0 and base._storage.value.numel == base.numel()):
+        base = base.clone()
+    if 0 in lanes or 0 in entries:
+        return base.clone()
+    described = (
+        Operand(base.dtype, base.numel()),
+        *(Operand(each.dtype, each._storage.value.numel) for each in operands),
+    )
+    combined = None if kind is None else monoid(kind, total_type)
+    kernel = _known(
+        Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, combined)
+    )
+    return record(kernel, (base, *operands), (), (base._layout.shape,))
+
+
+REDUCE = {
+    "sum": "sum", "add": "sum", "prod": "product", "multiply": "product", "amax": "maximum", "amin": "minimum",
+}  # fmt: skip
+
+
+def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
+    _check_index(name, index)
+    if input.ndim == 0:
+        return scatter_along(input.reshape(1), 0, index.reshape(1), source.reshape(-1), kind, name).reshape(())
+    axis = wrap_dimension(dim, input.ndim)
+    shape = index._layout.shape
+    if index.numel() and index.ndim != input.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    if index.numel() == 0:
+        return input.clone()
+    if source.ndim != index.ndim and source.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    for each in range(input.ndim):
+        if (each != axis and shape[each] > input.shape[each]) or shape[each] > source.shape[each]:
+            raise RuntimeError(
+                f"Expected index {list(shape)} to be no larger than self {list(input.shape)} apart from dimension {axis} and to "
+                f"be no larger size than src {list(source.shape)}"
+            )
+    check_positions(name, index, input.shape[axis], axis)
+    source = source if source.dtype is input.dtype else source.to(input.dtype)
+    order = [each for each in range(input.ndim) if each != axis] + [axis]
+    lanes = tuple(shape[each] for each in order[:-1])
+    index_strides = tuple(index._layout.strides[each] for each in order)
+    source_strides = tuple(source._layout.strides[each] for each in order)
+    position = wrapped_position(ir.load(1, index._layout.offset, index_strides, index.dtype), input.shape[axis])
+    target = contiguous_layout(input._layout.shape)
+    coordinates: list[Any] = [None] * input.ndim
+    for number, each in enumerate(order[:-1]):
+        coordinates[each] = ir.coordinate(number)
+    coordinates[axis] = position
+    value = ir.load(2, source._layout.offset, source_strides, source.dtype)
+    return _scatter(
+        input, lanes, (shape[axis],), element_index(target, coordinates), value, kind, (index, source), name
+    )
+
+
+@operation("scatter")
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input`` with ``src`` added at ``index`` along a dimension."""
+    if src.dtype is not input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    result = scatter_along(input, dim, index, src.detach(), "sum", "scatter_add")
+    return into(attach_scatter(result, input, dim, index, src, "sum", "ScatterAddBackward0"), out, True)
+
+
+def attach_scatter(
+    result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor, kind: str | None, title: str
+) -> Tensor:
+    """Give a scatter that sets or adds its gradient."""
+    if not needs_gradient(input, src):
+        return result
+    saved, shape = index._save(), src._layout.shape
+
+    def run_backward(grad: Tensor) -> Any:
+        chosen = saved.unpack()
+        kept = grad if kind == "sum" else scatter(grad, dim, chosen, 0)
+        part = gather(grad, dim, chosen)
+        if part._layout.shape != shape:
+            part = place_inside(part, (0,) * len(shape), shape)
+        return kept, None, part
+
+    return attach(result, title, (input, index, src), run_backward)
+
+
+@operation("scatter")
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Any = None,
+    reduce: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input`` with ``src`` (a tensor or number) written at ``index`` along a dimension."""
+    source = value if src is None else src
+    if isinstance(source, Tensor) and source.dtype is not input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if not isinstance(source, Tensor):
+        source = input.new_full((), source).expand(index._layout.shape)
+    kind = None if reduce is None else REDUCE[reduce]
+    result = scatter_along(input, dim, index, source.detach(), kind, "scatter")
+    return into(attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True)
+
+
+@operation("scatter")
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
+    scaled = source if alpha == 1 else source * alpha
+    return into(_index_write(input, dim, index, scaled, "sum", "index_add"), out, True)
+
+
+@operation("scatter")
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
+    return into(_index_write(input, dim, index, source, None, "index_copy"), out, True)
+
+
+@operation("scatter")
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """``input`` with one number written at the positions a 1-d index lists.
+
+    Raises:
+        RuntimeError: a value of more than zero dimensions.
+    """
+    from ..elementwise.overloads import where
+
+    _check_index("index_fill_", index)
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    wrap_dimension(dim, input.ndim)
+    if input.ndim == 0:
+        return index_fill(input.reshape(1), 0, index.reshape(-1), value).reshape(())
+    axis = wrap_dimension(dim, input.ndim)
+    marks = input.detach().new_zeros(input.shape[axis], dtype=int32)
+    # Once per position, however often the index lists it: the value's gradient counts it once.
+    marked = _index_write(marks, 0, index, marks.new_ones(index.numel()), None, "index_fill") > 0
+    shape = tuple(-1 if each == axis else 1 for each in range(input.ndim))
+    filled = value.to(input.dtype) if isinstance(value, Tensor) else input.detach().new_full((), value)
+    return where(marked.reshape(shape), filled, input)
+
+
+def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
+    _check_index(name, index)
+    check_source(name, input, dim, index, source)
+    if input.ndim == 0:
+        return _index_write(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), kind, name).reshape(())
+    axis = wrap_dimension(dim, input.ndim)
+    index = index.reshape(-1)
+    check_written(name, index, input.shape[axis], axis)
+    shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
+    if source._layout.shape != shape:
+        if (source.ndim == 0 and index.numel() == 1) or source.numel() == number_of_elements(shape):
+            source = source.reshape(shape)
+        else:
+            raise RuntimeError(
+                f"{name}(): Source/destination tensor must have same slice shapes. Destination slice shape: {list(shape)} at "
+                f"dimension {axis} and source slice shape: {list(source.shape)} at dimension {axis}."
+            )
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{name}(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type"
+        )
+    result = _write_positions(input, axis, index, source.detach(), kind, name)
+    if needs_gradient(input, source):
+        saved = index._save()
+
+        def run_backward(grad: Tensor) -> Any:
+            chosen = saved.unpack()
+            kept = grad if kind == "sum" else index_fill(grad, axis, chosen, 0)
+            return kept, None, take_positions(grad, axis, chosen, "IndexSelectBackward0")
+
+        attach(
+            result,
+            "".join(part.capitalize() for part in name.split("_")) + "Backward0",
+            (input, index, source),
+            run_backward,
+        )
+    return result
+
+
+def _write_positions(input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
+    order = [each for each in range(input.ndim) if each != axis] + [axis]
+    lanes = tuple(input._layout.shape[each] for each in order[:-1])
+    position = wrapped_position(
+        ir.load(1, index._layout.offset, (0,) * (input.ndim - 1) + index._layout.strides, index.dtype),
+        input.shape[axis],
+    )
+    coordinates: list[Any] = [None] * input.ndim
+    for number, each in enumerate(order[:-1]):
+        coordinates[each] = ir.coordinate(number)
+    coordinates[axis] = position
+    value = ir.load(2, source._layout.offset, tuple(source._layout.strides[each] for each in order), source.dtype)
+    target = contiguous_layout(input._layout.shape)
+    return _scatter(
+        input, lanes, (index.numel(),), element_index(target, coordinates), value, kind, (index, source), name
+    )

@@ -1,0 +1,384 @@
+"""Reading and writing at positions: gather, scatter, index_select, basic and advanced indexing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import bool_, int64, uint8
+from ...ir.layouts import broadcast_shapes, contiguous_strides, dense_strides, layout, number_of_elements
+from ...tensors.tensor import Tensor
+from ..common import attach_empty, needs_gradient
+from ..in_place.writing import check_apart, check_distinct, type_title
+from ..movement.views import make_view, permute, slice_view
+from ..outputs import into
+from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions
+from .index_checks import check_positions, require_inside
+from .scatter_reductions import scatter_reduce
+
+# Subscripts
+
+
+class _Indices(list["Tensor | None"]):
+    """Per dimension its index tensor or None; ``found`` lists the dimensions whose positions are right by construction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[int] = set()
+
+
+def _means_tuple(subscript: Any) -> bool:
+    """Return whether a list stands for a tuple of subscripts, by NumPy's old rule, which PyTorch keeps."""
+    return (
+        isinstance(subscript, list)
+        and len(subscript) < 32
+        and any(
+            each is None or each is Ellipsis or isinstance(each, Tensor | list | tuple | range | slice | str)
+            for each in subscript
+        )
+    )
+
+
+def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
+    """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
+    from ..creation.factories import tensor
+
+    items = list(subscript) if isinstance(subscript, tuple) or _means_tuple(subscript) else [subscript]
+    entries: list[Any] = []
+    for each in items:
+        if isinstance(each, list | tuple | range) or (type(each).__module__ == "numpy" and getattr(each, "ndim", 0)):
+            each = tensor(list(each) if isinstance(each, range) else each, device=input.device)
+            if each.numel() == 0 and each.dtype.category == 2:
+                each = each.to(int64)
+        entries.append(each)
+    consumed = sum(
+        each.ndim if isinstance(each, Tensor) and each.dtype in (bool_, uint8) else 1
+        for each in entries
+        if each is not None and each is not Ellipsis and not isinstance(each, bool)
+    )
+    if consumed > input.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
+    dots = [position for position, each in enumerate(entries) if each is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    fill = [slice(None)] * (input.ndim - consumed)
+    if dots:
+        entries[dots[0] : dots[0] + 1] = fill
+    else:
+        entries += fill
+    return entries
+
+
+def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, _Indices]:
+    """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None."""
+    view = input
+    indices = _Indices()
+    dim = 0
+    for each in entries:
+        if each is None:
+            view = view.unsqueeze(dim)
+            indices.append(None)
+            dim += 1
+        elif isinstance(each, bool) or (isinstance(each, Tensor) and not each.ndim and each.dtype in (bool_, uint8)):
+            view = view.unsqueeze(dim)
+            indices.found.add(dim)
+            indices.append(view.new_tensor([0] if each else [], dtype=int64))
+            dim += 1
+        elif isinstance(each, slice):
+            view = _slice(view, dim, each)
+            indices.append(None)
+            dim += 1
+        elif isinstance(each, Tensor):
+            if each.dtype in (bool_, uint8):
+                positions = _mask_positions(view, each, dim)
+                indices.found.update(range(dim, dim + len(positions)))
+                indices.extend(positions)
+                dim += len(positions)
+            elif each.dtype.category != 1:
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            elif each.ndim == 0:
+                # PyTorch reads a 0-d integer tensor as a number: a view, even beside index tensors.
+                view = view.select(dim, _in_range(int(each.item()), view._layout.shape[dim], dim))
+            else:
+                indices.append(each if each.device == input.device else each.to(input.device))
+                dim += 1
+        elif hasattr(each, "__index__"):
+            view = view.select(dim, _in_range(each.__index__(), view._layout.shape[dim], dim))
+        elif isinstance(each, str):
+            raise TypeError(f"new(): invalid data type '{type(each).__name__}'")
+        else:
+            raise IndexError(
+                f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})"
+            )
+    return view, indices
+
+
+def _in_range(position: int, size: int, dim: int) -> int:
+    if not -size <= position < size:
+        raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
+    return position
+
+
+def _slice(view: Tensor, dim: int, each: slice) -> Tensor:
+    step = 1 if each.step is None else int(each.step)
+    if step <= 0:
+        raise ValueError("step must be greater than zero")
+    size = view._layout.shape[dim]
+    bounds = [None if bound is None else int(bound) for bound in (each.start, each.stop)]
+    start, stop, _ = slice(bounds[0], bounds[1], step).indices(size)
+    length = max(-(-(stop - start) // step), 0)
+    if length == size and step == 1:
+        return view
+    return slice_view(view, dim, start, length, step)
+
+
+def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
+    for axis, size in enumerate(mask._layout.shape):
+        if view._layout.shape[dim + axis] != size:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
+                f"{list(view.shape)} at index {dim + axis}"
+            )
+    return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
+
+
+def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, int]:
+    """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many."""
+    where = [position for position, each in enumerate(indices) if each is not None]
+    first = where[0]
+    for position in where:
+        # PyTorch counts dimensions of what is left to index, where these come first; of nothing it reads nothing.
+        if view.numel() == 0 and view._layout.shape[position]:
+            continue
+        if position not in indices.found:
+            size = view._layout.shape[position]
+            check_positions("index", indices[position], size, 0, IndexError, True)  # type: ignore[arg-type]
+    if where != list(range(first, first + len(where))):
+        # Indexed dimensions that are apart move to the front, as in NumPy.
+        order = where + [position for position in range(view.ndim) if position not in where]
+        view = permute(view, tuple(order))
+        first = 0
+    shapes = [indices[position]._layout.shape for position in where]  # type: ignore[union-attr]
+    try:
+        shape = broadcast_shapes(*shapes)
+    except RuntimeError:
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(each)) for each in shapes)}"
+        ) from None
+    chosen = [indices[position].expand(shape) for position in where]  # type: ignore[union-attr]
+    return view, chosen, first, len(where)
+
+
+def _combined(view: Tensor, chosen: list[Tensor], first: int, count: int) -> tuple[Tensor, Tensor]:
+    """Return the view with its indexed dimensions flattened into one, and one index into that."""
+    sizes = view._layout.shape[first : first + count]
+    position: Any = None
+    for index, size in zip(chosen, sizes, strict=True):
+        index = index.to(int64)
+        wrapped = (index < 0).to(int64) * size + index
+        position = wrapped if position is None else position * size + wrapped
+    shape = view._layout.shape
+    return view.reshape((*shape[:first], number_of_elements(sizes), *shape[first + count :])), position
+
+
+def _getitem(self: Tensor, subscript: Any) -> Tensor:
+    entries = _expand_subscript(self, subscript)
+    view, indices = _apply_basic(self, entries)
+    if all(each is None for each in indices):
+        return view if view is not self else make_view(self, self._layout, "AliasBackward0", lambda grad: grad)
+    view, chosen, first, count = _joint(view, indices)
+    flat, position = _combined(view, chosen, first, count) if count > 1 else (view, chosen[0])
+    return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first))
+
+
+def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int, ...]:
+    """Return the strides of what index tensors choose: dimensions in the order that the view and the indices have."""
+    source, index, last = view._layout, chosen[0]._layout.shape, first + len(chosen)
+    shape = (*source.shape[:first], *index, *source.shape[last:])
+    own = (*source.strides[:first], *(0 for _ in index), *source.strides[last:])
+    others = [(*(0,) * first, *each._layout.strides, *(0,) * (source.ndim - last)) for each in chosen]
+    return dense_strides(shape, own, *others)
+
+
+def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
+    if isinstance(subscript, Tensor) and not subscript.ndim and subscript.dtype in (bool_, uint8):
+        subscript = bool(subscript)
+    if subscript is False:
+        return
+    # True alone writes into the whole, and converts as writing into a slice does.
+    entries = _expand_subscript(self, None if subscript is True else subscript)
+    view, indices = _apply_basic(self, entries)
+    if not isinstance(value, Tensor):
+        value = self.new_full((), value) if isinstance(value, bool | int | float | complex) else self.new_tensor(value)
+    value = value.to(self.device) if value.device != self.device and value.ndim == 0 else value
+    if all(each is None for each in indices):
+        while value.ndim > view.ndim and value.shape[0] == 1:
+            value = value.squeeze(0)
+        view.copy_(value)
+        return
+    if value.dtype is not self.dtype:
+        # A single mask fills with any one number; elements that are picked are not converted.
+        if value.numel() != 1 or not _is_one_mask(entries):
+            raise RuntimeError(
+                f"Index put requires the source and destination dtypes match, got {type_title(self)} for the destination "
+                f"and {type_title(value)} for the source."
+            )
+        value = value.to(self.dtype)
+    moved, chosen, first, count = _joint(view, indices)
+    _put(moved, chosen, first, count, value, accumulate=False)
+
+
+def _is_one_mask(entries: list[Any]) -> bool:
+    # A 0-d tensor of integers counts as a number.
+    tensors = [each for each in entries if isinstance(each, Tensor) and (each.ndim or each.dtype.category == 0)]
+    return len(tensors) == 1 and tensors[0].dtype in (bool_, uint8)
+
+
+def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tensor, accumulate: bool) -> None:
+    shape = view._layout.shape
+    target = (*shape[:first], *chosen[0]._layout.shape, *shape[first + count :])
+    while value.ndim > len(target) and value.shape[0] == 1:
+        value = value.squeeze(0)
+    value = value.expand(target)
+    flat, position = _combined(view, chosen, first, count)
+    rows = value.reshape((*shape[:first], position.numel(), *shape[first + count :]))
+    if position.numel() == 0:
+        if needs_gradient(rows):
+            view.copy_(attach_empty(view.clone(), "IndexPutBackward0", (rows,)))
+        return
+    write = index_add if accumulate else index_copy
+    view.copy_(write(flat, first, position.reshape(-1), rows).reshape(shape))
+
+
+@operation("scatter", namespace="method")
+def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """Write (or add) values at the positions index tensors list."""
+    view, found = _apply_basic(self, _expand_subscript(self, tuple(indices)))
+    if all(each is None for each in found):
+        # Every index was a single position: a plain view is written.
+        _ = view.add_(values) if accumulate else view.copy_(values)
+        return self
+    moved, chosen, first, count = _joint(view, found)
+    _put(moved, chosen, first, count, values, accumulate)
+    return self
+
+
+@operation("scatter")
+def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """A copy with values written (or added) at the positions index tensors list."""
+    return index_put_(input.clone(), indices, values, accumulate)
+
+
+Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
+
+
+# Data-dependent shapes
+
+
+@operation("indexed")
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
+    positions, _ = nonzero_positions(input)
+    from ..movement.joining import stack
+    from ..movement.splitting import unbind
+
+    rows = coordinates(positions, input._layout.shape)
+    if as_tuple:
+        return unbind(stack(rows, 0), 0) if input.ndim else (positions,)
+    if not rows:
+        return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
+    # Column-major, as PyTorch's.
+    found, count = stack(rows, 0), int(positions.numel())
+    place = layout((count, len(rows)), (1, count))
+    return into(Tensor._from_storage(found._storage, place, int64, found.device), out)
+
+
+def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+    """Return flat positions in a shape as one tensor per dimension."""
+    found, rest = [], positions
+    for dim, stride in enumerate(contiguous_strides(shape)):
+        if shape[dim] == 1:
+            found.append(rest.new_zeros(rest.shape))
+            continue
+        found.append(rest.floor_divide(stride) if stride > 1 else rest)
+        rest = rest.remainder(stride) if stride > 1 else rest
+    return found
+
+
+def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return flat positions of the elements that are not zero, in order, and how many there are.
+
+    A running count says where each one goes. ``size`` makes room for so many: then nothing waits for the data, and what is not
+    filled is zero.
+    """
+    from ..creation.factories import arange
+    from ..elementwise.overloads import where
+
+    flags = (input.detach() != 0).reshape(-1)
+    if flags.numel() == 0:
+        return input.new_zeros((size or 0,), dtype=int64), input.new_zeros((), dtype=int64)
+    running = flags.to(int64).cumsum(0)
+    count = int(running[-1].item()) if size is None else size
+    # Elements that are zero, and those without room, all write to one spare place at the end.
+    slots = where(flags, running - 1, input.new_full((), count, dtype=int64)).clamp(max=count)
+    spare = input.new_zeros((count + 1,), dtype=int64)
+    return spare.scatter(0, slots, arange(flags.numel(), device=input.device))[:count], running[-1]
+
+
+@operation("composite")
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where the mask holds, as a 1-d tensor."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
+    if out is not None:
+        check_distinct(out)
+        check_apart(out, input, mask)
+    shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
+    return into(input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)], out)
+
+
+@operation("composite")
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``input`` with source's elements, in order, where the mask holds."""
+    shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
+    if not source.numel():
+        # The mask holds nowhere, or the call is wrong.
+        return attach_empty(input.expand(shape).clone(), "MaskedScatterBackward0", (source,))
+    positions = mask.expand(shape).reshape(-1).to(int64).cumsum(0) - 1
+    flat = source.reshape(-1)
+    picked = take_positions(flat, 0, positions.clamp(0, max(flat.numel() - 1, 0)), "MaskedScatterBackward0").reshape(
+        shape
+    )
+    from ..elementwise.overloads import where
+
+    return where(mask.expand(shape), picked, input.expand(shape))
+
+
+@operation("composite")
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements at flat positions.
+
+    Raises:
+        IndexError: a known position is not there.
+    """
+    check_apart(out, input, index)
+    size = input.numel()
+    require_inside(
+        "take",
+        index,
+        size,
+        lambda found: IndexError(f"out of range: tried to access index {found} on a tensor of {size} elements."),
+        True,
+    )
+    return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0"), out, True)
+
+
+def _in_place_forms() -> None:
+    from ..in_place.writing import make_in_place
+
+    for function in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter):
+        setattr(Tensor, f"{function.__name__}_", make_in_place(function, f"{function.__name__}_"))
+
+
+_in_place_forms()

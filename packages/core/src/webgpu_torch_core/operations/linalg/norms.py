@@ -1,0 +1,119 @@
+"""Matrix norms and condition numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...ir.layouts import wrap_dimension
+from ...tensors.tensor import Tensor
+from ..outputs import into
+from ..reduction.moments import vector_norm
+from .common import require_square
+from .eigenvalues import svdvals
+from .solving import inv_ex
+
+
+@operation("composite", namespace="linalg", method=False)
+def matrix_norm(
+    A: Tensor,
+    ord: Any = "fro",
+    dim: Any = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Norms of matrices: ``fro``, ``nuc``, ±1 and ±inf (column and row sums), ±2 (singular values).
+
+    Raises:
+        RuntimeError: another order, or dimensions that are not two different ones.
+    """
+    if A.ndim < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    dims = [wrap_dimension(each, A.ndim) for each in dim]
+    if len(dims) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}")
+    if dims[0] == dims[1]:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
+    if A.dtype.category < 2:
+        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype!r}")
+    matrix = (A if dtype is None else A.to(dtype)).movedim(dims, (-2, -1))
+    result = _matrix_norm(matrix, ord)
+    if keepdim:
+        first, second = sorted(dims)
+        result = result.unsqueeze(first).unsqueeze(second)
+    return into(result, out)
+
+
+def _matrix_norm(matrix: Tensor, ord: Any) -> Tensor:
+    if ord == "fro":
+        return vector_norm(matrix, 2, (-2, -1))
+    if ord == "nuc":
+        return svdvals(matrix).sum(-1)
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    if abs(ord) == 2:
+        values = svdvals(matrix)
+        return values.amax(-1) if ord > 0 else values.amin(-1)
+    if abs(ord) not in (1, math.inf):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    sums = matrix.abs().sum(-2 if abs(ord) == 1 else -1)
+    return sums.amax(-1) if ord > 0 else sums.amin(-1)
+
+
+@operation("composite", namespace="linalg", method=False)
+def norm(
+    input: Tensor,
+    ord: Any = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """A matrix norm where ``ord`` and two dimensions say so, else a vector norm.
+
+    Raises:
+        RuntimeError: ``ord`` without dimensions for a tensor that is neither vector nor matrix.
+    """
+    dims = [dim] if isinstance(dim, int) else None if dim is None else list(dim)
+    if ord is not None and dims is None and input.ndim not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
+        )
+    if dims is not None and len(dims) not in (1, 2) and ord is not None:
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")
+    if ord is not None and (len(dims) == 2 if dims is not None else input.ndim == 2):
+        return matrix_norm(input, ord, dims or (0, 1), keepdim, dtype=dtype, out=out)
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.norm: Order {ord} only supported for matrices")
+    if ord is None and dims is None:
+        flat = vector_norm(input.reshape(-1), 2, None, False, dtype=dtype)
+        return into(flat.reshape((1,) * input.ndim) if keepdim else flat, out)
+    return into(
+        vector_norm(input, 2 if ord is None else ord, None if dims is None else tuple(dims), keepdim, dtype=dtype), out
+    )
+
+
+@operation("composite", namespace="linalg", method=False)
+def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """Condition numbers: the ratio of the extreme singular values, or a norm times the inverse's.
+
+    Raises:
+        RuntimeError: a matrix that is not square where an inverse is needed.
+    """
+    if p in (None, 2, -2):
+        if A.shape[-1] == 0 or A.shape[-2] == 0:
+            return into(A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real()), out)
+        values = svdvals(A)
+        largest, smallest = values[..., 0], values[..., -1]
+        return into(smallest / largest if p == -2 else largest / smallest, out)
+    require_square("linalg.cond", A)
+    if A.numel() == 0:
+        return into(A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real()), out)
+    inverse, info = inv_ex(A)
+    singular = info > 0
+    result = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return into(result.masked_fill(singular, math.inf), out)

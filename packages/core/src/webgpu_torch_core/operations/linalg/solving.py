@@ -1,0 +1,358 @@
+"""Inverses, determinants, systems of equations and least squares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import int32, int64
+from ...ir.layouts import broadcast_shapes
+from ...tensors.tensor import Tensor
+from ..common import attach, needs_gradient
+from ..complex.views import complex as from_parts
+from ..creation.ranges import eye
+from ..host_algorithms import host_call
+from ..outputs import into
+from ..return_types import make
+from .common import adjoint, batch_shape, raise_where, require_matrix, require_square
+from .eigenvalues import svdvals
+
+_SINGULAR = (
+    "linalg.{name}: {{where}}The diagonal element {{order}} is zero, the {what} because the input matrix is singular."
+)
+
+
+def _solved(A: Tensor, B: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Solve ``A X = B`` for matrices B of the same batch."""
+    result, info = host_call("solve", (A, B), (B.shape, batch_shape(A)), (B.dtype, int32))
+    if needs_gradient(A, B):
+        saved, kept = result._save_result(), A._save()
+
+        def run_backward(grad: Tensor, _: Any = None) -> Any:
+            right, _ = _solved(adjoint(kept.unpack()), grad, name)
+            return -(right @ adjoint(saved.unpack())), right
+
+        attach(result, name, (A, B), run_backward)
+    return result, info
+
+
+def _inverse(A: Tensor) -> tuple[Tensor, Tensor]:
+    one = eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
+    result, info = host_call("solve", (A, one), (A.shape, batch_shape(A)), (A.dtype, int32))
+    if needs_gradient(A):
+        saved = result._save_result()
+
+        def run_backward(grad: Tensor, _: Any = None) -> Any:
+            turned = adjoint(saved.unpack())
+            return -(turned @ grad @ turned)
+
+        attach(result, "LinalgInvExBackward0", (A,), run_backward)
+    return result, info
+
+
+@operation("composite", namespace="linalg", method=False)
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
+    """Inverses, and per matrix 0 or the position of a zero pivot."""
+    require_square("linalg.inv", A)
+    result, info = _inverse(A)
+    if check_errors:
+        raise_where(info, _SINGULAR.format(name="inv", what="inversion could not be completed"))
+    return into(make("linalg_inv_ex", inverse=result, info=info), out)
+
+
+@operation("composite", namespace="linalg", method=False)
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverses of square matrices.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+    """
+    require_square("linalg.inv", A)
+    result, info = _inverse(A)
+    if not A.is_meta:
+        raise_where(info, _SINGULAR.format(name="inv", what="inversion could not be completed"))
+    return into(result, out)
+
+
+@operation("composite")
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """As :func:`torch.linalg.inv`."""
+    return inv(input, out=out)
+
+
+def _is_vector(A: Tensor, B: Tensor) -> bool:
+    """Return whether B holds vectors, by PyTorch's rule."""
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+
+
+def _solve(A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
+    require_square("linalg.solve", A)
+    vector = _is_vector(A, B)
+    columns = B.unsqueeze(-1) if vector else B
+    if vector and not left:
+        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False.")
+    if columns.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError(
+            f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({A.shape[-2]}x{A.shape[-1]} and {columns.shape[-2]}x{columns.shape[-1]})"
+        )
+    if not left:
+        turned, info = _solve(A.mT, columns.mT, True)
+        return turned.mT, info
+    batch = broadcast_shapes(batch_shape(A), batch_shape(columns))
+    result, info = _solved(
+        A.expand(*batch, *A.shape[-2:]), columns.expand(*batch, *columns.shape[-2:]), "LinalgSolveExBackward0"
+    )
+    return (result.squeeze(-1) if vector else result), info
+
+
+@operation("composite", namespace="linalg", method=False)
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """Solutions of ``A X = B``, and per matrix 0 or the position of a zero pivot."""
+    result, info = _solve(A, B, left)
+    if check_errors:
+        raise_where(info, _SINGULAR.format(name="solve", what="solve could not be completed"))
+    return into(make("linalg_solve_ex", result=result, info=info), out)
+
+
+@operation("composite", namespace="linalg", method=False)
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    """The solution of ``A X = B`` (or ``X A = B``) of square matrices.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+        RuntimeError: the sizes do not fit.
+    """
+    result, info = _solve(A, B, left)
+    if not A.is_meta:
+        raise_where(
+            info,
+            "torch.linalg.solve: {where}The solver failed because the input matrix is singular.",
+        )
+    return into(result, out)
+
+
+@operation("composite", namespace="linalg", method=False)
+def slogdet(A: Tensor, *, out: Any = None) -> Any:
+    """The sign and the logarithm of the absolute value of determinants."""
+    require_square("linalg.slogdet", A)
+    real = A.dtype.to_real()
+    sign, logarithm = host_call("slogdet", (A,), (batch_shape(A), batch_shape(A)), (A.dtype, real))
+    if needs_gradient(A):
+        saved, kept = A._save(), sign._save_result()
+
+        def run_backward(gsign: Any, grad: Any) -> Any:
+            A = saved.unpack()
+            # d log det = tr(A^-1 dA): the real part moves the logarithm, the imaginary part turns the sign.
+            if A.dtype.is_complex and gsign is not None:
+                angle = slogdet(A).sign if needs_gradient(A, gsign) else kept.unpack()
+                turn = (gsign.conj() * angle).imag
+                grad = from_parts(turn * 0 if grad is None else grad, -turn)
+            if grad is None:
+                return None
+            # At singular matrices this is infinite, as PyTorch's.
+            inverse, _ = _inverse(A)
+            return grad[..., None, None] * adjoint(inverse)
+
+        attach((sign, logarithm), "LinalgSlogdetBackward0", (A,), run_backward)
+    return into(make("linalg_slogdet", sign=sign, logabsdet=logarithm), out)
+
+
+@operation("composite", name="slogdet")
+def slogdet_of_torch(input: Tensor, *, out: Any = None) -> Any:
+    """As :func:`torch.linalg.slogdet`."""
+    return slogdet(input, out=out)
+
+
+@operation("composite", namespace="linalg", method=False)
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Determinants of square matrices."""
+    require_square("linalg.det", A)
+    (result,) = host_call("det", (A,), (batch_shape(A),), (A.dtype,))
+    if needs_gradient(A):
+        saved = A._save()
+
+        def run_backward(grad: Tensor) -> Any:
+            A = saved.unpack()
+            if needs_gradient(grad) or needs_gradient(A):
+                inverse, _ = _inverse(A)
+                value = det(A)
+                return (grad * (value.conj() if A.dtype.is_complex else value))[..., None, None] * adjoint(inverse)
+            # The cofactors exist at singular matrices, too.
+            (cofactors,) = host_call("cofactor", (A,), (A.shape,), (A.dtype,))
+            return grad[..., None, None] * (cofactors.conj() if A.dtype.is_complex else cofactors)
+
+        attach(result, "LinalgDetBackward0", (A,), run_backward)
+    return into(result, out)
+
+
+@operation("composite", name="det")
+def det_of_torch(input: Tensor) -> Tensor:
+    """As :func:`torch.linalg.det`."""
+    return det(input)
+
+
+@operation("composite")
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of determinants; NaN where they are negative."""
+    found = slogdet(input)
+    if input.dtype.is_complex:
+        return found.sign.log() + found.logabsdet
+    return found.logabsdet.masked_fill(found.sign == -1, math.nan)
+
+
+def _pinv(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
+    from .eigenvalues import spectral
+
+    U, S, Vh = spectral(A.detach(), hermitian)
+    if S.shape[-1]:
+        limit = _limit(A, S, rtol, atol)
+        S = S.reciprocal().masked_fill(S <= limit, 0.0)
+    result = adjoint(Vh) @ (S.unsqueeze(-1).to(A.dtype) * adjoint(U))
+    if needs_gradient(A):
+        result = result.detach()
+        saved, kept = result._save_result(), A._save()
+
+        def run_backward(grad: Tensor) -> Any:
+            return _pinv_gradient(kept.unpack(), saved.unpack(), adjoint(grad))
+
+        attach(result, "LinalgPinvBackward0", (A,), run_backward)
+    return result
+
+
+def _pinv_gradient(A: Tensor, pinv: Tensor, gradh: Tensor) -> Tensor:
+    """The gradient at constant rank (Golub and Pereyra, 1973)."""
+    pinvh = adjoint(pinv)
+    if A.shape[-2] <= A.shape[-1]:
+        K = gradh @ pinv
+        KP = K @ pinvh
+        return -adjoint(pinv @ K) + KP - (A @ pinv) @ KP + (pinvh @ pinv) @ (gradh - K @ A)
+    K = pinv @ gradh
+    PK = pinvh @ K
+    return -adjoint(K @ pinv) + (gradh - A @ K) @ pinv @ pinvh + PK - (PK @ pinv) @ A
+
+
+def _limit(A: Tensor, S: Tensor, rtol: Any, atol: Any) -> Any:
+    """Return below which value a singular value counts as zero."""
+    from ...ir.type_limits import finfo
+
+    largest = S.detach().abs().amax(-1, keepdim=True)
+    if rtol is None:
+        rtol = 0.0 if _positive(atol) else finfo(S.dtype).eps * max(A.shape[-2:])
+    relative = (rtol.unsqueeze(-1) if isinstance(rtol, Tensor) else rtol) * largest
+    if atol is None:
+        return relative
+    absolute = atol.unsqueeze(-1) if isinstance(atol, Tensor) else relative.new_full((), float(atol))
+    return relative.maximum(absolute)
+
+
+def _positive(atol: Any) -> bool:
+    return atol is not None and (isinstance(atol, Tensor) or atol > 0)
+
+
+@operation("composite", namespace="linalg", method=False)
+def pinv(
+    A: Tensor,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+    rcond: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero."""
+    require_matrix("linalg.pinv", A)
+    return into(_pinv(A, rcond if rcond is not None else rtol, atol, hermitian), out)
+
+
+@operation("composite")
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """As :func:`torch.linalg.pinv`."""
+    return pinv(input, rtol=rcond)
+
+
+@operation("composite", namespace="linalg", method=False)
+def matrix_rank(
+    A: Tensor,
+    tol: Any = None,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """How many singular values are above ``max(atol, rtol * largest)``."""
+    require_matrix("linalg.matrix_rank", A)
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    S = svdvals(A.detach()) if not hermitian else _absolute_eigenvalues(A.detach())
+    if S.shape[-1] == 0:
+        return into(A.new_zeros(batch_shape(A), dtype=int64), out)
+    return into((S > _limit(A, S, rtol, atol)).sum(-1), out)
+
+
+def _absolute_eigenvalues(A: Tensor) -> Tensor:
+    from .eigenvalues import eigvalsh
+
+    return eigvalsh(A).abs()
+
+
+@operation("composite", namespace="linalg", method=False)
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Any = None) -> Any:
+    """The solution of least norm that minimises ``|A X - B|``, with residuals, rank and singular values.
+
+    Raises:
+        RuntimeError: sizes that do not fit, or an unknown driver.
+    """
+    require_matrix("torch.linalg.lstsq", A, "input")
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}"
+        )
+    vector = A.ndim == B.ndim + 1
+    columns = B.unsqueeze(-1) if vector else B
+    if columns.shape[-2] != A.shape[-2]:
+        raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
+    solution = _pinv(A, rcond, None, False) @ columns
+    rows, unknowns = A.shape[-2:]
+    rank = matrix_rank(A) if driver != "gels" and driver is not None else A.new_empty(0, dtype=int64)
+    S = svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty(0, dtype=A.dtype.to_real())
+    residuals = solution.reshape(-1)[:0].abs()
+    if rows > unknowns and driver != "gelsy" and (driver in (None, "gels") or bool((rank == unknowns).all().item())):
+        residuals = ((A @ solution - columns).abs() ** 2).sum(-2)
+    solution = solution.squeeze(-1) if vector else solution
+    return into(make("linalg_lstsq", solution=solution, residuals=residuals, rank=rank, singular_values=S), out)
+
+
+@operation("composite", namespace="linalg", method=False)
+def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
+    """The inverse under :func:`torch.tensordot`: the first ``ind`` dimensions against the others.
+
+    Raises:
+        RuntimeError: ``ind`` is not positive, or the products of sizes differ.
+    """
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{math.prod(last)} != {math.prod(first)}"
+        )
+    return into(inv(A.reshape(math.prod(first), math.prod(last))).reshape((*last, *first)), out)
+
+
+@operation("composite", namespace="linalg", method=False)
+def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """The X with ``tensordot(A, X, X.ndim) = B``."""
+    if dims is not None:
+        moved = [each + A.ndim if each < 0 else each for each in dims]
+        A = A.permute([each for each in range(A.ndim) if each not in moved] + moved)
+    shape = tuple(A.shape[B.ndim :])
+    if math.prod(shape) != B.numel():
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {math.prod(shape)} != {B.numel()}"
+        )
+    return into(solve(A.reshape(B.numel(), math.prod(shape)), B.reshape(-1)).reshape(shape), out)

@@ -1,0 +1,1 @@
+"""Where elements lie: views, joining, splitting, rearranging."""

@@ -1,0 +1,406 @@
+"""Joining and rearranging: cat, stack, repeat, flip, roll, tril/triu, padding with constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.complex_rules import with_complex_rule
+from ...dispatch.registry import operation
+from ...ir import expression as ir
+from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
+from ...ir.kernels import Operand, Output, Pointwise, Store
+from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, contiguous_strides, layout, wrap_dimension
+from ...replay.recipes import remembered
+from ...tensors.tensor import Tensor
+from ..common import attach, attach_empty, is_whole, kernel_cache, no_view, record, sizes_from
+from ..creation.conversion import dense_layout
+from ..in_place.writing import check_apart, type_title
+from ..outputs import into
+from .views import copy_as
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Dimensions
+
+#: inputs joined by one kernel; more are joined in several rounds (adapters bind as few as 8 buffers per kernel)
+FAN_IN = 6
+
+
+def element_index(source: Layout, coordinates: list[Any]) -> Any:
+    """Return the storage index of an element given its coordinate expressions."""
+    index: Any = ir.constant(source.offset, int32)
+    for stride, position in zip(source.strides, coordinates, strict=True):
+        if stride:
+            index = index + (position if stride == 1 else position * stride)
+    return index
+
+
+def clamped(position: Any, size: int) -> Any:
+    """Return a coordinate kept inside a dimension, for loads whose result a select then drops."""
+    return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
+
+
+@kernel_cache
+def cat_kernel(
+    layouts: tuple[Layout, ...], numels: tuple[int, ...], kind: dtype, dim: int, target: Layout
+) -> Pointwise:
+    """Return the kernel that picks each element from the input its coordinate falls into."""
+    shape = target.shape
+    value: Any = None
+    start = shape[dim]
+    for number in range(len(layouts) - 1, -1, -1):
+        source = layouts[number]
+        start -= source.shape[dim]
+        coordinates: list[Any] = [ir.coordinate(index) for index in range(len(shape))]
+        coordinates[dim] = clamped(coordinates[dim] - start, source.shape[dim])
+        element = ir.load_at(number, element_index(source, coordinates), kind)
+        value = element if value is None else ir.select(ir.coordinate(dim) < start + source.shape[dim], element, value)
+    return Pointwise(
+        tuple(Operand(kind, each) for each in numels), (Output(kind, target.numel, None),), (), "cat", shape,
+        (Store(0, 0, target.strides, value),),
+    )  # fmt: skip
+
+
+def require_tensors(tensors: tuple[Any, ...]) -> None:
+    """Raise PyTorch's TypeError where one of several things is no tensor."""
+    for position, each in enumerate(tensors):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"expected Tensor as element {position} in argument 0, but got {type(each).__name__}")
+
+
+@operation("indexed", method=False, aliases=("concat", "concatenate"))
+@remembered
+def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors joined along a dimension.
+
+    Raises:
+        ValueError: no tensors.
+        TypeError: something that is no tensor.
+        RuntimeError: sizes that differ in another dimension.
+    """
+    if isinstance(tensors, Tensor):
+        raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    tensors = tuple(tensors)
+    require_tensors(tensors)
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    check_apart(out, *tensors)
+    kind = tensors[0].dtype
+    for each in tensors[1:]:
+        kind = promote_types(kind, each.dtype)
+    if out is not None and kind.category > out.dtype.category:
+        raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {type_title(out)}")
+    # PyTorch lets 1-d empty tensors take part in any cat.
+    useful = [each for each in tensors if not (each.ndim == 1 and each.numel() == 0)] or list(tensors[:1])
+    index = wrap_dimension(dim, useful[0].ndim)
+    _check_joinable(useful, index)
+    pieces = [each if each.dtype is kind else each.to(kind) for each in useful]
+    filled = [each for each in pieces if each.numel()]
+    if filled:
+        empty = [each for each in tensors if not each.numel()]
+        result = attach_empty(_join(filled, index), "CatBackward0", empty)
+    else:
+        result = _join_nothing(pieces, index)
+    return into(result, out)
+
+
+def _check_joinable(tensors: list[Tensor], dim: int) -> None:
+    first = tensors[0]
+    if first.ndim == 0:
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    for position, each in enumerate(tensors[1:], 1):
+        if each.ndim != first.ndim:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {each.ndim}")
+        for axis, (have, size) in enumerate(zip(each._layout.shape, first._layout.shape, strict=True)):
+            if axis != dim and have != size:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {size} but got size {have} for "
+                    f"tensor number {position} in the list."
+                )
+
+
+def _join_nothing(pieces: list[Tensor], dim: int) -> Tensor:
+    """Join tensors without elements: only the sizes add up."""
+    sizes = [each._layout.shape[dim] for each in pieces]
+    shape = list(pieces[0]._layout.shape)
+    shape[dim] = sum(sizes)
+    result = pieces[0].detach().new_zeros(shape)
+    return attach(result, "CatBackward0", pieces, lambda grad: grad.split(sizes, dim))
+
+
+@with_complex_rule("join_pieces")
+def _join(pieces: list[Tensor], dim: int) -> Tensor:
+    # One binding is the result's.
+    most = max(min(FAN_IN, pieces[0]._engine.maximum_bindings - 1), 2)
+    while len(pieces) > most:
+        pieces = [_join(pieces[start : start + most], dim) for start in range(0, len(pieces), most)]
+    if len(pieces) == 1:
+        return pieces[0].clone()
+    layouts = tuple(each._layout for each in pieces)
+    target = _joined_layout(layouts, dim)
+    kernel = cat_kernel(layouts, tuple(each._storage.value.numel for each in pieces), pieces[0].dtype, dim, target)
+    result = record(kernel, pieces, (), (target,))
+    sizes = [each._layout.shape[dim] for each in pieces]
+
+    def run_backward(grad: Tensor) -> Any:
+        return grad.split(sizes, dim)
+
+    return attach(result, "CatBackward0", pieces, run_backward)
+
+
+def _joined_layout(layouts: tuple[Layout, ...], dim: int) -> Layout:
+    """Return the layout of tensors joined: channels-last where all of them are, else row-major."""
+    shape = list(layouts[0].shape)
+    shape[dim] = sum(each.shape[dim] for each in layouts)
+    if any(each.is_contiguous for each in layouts):
+        return contiguous_layout(tuple(shape))
+    for each in layouts:
+        if each.ndim not in (4, 5) or each.strides != channels_last_strides(each.shape):
+            return contiguous_layout(tuple(shape))
+    return layout(tuple(shape), channels_last_strides(shape))
+
+
+@operation("composite", method=False)
+@remembered
+def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors of one shape joined along a new dimension."""
+    tensors = tuple(tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    require_tensors(tensors)
+    for position, each in enumerate(tensors[1:], 1):
+        if each._layout.shape != tensors[0]._layout.shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and "
+                f"{list(each.shape)} at entry {position}"
+            )
+    index = dim + tensors[0].ndim + 1 if dim < 0 else dim
+    shape = tensors[0]._layout.shape
+    if out is None and index < len(shape) and not tensors[0]._layout.is_contiguous:
+        # Joined and then split keeps channels-last, as PyTorch does.
+        return no_view(cat(tensors, index).view(*shape[:index], len(tensors), *shape[index:]))
+    return cat([each.unsqueeze(index) for each in tensors], index, out=out)
+
+
+def _stack_along(name: str, doc: str, dim: int, least: int, aliases: tuple[str, ...] = ()) -> None:
+    def function(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+        raised = [_at_least(each, least) for each in tensors]
+        if not raised:
+            raise RuntimeError(f"{name} expects a non-empty TensorList")
+        return cat(raised, 0 if dim == 1 and raised[0].ndim == 1 else dim, out=out)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    operation("composite", method=False, aliases=aliases)(function)
+
+
+def _at_least(input: Tensor, ndim: int) -> Tensor:
+    while input.ndim < ndim:
+        input = input.unsqueeze(0) if input.ndim < 2 else input.unsqueeze(-1)
+    return input
+
+
+_stack_along("hstack", "Tensors joined horizontally.", 1, 1)
+_stack_along("vstack", "Tensors joined vertically.", 0, 2, ("row_stack",))
+
+
+@kernel_cache
+def gather_shape_kernel(name: str, source: Layout, numel: int, kind: dtype, target: Layout, moves: Any) -> Pointwise:
+    """Return the kernel reading, along each dimension, position ``(coordinate * scale + shift) mod size``.
+
+    ``moves`` lists (scale, shift, wrap) per dimension; without ``wrap`` positions are in range by construction.
+    """
+    coordinates: list[Any] = []
+    for index, (scale, shift, wraps) in enumerate(moves):
+        position: Any = ir.coordinate(index)
+        if scale != 1:
+            position = position * scale
+        if shift:
+            position = position + shift
+        coordinates.append(position % source.shape[index] if wraps else position)
+    value = ir.load_at(0, element_index(source, coordinates), kind)
+    store = Store(0, 0, target.strides, value)
+    return Pointwise((Operand(kind, numel),), (Output(kind, target.numel, None),), (), name, target.shape, (store,))
+
+
+@operation("indexed")
+def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
+    """Dimensions reversed (a copy)."""
+    given = sizes_from((named["dims"],) if "dims" in named else dims)
+    chosen = [wrap_dimension(each, input.ndim) for each in given]
+    if len(set(chosen)) != len(chosen):
+        raise RuntimeError("dim appears multiple times in the list of dims")
+    shape = input._layout.shape
+    moves = tuple((-1, size - 1, False) if index in chosen else (1, 0, False) for index, size in enumerate(shape))
+    target = dense_layout(input, None)
+    kernel = gather_shape_kernel("flip", input._layout, input._storage.value.numel, input.dtype, target, moves)
+    return attach(record(kernel, (input,), (), (target,)), "FlipBackward0", (input,), lambda grad: flip(grad, chosen))
+
+
+@operation("indexed")
+def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
+    """Elements shifted along dimensions, wrapping around."""
+    if dims is None:
+        return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
+    amounts = [int(each) for each in ([shifts] if is_whole(shifts) else shifts)]
+    chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
+    if chosen and not input.ndim:
+        raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
+    if len(amounts) != len(chosen):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims: {len(chosen)}")
+    shape = input._layout.shape
+    total = [0] * input.ndim
+    for amount, dim in zip(amounts, chosen, strict=True):
+        total[dim] += amount
+    moves = tuple(
+        (1, -shift % size if size else 0, bool(size and shift % size)) for shift, size in zip(total, shape, strict=True)
+    )
+    target = _joined_layout((input._layout,), 0)
+    kernel = gather_shape_kernel("roll", input._layout, input._storage.value.numel, input.dtype, target, moves)
+    back = tuple(-each for each in amounts)
+    return attach(
+        record(kernel, (input,), (), (target,)), "RollBackward0", (input,), lambda grad: roll(grad, back, tuple(chosen))
+    )
+
+
+@operation("indexed", namespace="method")
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    """The tensor tiled ``repeats`` times along each dimension; always in new memory."""
+    counts = sizes_from(repeats)
+    if len(counts) < self.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    source = self.reshape((1,) * (len(counts) - self.ndim) + tuple(self._layout.shape))
+    split = [part for count, size in zip(counts, source._layout.shape, strict=True) for part in (count, size)]
+    spread = source.reshape([part for size in source._layout.shape for part in (1, size)]).expand(split)
+    sizes = tuple(count * size for count, size in zip(counts, source._layout.shape, strict=True))
+    return copy_as(spread, sizes, "RepeatBackward0")
+
+
+@operation("composite")
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    """The tensor tiled, missing leading repeats being 1."""
+    counts = sizes_from(dims)
+    return repeat(input, (1,) * (input.ndim - len(counts)) + counts)
+
+
+@kernel_cache
+def triangle_kernel(source: Layout, numel: int, kind: dtype, diagonal: int, upper: bool) -> Pointwise:
+    """Return the kernel that keeps one side of a diagonal of the last two dimensions."""
+    row, column = ir.coordinate(source.ndim - 2), ir.coordinate(source.ndim - 1)
+    distance = column - row
+    keep = ir.constant(diagonal, int32) <= distance if upper else distance <= diagonal
+    leaf = ir.load(0, source.offset, source.strides, kind)
+    store = Store(0, 0, contiguous_strides(source.shape), ir.select(keep, leaf, ir.constant(0, kind)))
+    name = "triu" if upper else "tril"
+    return Pointwise((Operand(kind, numel),), (Output(kind, source.numel, None),), (), name, source.shape, (store,))
+
+
+@with_complex_rule("triangle")
+def _triangle(input: Tensor, diagonal: int, upper: bool) -> Tensor:
+    if input.ndim < 2:
+        raise RuntimeError(f"{'triu' if upper else 'tril'}: input tensor must have at least 2 dimensions")
+    kernel = triangle_kernel(input._layout, input._storage.value.numel, input.dtype, int(diagonal), upper)
+    title = "TriuBackward0" if upper else "TrilBackward0"
+    return attach(
+        record(kernel, (input,), (), (input._layout.shape,)),
+        title,
+        (input,),
+        lambda grad: _triangle(grad, diagonal, upper),
+    )
+
+
+@operation("indexed")
+def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The lower triangle of matrices, zeros above the diagonal."""
+    return into(_triangle(input, diagonal, False), out, True)
+
+
+@operation("indexed")
+def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The upper triangle of matrices, zeros below the diagonal."""
+    return into(_triangle(input, diagonal, True), out, True)
+
+
+@kernel_cache
+def pad_kernel(
+    source: Layout, numel: int, kind: dtype, before: tuple[int, ...], shape: tuple[int, ...], step: tuple[int, ...]
+) -> Pointwise:
+    """Return the kernel that places an operand inside a larger box of one run-time number.
+
+    Along each dimension the operand's position ``p`` lands at ``before + step * p``; negative ``before`` crops.
+    """
+    inside: Any = None
+    coordinates: list[Any] = []
+    for index, (start, size, total, stride) in enumerate(zip(before, source.shape, shape, step, strict=True)):
+        position: Any = ir.coordinate(index) - start if start else ir.coordinate(index)
+        if start == 0 and stride == 1 and total == size:
+            coordinates.append(position)
+            continue
+        tests = []
+        if start > 0:
+            tests.append(ir.constant(0, int32) <= position)
+        if start + stride * (size - 1) + 1 < total or stride > 1:
+            tests.append(position <= stride * (size - 1))
+        if stride > 1:
+            tests.append(ir.binary("equal", position % stride, 0))
+            position = position // stride
+        for test in tests:
+            inside = test if inside is None else inside & test
+        coordinates.append(clamped(position, size))
+    element = ir.load_at(0, element_index(source, coordinates), kind)
+    number = compute_dtype(kind)
+    fill = ir.cast(ir.parameter(0, number), kind)
+    value = element if inside is None else ir.select(inside, element, fill)
+    count = contiguous_layout(shape).numel
+    return Pointwise(
+        (Operand(kind, numel),), (Output(kind, count, None),), (number,), "constant_pad", shape,
+        (Store(0, 0, contiguous_strides(shape), value),),
+    )  # fmt: skip
+
+
+@with_complex_rule("place_inside")
+def place_inside(
+    input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None
+) -> Tensor:
+    """Return a box of ``value`` with the input placed in it (or cropped to it)."""
+    if input.numel() == 0:
+        empty = input._layout.shape
+        filled = input.new_full(shape, value)
+        return attach(filled, "ConstantPadNdBackward0", (input,), lambda grad: grad.new_zeros(empty))
+    steps = tuple(step) if step is not None else (1,) * input.ndim
+    kernel = pad_kernel(input._layout, input._storage.value.numel, input.dtype, before, shape, steps)
+    number = (
+        value
+        if compute_dtype(input.dtype).category >= 2
+        else (bool(value) if compute_dtype(input.dtype).category == 0 else int(value))
+    )
+    result = record(kernel, (input,), (number,), (shape,))
+    original = input._layout.shape
+
+    def run_backward(grad: Tensor) -> Any:
+        if steps == (1,) * len(steps):
+            return place_inside(grad, tuple(-each for each in before), original)
+        for dim, (start, size, stride) in enumerate(zip(before, original, steps, strict=True)):
+            from .views import slice_view
+
+            grad = slice_view(grad, dim, start, size, stride)
+        return grad
+
+    return attach(result, "ConstantPadNdBackward0", (input,), run_backward)
+
+
+@operation("composite")
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return into(input.diagonal(diagonal).clone() if input.ndim == 2 else _diagonal_matrix(input, diagonal), out)
+
+
+def _diagonal_matrix(values: Tensor, diagonal: int) -> Tensor:
+    from ..creation.factories import arange
+    from ..elementwise.overloads import where
+
+    size = values.shape[0] + abs(diagonal)
+    column = place_inside(values, (max(-diagonal, 0),), (size,)).unsqueeze(1)
+    positions = arange(size, device=values.device)
+    return where(positions - positions.unsqueeze(1) == diagonal, column, 0).to(values.dtype)

@@ -1,0 +1,130 @@
+"""Pieces of a dimension, and changing a tensor in place to another shape."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...ir.layouts import contiguous_strides, layout, wrap_dimension
+from ...record.changes import changed_tensor
+from ...tensors.tensor import Size, Tensor, storage_size
+from ..common import is_whole, sizes_from
+from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
+
+# Splitting
+
+
+@operation("view")
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of a dimension: of one size, or of the given sizes."""
+    if not tensor.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    index = wrap_dimension(dim, tensor.ndim)
+    size = tensor._layout.shape[index]
+    if is_whole(split_size_or_sections):
+        step = operator.index(split_size_or_sections)
+        if step < 0 or (step == 0 and size):
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+        sizes = [min(step, size - start) for start in range(0, size, step)] if size else [0]
+    else:
+        sizes = [int(each) for each in split_size_or_sections]
+        if sum(sizes) != size:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {index}), "
+                f"but got split_sizes={sizes}"
+            )
+    pieces, start = [], 0
+    for each in sizes:
+        pieces.append(slice_view(tensor, index, start, each, 1))
+        start += each
+    return _several(pieces)
+
+
+@operation("view")
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
+    chunks = operator.index(chunks)
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    index = wrap_dimension(dim, input.ndim)
+    size = input._layout.shape[index]
+    return split(input, max(-(-size // chunks), 1), index)
+
+
+@operation("view")
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Every position of a dimension, as separate tensors."""
+    index = wrap_dimension(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return _several([select_dimension(input, index, each) for each in range(input._layout.shape[index])])
+
+
+def _several(views: list[Tensor]) -> tuple[Tensor, ...]:
+    """Mark views that one function returns together: in-place writes into one could not give the others a gradient."""
+    for number, each in enumerate(views):
+        each._base_state = (*each._base_state[:2], "several", number)
+    return tuple(views)
+
+
+@operation("view", namespace="method")
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor with elements in row-major order, or in another memory format: itself where they already are."""
+    if memory_format is None:
+        return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
+    from ..creation.conversion import has_memory_format
+
+    return self if has_memory_format(self, memory_format) else self.clone(memory_format=memory_format)
+
+
+@operation("view", namespace="method")
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Change shape in place, growing the storage where needed; new elements are undefined."""
+    del memory_format
+    from ..creation.factories import empty
+
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    shape = Size(sizes_from(sizes))
+    needed = shape.numel()
+    have = storage_size(self)
+    if needed > have:
+        grown = empty(needed, dtype=self.dtype, device=self.device)
+        if have:
+            old = Tensor._from_storage(self._storage, layout((have,), (1,)), self.dtype, self.device)
+            from ..in_place.writing import write
+
+            write(slice_view(grown, 0, 0, have, 1), old.detach())
+        self._storage.value = grown._storage.value
+    self._storage.version += 1
+    self._layout = layout(tuple(shape), contiguous_strides(shape), 0 if needed > have else self._layout.offset)
+    changed_tensor(self)
+    return self
+
+
+# In-place changes of shape: the tensor looks at its elements in another way, the storage stays.
+
+
+def _reshaping(function: Any, name: str) -> None:
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        edge_tracked = self.requires_grad
+        result = function(self, *args, **kwargs)
+        self._layout = result._layout
+        changed_tensor(self)
+        if edge_tracked and result._grad_fn is not None:
+            self._grad_fn, self._output_number = result._grad_fn, result._output_number
+            self._requires_grad = False
+        return self
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
+    setattr(Tensor, name, in_place)
+
+
+for _function, _name in (
+    (t, "t_"), (transpose, "transpose_"), (transpose, "swapaxes_"), (transpose, "swapdims_"), (squeeze, "squeeze_"), (unsqueeze, "unsqueeze_"),
+):  # fmt: skip
+    _reshaping(_function, _name)

@@ -1,0 +1,51 @@
+"""The ``*_copy`` functions: what a view shows, in memory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...dispatch.registry import OPERATIONS, operation
+from ...tensors.tensor import Tensor
+from ..creation.conversion import contiguous_format
+from ..outputs import into
+
+#: functions of torch whose result is a view
+_FUNCTIONS = (
+    "as_strided", "diagonal", "permute", "squeeze", "t", "transpose", "unsqueeze", "unbind", "narrow", "split_with_sizes", "expand",
+    "view", "unfold", "detach", "view_as_real", "view_as_complex", "slice", "alias",
+    "select", "split",
+)  # fmt: skip
+
+
+def _copied(name: str, source: Callable[..., Any]) -> None:
+    def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        found: Any = source(input, *args, **kwargs)
+        many = isinstance(found, tuple | list)
+        copies = (
+            tuple(each.clone(memory_format=contiguous_format) for each in found)
+            if many
+            else found.clone(memory_format=contiguous_format)
+        )
+        return into(copies, out, True)
+
+    function.__name__ = function.__qualname__ = f"{name}_copy"
+    function.__doc__ = f"A copy of what ``{name}`` shows."
+    operation("composite", method=name == "narrow")(function)
+
+
+def _view_of(name: str) -> Callable[..., Any]:
+    if name == "alias":
+        return lambda input: input.view(input.shape) if input._layout.is_contiguous else input
+    if name == "slice":
+        return _slice
+    return lambda input, *args, **kwargs: getattr(Tensor, name)(input, *args, **kwargs)
+
+
+def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    return input[(slice(None),) * (dim + input.ndim if dim < 0 else dim) + (slice(start, end, step),)]
+
+
+for _name in _FUNCTIONS:
+    if f"{_name}_copy" not in OPERATIONS:
+        _copied(_name, _view_of(_name))

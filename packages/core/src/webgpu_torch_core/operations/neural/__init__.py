@@ -1,0 +1,1 @@
+"""What networks are made of: softmax, normalisation, attention, losses."""

@@ -1,0 +1,130 @@
+"""Functions of torch.nn.functional and torch written with other operations that fit no other family."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import float32
+from ...tensors.tensor import Tensor
+from .. import elementwise as e
+from ..common import is_half
+from ..elementwise.overloads import clamp
+from ..in_place.writing import make_in_place, replaced
+from ..movement.joining import place_inside
+from ..outputs import into
+from ..spatial.resampling import Table, resampled
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Dimensions, Number
+
+
+@operation("composite", namespace="functional", method=False)
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
+    """Elements added around (or removed from) the last dimensions: pairs (before, after), last dimension first.
+
+    Raises:
+        RuntimeError: an odd number of amounts, or more pairs than dimensions.
+    """
+    amounts = [int(each) for each in pad]
+    if len(amounts) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, got {len(amounts)}")
+    if len(amounts) // 2 > input.ndim:
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(amounts)} and input of dimension {input.ndim}"
+        )
+    if mode != "constant":
+        return _pad_by_index(input, amounts, mode)
+    before, shape = [0] * input.ndim, list(input._layout.shape)
+    for pair in range(len(amounts) // 2):
+        dim = input.ndim - 1 - pair
+        before[dim] = amounts[2 * pair]
+        shape[dim] += amounts[2 * pair] + amounts[2 * pair + 1]
+        if shape[dim] < 0:
+            raise RuntimeError(
+                f"The input size {input.shape[dim]}, plus negative padding, resulted in a negative output size {shape[dim]}"
+            )
+    return place_inside(input, tuple(before), tuple(shape), 0 if value is None else value)
+
+
+@lru_cache(maxsize=256)
+def _padding_table(size: int, before: int, after: int, mode: str) -> Table:
+    """Return which position of a dimension each padded position repeats."""
+    rows: list[list[tuple[int, float]]] = []
+    for place in range(-before, size + after):
+        if mode == "replicate":
+            place = min(max(place, 0), size - 1)
+        elif mode == "circular":
+            place %= size
+        else:
+            place = (size - 1) - abs(abs(place) - (size - 1))
+        rows.append([(place, 1.0)])
+    return Table(size, rows)
+
+
+def _check_padding(input: Tensor, dim: int, before: int, after: int, mode: str) -> None:
+    size = input.shape[dim]
+    if mode == "reflect" and (before >= size or after >= size):
+        raise RuntimeError(
+            f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({before}, {after}) at dimension {dim} of input {list(input.shape)}"
+        )
+    if mode == "circular" and (before > size or after > size):
+        raise RuntimeError("Padding value causes wrapping around more than once.")
+    if size == 0:
+        raise RuntimeError(f"Expected input to have a non-zero size for dimension {dim}, got {list(input.shape)}")
+    if size + before + after <= 0:
+        raise RuntimeError(f"input (size {size}) is too small for padding ({before}, {after}) at dimension {dim}")
+
+
+def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
+    """Return the input padded by what it holds: one kernel reads every element's source position."""
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    pairs = len(amounts) // 2
+    if pairs > 3 or input.ndim not in (pairs + 1, pairs + 2):
+        raise NotImplementedError(
+            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got input of dimension "
+            f"{input.ndim} and {len(amounts)} padding amounts"
+        )
+    tables: list[Table | None] = []
+    for pair in range(pairs):
+        dim = input.ndim - 1 - pair
+        before, after = amounts[2 * pair], amounts[2 * pair + 1]
+        _check_padding(input, dim, before, after, mode)
+        if mode == "circular" and min(before, after) < 0:
+            # What is cut off is not there to wrap around.
+            input = input.narrow(dim, max(-before, 0), input.shape[dim] - max(-before, 0) - max(-after, 0))
+            before, after = max(before, 0), max(after, 0)
+        tables.insert(0, _padding_table(input.shape[dim], before, after, mode))
+    return resampled(input, tables)
+
+
+@operation("composite", namespace="functional", method=False)
+def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where positive, else ``alpha * (exp(input) - 1)``."""
+    result = e.elu_(input, alpha=float(alpha))
+    return replaced(input, result) if inplace else result
+
+
+@operation("composite", namespace="functional", method=False)
+def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Tensor | None = None) -> Tensor:
+    """``log(1 + exp(beta * input)) / beta``, linear above the threshold."""
+    return into(e.softplus_(input, beta=float(beta), threshold=float(threshold)), out)
+
+
+@operation("composite", namespace="functional", method=False)
+def normalize(
+    input: Tensor, p: Number = 2.0, dim: Dimensions = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """The input divided by its norm along a dimension."""
+    from ..reduction.moments import vector_norm
+
+    wide = input.to(float32) if is_half(input) else input
+    result = wide / clamp(vector_norm(wide, p, dim, True), min=eps).expand(input._layout.shape)
+    return into(result.to(input.dtype), out)
+
+
+relu_ = make_in_place(e.relu, "relu_")

@@ -1,0 +1,420 @@
+"""What networks are made of: softmax, normalisation, embedding, losses, dropout, attention."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import bool_, dtype, float32, float64, int64
+from ...ir.layouts import wrap_dimension
+from ...replay.recipes import remembered
+from ...tensors.saved_tensors import SavedOperand
+from ...tensors.tensor import Tensor
+from .. import elementwise as e
+from ..common import as_dimensions, attach, is_half, needs_gradient, wide
+from ..contraction.matrix_products import _matmul, matmul
+from ..elementwise.overloads import masked_fill, where
+from ..in_place.writing import replaced, snapshot
+from ..indexing.gathering import index_add, take_positions
+from ..indexing.index_checks import require_inside
+from ..outputs import into
+from ..random.draws import HOST_DEVICES
+from ..reduction.reductions import amax, mean, sum
+from .row_kernels import softmax_values, standardize
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Dimensions, Number
+
+
+def _wide(input: Tensor) -> Tensor:
+    """Return the input in at least float32; complex numbers as they are."""
+    return input if input.dtype in (float32, float64) or input.dtype.is_complex else input.to(float32)
+
+
+def _softmax(input: Tensor, dim: int) -> Tensor:
+    if not input.numel():
+        return input.clone()
+    result = softmax_values(_wide(input.detach()), wrap_dimension(dim, input.ndim)).to(input.dtype)
+    if needs_gradient(input):
+        kind = input.dtype
+        saved = SavedOperand(input, input._gradient_edge(), result, "SoftmaxBackward0")
+        kept = result.detach() if kind.itemsize > 2 else None
+
+        def run_backward(grad: Tensor) -> Any:
+            # Recompute where the pass itself is differentiated, so that the gradient of the result is recorded too.
+            source = saved.unpack()
+            if needs_gradient(source):
+                output = _wide(softmax(source, dim))
+            else:
+                # A 16-bit result has lost what the gradient needs; its operand has not.
+                output = (
+                    softmax_values(_wide(source.detach()), wrap_dimension(dim, source.ndim)) if kept is None else kept
+                )
+            weighted = _wide(grad) * output
+            return (weighted - output * sum(weighted, dim, True)).to(kind)
+
+        attach(result, "SoftmaxBackward0", (input,), run_backward)
+    return result
+
+
+def _chosen(input: Tensor, dim: Any) -> int:
+    if dim is None:
+        # PyTorch's legacy choice for functional.softmax without dim.
+        return 0 if input.ndim in (0, 1, 3) else 1
+    as_dimensions(dim, input.ndim)
+    return dim
+
+
+def _require_float(source: Tensor, name: str) -> None:
+    if source.dtype.category < 2 and source.numel():
+        from ..in_place.writing import type_title
+
+        raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{type_title(source)}'")
+
+
+@operation("reduction", aliases=("special_softmax",))
+@remembered
+def softmax(
+    input: Tensor,
+    dim: Dimensions = None,
+    dtype: dtype | None = None,
+    *,
+    _stacklevel: Any = 3,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``exp(input) / sum(exp(input))`` along a dimension."""
+    del _stacklevel
+    source = input if dtype is None else input.to(dtype)
+    _require_float(source, "softmax")
+    if source.ndim == 0:
+        return into(_softmax(source.reshape(1), 0).reshape(()), out, True)
+    return into(_softmax(source, _chosen(source, dim)), out, True)
+
+
+@operation("reduction", aliases=("special_log_softmax",))
+@remembered
+def log_softmax(
+    input: Tensor,
+    dim: Dimensions = None,
+    dtype: dtype | None = None,
+    *,
+    _stacklevel: Any = 3,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input - log(sum(exp(input)))`` along a dimension."""
+    del _stacklevel
+    source = input if dtype is None else input.to(dtype)
+    _require_float(source, "log_softmax")
+    if source.ndim == 0:
+        return into(log_softmax(source.reshape(1), 0).reshape(()), out, True)
+    return into(_log_softmax(source, _chosen(source, dim)), out, True)
+
+
+def _log_softmax(input: Tensor, dim: int) -> Tensor:
+    source = _wide(input.detach())
+    if not source.numel():
+        return input.clone()
+    result = softmax_values(source, wrap_dimension(dim, source.ndim), True).to(input.dtype)
+    if needs_gradient(input):
+        kind = input.dtype
+        saved = SavedOperand(input, input._gradient_edge(), result, "LogSoftmaxBackward0")
+        kept = result.detach() if kind.itemsize > 2 else None
+
+        def run_backward(grad: Tensor) -> Any:
+            source = saved.unpack()
+            if needs_gradient(source):
+                output = _wide(_log_softmax(source, dim))
+            else:
+                output = (
+                    softmax_values(_wide(source.detach()), wrap_dimension(dim, source.ndim), True)
+                    if kept is None
+                    else kept
+                )
+            wide = _wide(grad)
+            return (wide - output.exp() * sum(wide, dim, True)).to(kind)
+
+        attach(result, "LogSoftmaxBackward0", (input,), run_backward)
+    return result
+
+
+@operation("composite", namespace="functional", method=False)
+def softmin(input: Tensor, dim: Dimensions = None, _stacklevel: Any = 3, dtype: dtype | None = None) -> Tensor:
+    """``softmax(-input)`` along a dimension."""
+    del _stacklevel
+    return softmax(-input, dim, dtype)
+
+
+@operation("composite", namespace="functional", method=False)
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
+    """The Gaussian error linear unit ``input * Phi(input)``; ``approximate='tanh'`` uses the tanh formula."""
+    if approximate == "none":
+        return into(e.gelu_erf(input), out)
+    if approximate == "tanh":
+        return into(e.gelu_tanh(input), out)
+    raise RuntimeError("approximate argument must be either none or tanh.")
+
+
+@operation("composite", namespace="functional", method=False)
+@remembered
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions.
+
+    Raises:
+        RuntimeError: the input does not end in ``normalized_shape``.
+    """
+    shape = tuple(normalized_shape)
+    if not shape or tuple(input._layout.shape[input.ndim - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
+            f"of size{list(input.shape)}"
+        )
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    # 16-bit inputs are rounded once, at the end.
+    result = standardized(_wide(input), dims, eps)
+    if weight is not None:
+        result = result * weight
+    return (result if bias is None else result + bias).to(input.dtype)
+
+
+def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+    """Return the input with mean 0 and variance 1 over dimensions."""
+    if not input.numel():
+        return input.clone()
+    normal, scale = standardize(_wide(input.detach()), dims, eps, needs_gradient(input))
+    result = normal.to(input.dtype)
+    if not needs_gradient(input):
+        return result
+    # The result may be written into, as PyTorch's: what is kept is not reached by that.
+    saved, kept = input._save(), snapshot(normal)
+
+    def run_backward(grad: Tensor) -> Any:
+        input = saved.unpack()
+        wide, factor, unit = _wide(grad), scale, kept
+        if needs_gradient(input):
+            again = _wide(input)
+            middle = again - mean(again, dims, True)
+            factor = (mean(middle * middle, dims, True) + eps).rsqrt()
+            unit = middle * factor
+        inner = wide - mean(wide, dims, True) - unit * mean(wide * unit, dims, True)
+        return (inner * factor).to(input.dtype)
+
+    return attach(result, "NativeLayerNormBackward0", (input,), run_backward)
+
+
+@operation("composite", namespace="functional", method=False)
+@remembered
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions.
+
+    Raises:
+        RuntimeError: the input does not end in ``normalized_shape``, or the weight has another shape.
+    """
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            f"normalized_shape={list(shape)}"
+        )
+    if weight is not None and tuple(weight._layout.shape) != shape:
+        raise RuntimeError(
+            f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and "
+            f"normalized_shape={list(shape)}"
+        )
+    if tuple(input._layout.shape[max(input.ndim - len(shape), 0) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
+            f"of size{list(input.shape)}"
+        )
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    machine = 2.220446049250313e-16 if input.dtype is float64 else 1.1920928955078125e-07
+    wide = _wide(input)
+    result = wide * (mean(wide * wide, dims, True) + (machine if eps is None else eps)).rsqrt()
+    return (result if weight is None else result * weight).to(input.dtype)
+
+
+@operation("indexed", namespace="functional", method=False)
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: Number | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of ``weight`` [entries, features] at integer positions; the row ``padding_idx`` gets no gradient."""
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if input.dtype.category != 1:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"torch.{input.dtype.name} instead (while checking arguments for embedding)"
+        )
+    if sparse:
+        raise NotImplementedError("embedding: sparse gradients are not supported")
+    if max_norm is not None:
+        _renormalize(weight, input, max_norm, norm_type)
+    table = weight
+    if padding_idx is not None:
+        table = _without_gradient_row(weight, padding_idx % weight.shape[0])
+    require_inside("embedding", input, weight.shape[0], lambda _: IndexError("index out of range in self"))
+    result = take_positions(table, 0, input, "EmbeddingBackward0")
+    return _divided_by_frequency(result, input, weight.shape[0]) if scale_grad_by_freq else result
+
+
+def _divided_by_frequency(rows: Tensor, index: Tensor, entries: int) -> Tensor:
+    """Return the rows, with gradients divided by how often each row's index occurs."""
+    if not needs_gradient(rows):
+        return rows
+    result = rows.detach().view(rows.shape)
+    saved = index._save()
+
+    def run_backward(grad: Tensor) -> Any:
+        chosen = saved.unpack().to(int64).reshape(-1)
+        counts = index_add(grad.new_zeros((entries,)), 0, chosen, grad.new_ones((chosen.shape[0],)))
+        return grad / counts[chosen].reshape((*index.shape, 1))
+
+    return attach(result, "EmbeddingBackward0", (rows,), run_backward)
+
+
+def _without_gradient_row(weight: Tensor, row: int) -> Tensor:
+    if not needs_gradient(weight):
+        return weight
+    result = weight.detach().view(weight.shape)
+
+    def run_backward(grad: Tensor) -> Any:
+        from ..creation.factories import arange
+
+        keep = (arange(grad.shape[0], device=grad.device) != row).unsqueeze(1)
+        return grad * keep
+
+    return attach(result, "EmbeddingBackward0", (weight,), run_backward)
+
+
+def _renormalize(weight: Tensor, rows: Tensor, limit: float, order: float) -> None:
+    from ...record.grad_mode import no_grad
+    from ..reduction.moments import vector_norm
+
+    with no_grad():
+        table = weight.detach()
+        norms = vector_norm(table, order, 1, True)
+        scale = where(norms > limit, limit / (norms + 1e-7), norms.new_ones(norms.shape))
+        used = table.new_zeros((table.shape[0],)).index_fill(0, rows.reshape(-1), 1).unsqueeze(1) != 0
+        table.copy_(where(used, table * scale, table))
+
+
+@operation("composite", namespace="functional", method=False)
+def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Elements zeroed with probability ``p``, the others scaled by ``1 / (1 - p)``, while training.
+
+    Raises:
+        ValueError: ``p`` outside of [0, 1].
+    """
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0 or input.numel() == 0:
+        return input
+    if p == 1.0:
+        result = input * input.new_zeros(())
+    else:
+        result = input * dropout_mask(input, 1.0 - p).div_(1.0 - p)
+    return replaced(input, result) if inplace else result
+
+
+def dropout_mask(input: Tensor, keep: float) -> Tensor:
+    """Return ones with probability ``keep`` in the input's shape and type, drawn in the order of its memory."""
+    from ..random.draws import bernoulli_mask
+
+    strides = input._layout.strides
+    order = sorted(range(input.ndim), key=lambda index: -strides[index])
+    if input._layout.is_contiguous or 0 in strides or order == list(range(input.ndim)):
+        return bernoulli_mask(input, keep)
+    back = sorted(range(input.ndim), key=lambda index: order[index])
+    return bernoulli_mask(input.detach().permute(order), keep).permute(back)
+
+
+Tensor.dropout = dropout  # type: ignore[attr-defined]
+
+
+# Attention
+
+
+@operation("contraction", namespace="functional", method=False)
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Any,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Number | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value`` over the last two dimensions (Vaswani et al., 2017).
+
+    query [..., heads, l, e], key [..., heads, s, e], value [..., heads, s, v]; a boolean mask keeps where True.
+
+    Raises:
+        RuntimeError: both ``attn_mask`` and ``is_causal``.
+    """
+    if dropout_p > 0.0:
+        return _attention(query, key, value, attn_mask, is_causal, scale, enable_gqa, dropout_p)
+    return _attention_without_dropout(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: Number | None,
+    enable_gqa: bool,
+    dropout_p: float = 0.0,
+) -> Tensor:
+    if is_half(query) and query.dtype is key.dtype is value.dtype and query.device.type in HOST_DEVICES:
+        # Hosts multiply in float32 anyway: nothing in between need be rounded for it.
+        found = _attention(wide(query), wide(key), wide(value), attn_mask, is_causal, scale, enable_gqa, dropout_p)
+        return found.to(query.dtype)
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if enable_gqa:
+        repeats = query.shape[-3] // key.shape[-3]
+        key = key.repeat_interleave(repeats, -3)
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+    # Scores of 16-bit operands stay as they were accumulated: an exponential magnifies what rounding takes.
+    scores = _matmul(query, key.transpose(-2, -1), wide=True) * factor
+    if is_causal:
+        if attn_mask is not None:
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+            )
+        scores = _causal(scores)
+    elif attn_mask is not None:
+        if attn_mask.dtype is bool_:
+            scores = masked_fill(scores, ~attn_mask, -math.inf)
+        else:
+            scores = scores + attn_mask
+    if attn_mask is None:
+        weights = softmax(scores, -1)
+    else:
+        # A row that attends to nothing gives zeros, with gradient zero, not NaN.
+        nothing = amax(scores.detach(), -1, True) == -math.inf
+        weights = masked_fill(softmax(masked_fill(scores, nothing, 0.0), -1), nothing, 0.0)
+    if dropout_p > 0.0:
+        weights = dropout(weights, dropout_p)
+    return matmul(weights.to(value.dtype), value)
+
+
+_attention_without_dropout = remembered(_attention)
+
+
+def _causal(scores: Tensor) -> Tensor:
+    """Mask the future: positions compare as numbers, so no mask tensor is stored."""
+    from ..creation.factories import arange
+
+    rows = arange(scores.shape[-2], device=scores.device).unsqueeze(1)
+    columns = arange(scores.shape[-1], device=scores.device)
+    return masked_fill(scores, columns > rows, -math.inf)

@@ -1,0 +1,179 @@
+"""Losses of scores against classes, as ``torch.nn.functional`` has them; the others are composed in the nn package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import int64, uint8
+from ...tensors.tensor import Tensor
+from .. import elementwise as e
+from ..elementwise.overloads import clamp, masked_fill
+from ..in_place.writing import type_title
+from ..indexing.gathering import gather_known, take_positions
+from ..indexing.index_checks import require_inside
+from ..reduction.reductions import mean, sum
+from .layers import log_softmax
+
+
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "mean":
+        return mean(loss)
+    if reduction == "sum":
+        return sum(loss)
+    if reduction == "none":
+        return loss
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+def _check_classes(input: Tensor, target: Tensor, classes: int) -> None:
+    """Refuse targets that are no class of every score, in PyTorch's words."""
+    shape, given = tuple(input._layout.shape), tuple(target._layout.shape)
+    if not shape:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    if classes and shape[:1] != given[:1]:
+        raise ValueError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0] if given else 0})."
+        )
+    expected = shape[:classes] + shape[classes + 1 :]
+    if len(shape) < 3 and len(given) > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if not classes and given:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {given[0]}")
+    if len(shape) == 4 and len(given) != 3:
+        raise RuntimeError(
+            f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {len(given)}"
+        )
+    if given != expected and len(shape) == 4:
+        raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(given)}")
+    if given != expected:
+        raise RuntimeError(f"Expected target size {list(expected)}, got {list(given)}")
+    if target.dtype not in (int64, uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_title(target)}")
+
+
+def _check_weight(weight: Tensor | None, input: Tensor, classes: int, function: str = "") -> None:
+    count = input._layout.shape[classes]
+    if weight is not None and tuple(weight._layout.shape) != (count,):
+        raise RuntimeError(
+            f"{function}weight tensor should be defined either for all {count} classes or no classes but got weight "
+            f"tensor of shape: {list(weight._layout.shape)}"
+        )
+
+
+def _check_soft_target(input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, classes: int) -> None:
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {type_title(target)}"
+        )
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    _check_weight(weight, input, classes, "cross_entropy: ")
+
+
+@operation("composite", namespace="functional", method=False)
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-weight[target] * input[target]`` over classes in dimension 1, reduced; ``ignore_index`` counts nothing."""
+    del size_average, reduce
+    classes = 0 if input.ndim == 1 else 1
+    if input.ndim == 1 and target._layout.shape == (1,):
+        target = target.reshape(())
+    _check_classes(input, target, classes)
+    _check_weight(weight, input, classes)
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(f"expected scalar type {type_title(input)} but found {type_title(weight)}")
+    ignored = target == ignore_index
+    count = input._layout.shape[classes]
+    require_inside(
+        "nll_loss", target, count, lambda found: IndexError(f"Target {found} is out of bounds."), ignored=ignore_index
+    )
+    safe = masked_fill(target.to(int64), ignored, 0)
+    picked = gather_known(input, classes, safe.unsqueeze(classes)).squeeze(classes)
+    factor = (~ignored).to(input.dtype)
+    if weight is not None:
+        factor = factor * take_positions(weight, 0, safe, "IndexBackward0")
+    loss = -masked_fill(picked * factor, ignored, 0.0)
+    if reduction == "mean":
+        return sum(loss) / sum(factor)
+    return _reduced(loss, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """``-log_softmax(input)`` at the target class (or against target probabilities), reduced."""
+    classes = 0 if input.ndim == 1 else 1
+    soft = input._layout.shape == target._layout.shape and input.ndim > 0
+    if soft:
+        _check_soft_target(input, target, weight, ignore_index, classes)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if input.ndim == 1 and not soft and target._layout.shape == (1,):
+        target = target.reshape(())
+    scores = log_softmax(input, classes)
+    if soft:
+        return _soft_cross_entropy(scores, target, weight, reduction, label_smoothing, classes)
+    loss = nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
+    if not label_smoothing:
+        return loss
+    spread = scores if weight is None else scores * weight.reshape((-1,) + (1,) * (input.ndim - 1 - classes))
+    smooth = masked_fill(-sum(spread, classes), target == ignore_index, 0.0)
+    if reduction == "mean":
+        counted = (target != ignore_index).to(input.dtype)
+        if weight is not None:
+            counted = counted * take_positions(weight, 0, clamp(target, min=0), "IndexBackward0")
+        smooth = sum(smooth) / sum(counted)
+    else:
+        smooth = _reduced(smooth, reduction)
+    return (1.0 - label_smoothing) * loss + label_smoothing / input.shape[classes] * smooth
+
+
+def _soft_cross_entropy(
+    scores: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: float, classes: int
+) -> Tensor:
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / scores.shape[classes]
+    if weight is not None:
+        scores = scores * weight.reshape((-1,) + (1,) * (scores.ndim - 1 - classes))
+    loss = -sum(scores * target, classes)
+    if reduction == "mean":
+        return sum(loss) / float(max(loss.numel(), 1))
+    return _reduced(loss, reduction)
+
+
+@operation("composite", namespace="functional", method=False)
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Binary cross entropy of logits, reduced, without overflow."""
+    if target._layout.shape != input._layout.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    del size_average, reduce
+    if target._layout.shape != input._layout.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    positive = target if pos_weight is None else target * pos_weight
+    # -(t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x
+    loss = (1.0 - target) * input - (positive + 1.0 - target) * e.logsigmoid(input)
+    return _reduced(loss if weight is None else loss * weight, reduction)

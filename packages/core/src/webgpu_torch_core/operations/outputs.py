@@ -1,0 +1,37 @@
+"""Results written into the tensors that callers give as ``out``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensors.tensor import Tensor
+from .elementwise.call import finish_out
+from .in_place.writing import check_distinct
+
+
+def into(result: Any, out: Any, exact: bool = False) -> Any:
+    """Return a result (a tensor or several); where ``out`` is given, written into it and resized to fit.
+
+    ``exact``: the operation does not convert between element types.
+
+    Raises:
+        RuntimeError: the types cannot be cast, gradients are being recorded, or another number of tensors.
+    """
+    if out is None:
+        return result
+    if isinstance(result, Tensor):
+        return _written(result, out, exact)
+    targets = tuple(out)
+    if len(targets) != len(result):
+        raise RuntimeError(f"expected {len(result)} tensors for 'out', but got {len(targets)}")
+    for target, each in zip(targets, result, strict=True):
+        _written(each, target, exact)
+    return type(result)(*targets) if hasattr(result, "_fields") else targets
+
+
+def _written(result: Tensor, out: Tensor, exact: bool) -> Tensor:
+    if exact and out.dtype is not result.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
+    if exact or out._layout.shape == result._layout.shape:
+        check_distinct(out)
+    return finish_out(result, out)

@@ -1,0 +1,71 @@
+"""Random counts: Poisson and binomial numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...ir.layouts import broadcast_shapes
+from ...tensors.tensor import Tensor
+from ..common import attach, require_tensor
+from ..creation.conversion import read_bytes
+from ..creation.factories import from_bytes
+from ..in_place.writing import type_title
+from .draws import HOST_DEVICES, source_generator
+
+
+@operation("random", method=False)
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Numbers of events with the expectations in ``input``, in its shape and type; the gradient is zero.
+
+    On the CPU these are PyTorch's numbers. Other devices read the rates back: the draws are made on the host.
+
+    Raises:
+        RuntimeError: a negative rate, or a type that is not floating-point.
+    """
+    from ...random_streams.distributions import draw
+
+    require_tensor("poisson", "input", 1, input)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f'"poisson_cpu" not implemented for {input.dtype!r}')
+    data = draw("poisson", _stream(input, generator), input.numel(), input.dtype, read_bytes(input), None)
+    result = from_bytes(data, tuple(input._layout.shape), input.dtype, input.device)
+    return attach(result, "PoissonBackward0", (input,), lambda grad: grad.new_zeros(grad.shape))
+
+
+@operation("random", method=False)
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """Numbers of successes in ``count`` trials of probability ``prob`` each, broadcast; the gradient is zero.
+
+    On the CPU these are PyTorch's numbers. Other devices read the arguments back: the draws are made on the host.
+
+    Raises:
+        RuntimeError: types that differ or are not floating-point.
+        NotImplementedError: 16-bit numbers.
+    """
+    from ...random_streams.counts import fill_binomial
+
+    require_tensor("binomial", "count", 1, count)
+    require_tensor("binomial", "prob", 2, prob)
+    if count.dtype is not prob.dtype or not count.dtype.is_floating_point:
+        raise RuntimeError(
+            f"binomial only supports floating-point dtypes for count and prob, the same for both, got {count.dtype!r} and "
+            f"{prob.dtype!r}"
+        )
+    if count.dtype.itemsize < 4:
+        raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{type_title(count)}'")
+    shape = broadcast_shapes(count._layout.shape, prob._layout.shape)
+    trials, chances = (each.detach().expand(shape).reshape(-1).tolist() for each in (count, prob))
+    data = fill_binomial(_stream(count, generator), trials, chances, count.dtype)
+    result = from_bytes(data, shape, count.dtype, count.device)
+    return attach(result, "BinomialBackward0", (count, prob), lambda grad: (count.new_zeros(count.shape), None))
+
+
+def _stream(input: Tensor, generator: Any) -> Any:
+    if input.device.type in HOST_DEVICES:
+        return source_generator(generator, input.device).host_stream()
+    # A stream of its own for this draw, told by the device's seed and how many draws there were.
+    from ...random_streams.streams import MersenneTwister
+
+    seed, offset = source_generator(generator, input.device).philox_state(input.numel())
+    return MersenneTwister((seed + 0x9E3779B97F4A7C15 * (int(offset) + 1)) & 0xFFFFFFFFFFFFFFFF)

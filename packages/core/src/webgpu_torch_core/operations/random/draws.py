@@ -1,0 +1,397 @@
+"""Random numbers: PyTorch's CPU streams on the CPU, counter-based Philox on other devices."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir import expression as ir
+from ...ir.dtypes import complex64, compute_dtype, dtype, float32, int32, int64, uint32
+from ...ir.kernels import Output, Pointwise, Store
+from ...ir.layouts import contiguous_layout, number_of_elements
+from ...ir.scalar import philox
+from ...record.devices import canonical_device, device
+from ...tensors.tensor import Tensor, empty_tensor
+from ..common import attach, kernel_cache, record_on, sizes_from
+from ..complex.interleaving import complex_alias
+from ..creation.conversion import read_bytes
+from ..creation.factories import as_dtype, asked, empty_like, from_bytes, place_of
+from ..elementwise.call import default_float
+from ..in_place.writing import type_title
+from ..outputs import into
+from .generator import Generator, default_generator
+from .weight_checks import check_weights
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import DeviceLike, Number
+
+HOST_DEVICES = ("cpu", "python")
+
+
+def _word(number: int) -> Any:
+    """Return word ``number`` of the Philox block of this element: counter (position, offset), key (seed)."""
+    position = ir.cast(ir.coordinate(0), uint32)
+    zero = ir.constant(0, uint32)
+    counter = (position, ir.parameter(2, uint32), ir.parameter(3, uint32), zero)
+    return philox(counter, (ir.parameter(0, uint32), ir.parameter(1, uint32)), number)
+
+
+def _unit(word: Any) -> Any:
+    """Return a word as a float in [0, 1): its top 24 bits."""
+    return ir.cast(word >> 8, float32) * (2.0**-24)
+
+
+@kernel_cache
+def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
+    """Return the kernel drawing ``count`` numbers: uniform, normal, bernoulli, exponential or integers.
+
+    Parameters: seed (low, high), offset (low, high), then two numbers of the distribution.
+    """
+    if kind == "integers":
+        low, span = ir.parameter(4, uint32), ir.parameter(5, uint32)
+        draw = ir.cast(_word(0), uint32)
+        value = ir.cast(ir.apply("remainder", draw, span), compute_dtype(result)) + ir.cast(
+            ir.cast(low, int32), compute_dtype(result)
+        )
+        types = (uint32,) * 6
+    else:
+        first, second = ir.parameter(4, float32), ir.parameter(5, float32)
+        types = (uint32,) * 4 + (float32,) * 2
+        if kind == "uniform":
+            value = first + _unit(_word(0)) * (second - first)
+        elif kind == "bernoulli":
+            value = ir.select(_unit(_word(0)) < first, 1.0, 0.0)
+        elif kind == "exponential":
+            value = -ir.apply("log", 1.0 - _unit(_word(0))) / first
+        else:
+            # Box-Muller; 1 - u keeps the logarithm's argument away from 0.
+            radius = ir.apply("sqrt", ir.apply("log", 1.0 - _unit(_word(0))) * -2.0)
+            value = first + radius * ir.apply("cos", _unit(_word(1)) * (2.0 * math.pi)) * second
+    store = Store(0, 0, (1,), ir.cast(ir.cast(value, compute_dtype(result)), result))
+    return Pointwise((), (Output(result, count, None),), types, kind, (count,), (store,))
+
+
+def _philox(
+    kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Generator, numbers: tuple[Any, Any]
+) -> Tensor:
+    count = number_of_elements(shape)
+    seed, offset = generator.philox_state(count)
+    parameters = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, 0, *numbers)
+    from ...record.devices import engine_for
+
+    kernel = philox_kernel(kind, count, result)
+    return record_on(engine_for(place), place, kernel, (), parameters, (contiguous_layout(shape),))
+
+
+def source_generator(given: Any, place: device) -> Generator:
+    """Return the generator that draws on a device come from: the given one, or the device's own."""
+    if given is None:
+        return default_generator(place)
+    if given.device.type != place.type and not (given.device.type == "cpu" and place.type in HOST_DEVICES):
+        raise RuntimeError(f"Expected a '{place}' device type for generator but found '{given.device}'")
+    return given
+
+
+def draw(
+    kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Any, first: Any, second: Any
+) -> Tensor:
+    """Return random numbers on a device: the same stream as PyTorch's on the CPU."""
+    if place.type == "meta":
+        return empty_tensor(shape, result, place)
+    if result is complex64:
+        # The parts of a normal number share its variance.
+        second = second / math.sqrt(2.0) if kind == "normal" else second
+        return complex_alias(draw(kind, (*shape, 2), float32, place, generator, first, second))
+    source = source_generator(generator, place)
+    if place.type not in HOST_DEVICES:
+        return _philox(kind, shape, result, place, source, (first, second))
+    return host_draw(kind, shape, result, place, source, first, second)
+
+
+def host_draw(
+    kind: str, shape: tuple[int, ...], element: dtype, place: device, source: Generator, first: Any = None,
+    second: Any = None, result: dtype | None = None,
+) -> Tensor:  # fmt: skip
+    """Return what a host's device draws (see :meth:`~webgpu_torch_core.backend.Device.draw`) in a shape."""
+    from ...record.devices import engine_for
+
+    data = engine_for(place).device.draw(kind, source.host_stream(), number_of_elements(shape), element, first, second)
+    return from_bytes(data, shape, result or element, place)
+
+
+def _drawn_into(out: Tensor, shape: tuple[int, ...], kind: str, generator: Any) -> Tensor:
+    """Overwrite the caller's tensor in its own memory's order, as PyTorch does."""
+    if out._layout.shape != tuple(shape):
+        out.resize_(shape)
+    return getattr(out, f"{kind}_")(generator=generator)
+
+
+def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> None:
+    def function(
+        *size: Any,
+        generator: Any = None,
+        out: Tensor | None = None,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        **named: Any,
+    ) -> Tensor:
+        del layout, pin_memory
+        size = (named.pop("size"),) if "size" in named else size
+        place = place_of(device) if out is None else out.device
+        if device is None and out is None and generator is not None:
+            place = canonical_device(generator.device)
+        element, shape = asked(dtype, place, out, default_float[0])[0], sizes_from(size)
+        if out is not None:
+            return _drawn_into(out, shape, kind, generator)
+        result = draw(kind, shape, element, place, generator, *numbers)
+        return result.requires_grad_() if requires_grad else result
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    operation("random", method=False)(function)
+
+    def like(
+        input: Tensor,
+        *,
+        generator: Any = None,
+        dtype: dtype | None = None,
+        layout: Any = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+        pin_memory: bool = False,
+    ) -> Tensor:
+        del layout, pin_memory
+        result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+        if result._layout.is_contiguous:
+            result = draw(kind, tuple(result._layout.shape), result.dtype, result.device, generator, *numbers)
+        else:
+            # PyTorch keeps the input's strides and draws in the order of memory.
+            result = getattr(result, f"{kind}_")(generator=generator)
+        return result.requires_grad_() if requires_grad else result
+
+    like.__name__ = like.__qualname__ = f"{name}_like"
+    like.__doc__ = f"{doc[:-1]}, in the input's shape and type."
+    operation("random", method=False)(like)
+
+
+_creation("rand", "uniform", (0.0, 1.0), "Uniform numbers from [0, 1).")
+_creation("randn", "normal", (0.0, 1.0), "Standard normal numbers.")
+
+
+@operation("random", method=False)
+def randint(
+    low: Any = 0,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Integers from ``[low, high)``."""
+    del layout, pin_memory, requires_grad
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    place = place_of(device)
+    kind = as_dtype(dtype) or int64
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    result = integers(int(low), int(high), sizes_from((size,)), kind, place, generator)
+    return into(result, out)
+
+
+def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: device, generator: Any) -> Tensor:
+    """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
+    source = source_generator(generator, place)
+    if place.type in HOST_DEVICES:
+        from ...record.devices import engine_for
+
+        count = number_of_elements(shape)
+        data = engine_for(place).device.draw("integers", source.host_stream(), count, kind, low, high)
+        return from_bytes(data, shape, kind, place)
+    if high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31:
+        raise RuntimeError(f"randint on {place} takes ranges within 32 bits, got [{low}, {high})")
+    return _philox("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))
+
+
+@operation("random", method=False)
+def randint_like(
+    input: Tensor,
+    low: Any = 0,
+    high: Any = None,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    generator: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Integers from ``[low, high)`` in the input's shape and type."""
+    del layout, requires_grad, pin_memory
+    low, high = (0, low) if high is None else (low, high)
+    result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+    if not result._layout.is_contiguous:
+        return result.random_(int(low), int(high), generator=generator)
+    return integers(int(low), int(high), tuple(result._layout.shape), result.dtype, result.device, generator)
+
+
+@operation("random", method=False)
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: dtype | None = int64,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """The numbers 0 to n - 1 in random order."""
+    del layout, requires_grad, pin_memory
+    place = place_of(device)
+    source = source_generator(generator, place)
+    if place.type in HOST_DEVICES:
+        result = host_draw("permutation", (n,), int64, place, source)
+    else:
+        result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
+    result = result if dtype is int64 else result.to(dtype)
+    return into(result, out)
+
+
+@operation("random", method=False)
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Normal numbers with given means and standard deviations (numbers or tensors)."""
+    del layout, pin_memory
+    if out is not None and out.dtype.category < 2:
+        raise NotImplementedError(f"\"normal_kernel\" not implemented for '{type_title(out)}'")
+    if size is not None:
+        result = draw(
+            "normal",
+            sizes_from((size,)),
+            as_dtype(dtype) or default_float[0],
+            place_of(device),
+            generator,
+            float(mean),
+            float(std),
+        )
+    else:
+        like = mean if isinstance(mean, Tensor) else std
+        shape = (
+            (mean + std)._layout.shape if isinstance(mean, Tensor) and isinstance(std, Tensor) else like._layout.shape
+        )
+        plain = [each.detach() if isinstance(each, Tensor) else each for each in (mean, std)]
+        result = draw("normal", tuple(shape), like.dtype, like.device, generator, 0.0, 1.0) * plain[1] + plain[0]
+        _attach_zero(result, "NormalBackward0", (mean, std))
+    if out is not None:
+        return into(result, out)
+    return result.requires_grad_() if requires_grad else result
+
+
+@operation("random")
+def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
+    """1 with the probability in each element (or with probability ``p``), else 0."""
+    if p is not None:
+        result = draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, generator, float(p), 0.0)
+    else:
+        result = bernoulli_of(input.detach(), input.dtype, generator)
+        _attach_zero(result, "BernoulliBackward0", (input,))
+    return result if out is None else into(result.to(out.dtype), out)
+
+
+def _attach_zero(result: Tensor, title: str, inputs: tuple[Any, ...]) -> None:
+    """Give a draw the gradient that PyTorch gives it: zero."""
+    shapes = [each.shape if isinstance(each, Tensor) else None for each in inputs]
+
+    def run_backward(grad: Tensor) -> Any:
+        return tuple(None if shape is None else grad.new_zeros(shape) for shape in shapes)
+
+    attach(result, title, inputs, run_backward)
+
+
+def bernoulli_of(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:
+    """Return ones with the probabilities in a tensor, else zeros."""
+    place = probabilities.device
+    if place.type in HOST_DEVICES:
+        shape, source = tuple(probabilities._layout.shape), source_generator(generator, place)
+        return host_draw("bernoulli_of", shape, kind, place, source, read_bytes(probabilities), probabilities.dtype)
+    uniform = draw("uniform", tuple(probabilities._layout.shape), float32, place, generator, 0.0, 1.0)
+    return (uniform < probabilities).to(kind)
+
+
+def bernoulli_mask(input: Tensor, keep: float) -> Tensor:
+    """Return ones with probability ``keep`` in the input's shape and type: a dropout mask."""
+    return draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, None, float(keep), 0.0)
+
+
+@operation("random")
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Tensor | None = None
+) -> Tensor:
+    """Category positions drawn with the weights in each row.
+
+    Raises:
+        RuntimeError: too many samples without replacement; negative, infinite or NaN weights; rows that sum to zero. Weights
+            on a GPU are checked there, and the error is raised when results are read next.
+    """
+    if input.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not input.dtype.is_floating_point:
+        kind = type_title(input)
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
+    if out is not None and out.dtype is not int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {type_title(out)}")
+    num_samples = operator.index(num_samples)
+    rows = 1 if input.ndim == 1 else input.shape[0]
+    shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
+    if input.device.type in HOST_DEVICES:
+        options = (rows, num_samples, replacement)
+        source = source_generator(generator, input.device)
+        result = host_draw("multinomial", shape, input.dtype, input.device, source, read_bytes(input), options, int64)
+    else:
+        result = _device_multinomial(input.detach().reshape(rows, -1), num_samples, replacement, generator).reshape(
+            shape
+        )
+    return into(result, out)
+
+
+def _device_multinomial(weights: Tensor, count: int, replacement: bool, generator: Any) -> Tensor:
+    """Sample without reading anything back: exponential races (Efraimidis & Spirakis, 2006)."""
+    if not replacement and count > weights.shape[-1]:
+        raise RuntimeError(
+            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {count} > {weights.shape[-1]}"
+        )
+    shape = tuple(weights._layout.shape)
+    check_weights(weights)
+    if not replacement:
+        waits = draw("exponential", shape, float32, weights.device, generator, 1.0, 0.0)
+        scores = weights.to(float32) / waits
+        return scores.argmax(-1, keepdim=True) if count == 1 else scores.topk(count, -1).indices
+    waits = draw("exponential", (shape[0], count, shape[1]), float32, weights.device, generator, 1.0, 0.0)
+    return (weights.to(float32).unsqueeze(1) / waits).argmax(-1)

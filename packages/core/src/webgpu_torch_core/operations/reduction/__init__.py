@@ -1,0 +1,1 @@
+"""Reductions: sums and extremes over dimensions, moments, statistics, counts."""

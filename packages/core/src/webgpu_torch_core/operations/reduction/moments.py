@@ -1,0 +1,209 @@
+"""Variances, standard deviations and vector norms."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import dtype, float32, float64
+from ...ir.dtypes import dtype as dtype_class
+from ...tensors.tensor import Tensor
+from ..common import as_dimensions, attach, needs_gradient, reduced_shape
+from ..outputs import into as _into
+from .reductions import _dtype_title, amax, amin, count_of, mean, restore, sum
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Dimensions
+
+
+def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Return variance and mean in at least float32."""
+    dims = as_dimensions(dim, input.ndim)
+    count = count_of(input, dims)
+    if input.dtype.category < 2:
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    wide = input if input.dtype in (float32, float64) else input.to(float32)
+    center = mean(wide, dims, True)
+    deviation = wide - center
+    divisor = float(count - correction)
+    total = sum(deviation * deviation, dims, keepdim)
+    if divisor > 0:
+        variance = total / divisor
+    else:
+        variance = total / total.new_zeros(()) if count else total + math.nan
+    center = center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
+    return variance, center
+
+
+def _deviation(variance: Tensor) -> Tensor:
+    from ..elementwise import deviation_
+
+    return deviation_(variance)
+
+
+def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+    # torch.var(x, False) passes `unbiased` where `dim` stands.
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return dim, correction
+
+
+@operation("composite")
+def var(
+    input: Tensor,
+    dim: Dimensions = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The variance over dimensions, with Bessel's correction by default."""
+    dim, correction = _correction(dim, unbiased, correction)
+    return _into(_moments(input, dim, correction, keepdim)[0].to(input.dtype), out)
+
+
+@operation("composite")
+def std(
+    input: Tensor,
+    dim: Dimensions = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The standard deviation over dimensions, with Bessel's correction by default."""
+    dim, correction = _correction(dim, unbiased, correction)
+    return _into(_deviation(_moments(input, dim, correction, keepdim)[0]).to(input.dtype), out)
+
+
+@operation("composite")
+def var_mean(
+    input: Tensor,
+    dim: Dimensions = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """Variance and mean over dimensions."""
+    dim, correction = _correction(dim, unbiased, correction)
+    variance, center = _moments(input, dim, correction, keepdim)
+    return variance.to(input.dtype), center.to(input.dtype)
+
+
+@operation("composite")
+def std_mean(
+    input: Tensor,
+    dim: Dimensions = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean over dimensions."""
+    dim, correction = _correction(dim, unbiased, correction)
+    variance, center = _moments(input, dim, correction, keepdim)
+    return _deviation(variance).to(input.dtype), center.to(input.dtype)
+
+
+@operation("composite")
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+) -> Tensor:
+    """The vector norm over dimensions: 2-norm by default, ``p`` any real number or infinity."""
+    if isinstance(out, dtype_class):
+        # The method has the type in this place.
+        out, dtype = None, out
+    order = 2.0 if p in ("fro", None) else p
+    if order == "nuc":
+        from ..linalg.norms import matrix_norm
+
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+    if isinstance(order, str):
+        raise RuntimeError(f"norm(): unsupported order '{p}'; use 'fro', 'nuc' or a number")
+    return _into(vector_norm(input, float(order), dim, keepdim, dtype=dtype), out)
+
+
+@operation("composite", namespace="linalg", method=False)
+def vector_norm(
+    x: Tensor,
+    ord: Any = 2,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The vector norm ``sum(|x|**ord)**(1/ord)`` over dimensions."""
+    input = x.to(dtype) if dtype is not None else x
+    if input.dtype.category < 2:
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_dtype_title(input.dtype)}"
+        )
+    dims = as_dimensions(dim, input.ndim)
+    if ord == math.inf:
+        result = amax(input.abs(), dims, keepdim)
+    elif ord == -math.inf:
+        result = amin(input.abs(), dims, keepdim)
+    elif ord == 0:
+        # Counting has the gradient zero; PyTorch returns zeros rather than none.
+        shape = input._layout.shape
+        result = sum((input.detach() != 0).to(input.dtype.to_real()), dims, keepdim)
+        attach(result, "LinalgVectorNormBackward0", (input,), lambda grad: grad.new_zeros(shape))
+    elif ord == 1:
+        result = sum(input.abs(), dims, keepdim)
+    elif ord == 2:
+        result = _two_norm(input, dims, keepdim)
+    else:
+        # Powers of 16-bit numbers overflow: the norm is computed in float32.
+        wide = input.to(float32) if input.dtype.itemsize < 4 else input
+        result = _power_norm(wide, float(ord), dims, keepdim).to(input.dtype.to_real())
+    return _into(result, out)
+
+
+def _power_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """``sum(|x|**ord)**(1/ord)``, whose gradient is zero at zero elements and rows where the formula has none."""
+    if not needs_gradient(input):
+        return sum(input.abs() ** ord, dims, keepdim) ** (1.0 / ord)
+    size = input.abs()
+    nothing = size.detach() == 0
+    total = sum(size.masked_fill(nothing, 1.0).pow(ord).masked_fill(nothing, 0.0), dims, keepdim)
+    if ord < 0:
+        # One zero element makes the norm zero, whatever the others are.
+        zero = nothing.any(dims[0], keepdim=True) if len(dims) == 1 else sum(nothing, dims, True) > 0
+        zero = zero.reshape(total.shape)
+        return total.masked_fill(zero, 1.0).pow(1.0 / ord).masked_fill(zero, 0.0)
+    empty = total.detach() == 0
+    return total.masked_fill(empty, 1.0).pow(1.0 / ord).masked_fill(empty, 0.0)
+
+
+def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """The Euclidean norm, whose gradient at zero is zero."""
+    wide = input.detach()
+    wide = wide if wide.dtype in (float32, float64) else wide.to(float32)
+    result = sum(wide * wide, dims, keepdim).sqrt().to(input.dtype)
+    if needs_gradient(input):
+        shape, saved, kept = input._layout.shape, input._save(), result._save_result()
+
+        def run_backward(grad: Tensor) -> Any:
+            input = saved.unpack()
+            full = restore(
+                sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else kept.unpack(),
+                shape,
+                dims,
+                keepdim,
+            )
+            return (input * (restore(grad, shape, dims, keepdim) / full)).masked_fill(full == 0, 0.0)
+
+        attach(result, "LinalgVectorNormBackward0", (input,), run_backward)
+    return result

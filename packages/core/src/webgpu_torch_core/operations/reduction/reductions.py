@@ -1,0 +1,378 @@
+"""Reductions over any dimensions: one kernel form, gradients written with other operations."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir import expression as ir
+from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
+from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
+from ...ir.layouts import Layout, contiguous_strides, number_of_elements
+from ...ir.monoids import monoid
+from ...replay.recipes import remembered
+from ...tensors.tensor import Tensor
+from ..common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape, require_tensor
+from ..elementwise.call import default_float
+from ..outputs import into as _into
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Dimensions, Number
+
+_min, _max, _all, _any, _sum = min, max, all, any, sum
+
+
+@kernel_cache
+def reduction_kernel(
+    kind: str, source: Layout, numel: int, dtype: dtype, dims: tuple[int, ...], accumulate: dtype, result: dtype
+) -> RowProgram:
+    """Return the kernel that reduces ``dims`` of a strided operand, accumulating in one type and storing another."""
+    kept = [index for index in range(source.ndim) if index not in dims]
+    outer = tuple(source.shape[index] for index in kept)
+    inner = tuple(source.shape[index] for index in dims)
+    strides = tuple(source.strides[index] for index in (*kept, *dims))
+    leaf: Any = ir.cast(ir.load(0, source.offset, strides, dtype), accumulate)
+    combined = monoid(kind, accumulate)
+    value = ir.cast(ir.reduced(0, combined.results[0].dtype), result)
+    return RowProgram(
+        (Operand(dtype, numel),), (Output(result, number_of_elements(outer), None),), (), combined.name, outer, inner,
+        (Reduction(combined, leaf),), (Store(0, 0, contiguous_strides(outer), value),), (),
+    )  # fmt: skip
+
+
+def reduce(
+    input: Tensor, kind: str, dims: tuple[int, ...], keepdim: bool, result: dtype, accumulate: dtype | None = None
+) -> Tensor:
+    """Record a reduction of non-negative dimensions."""
+    accumulate = accumulate or (int64 if result.category == 1 else compute_dtype(result))
+    kernel = reduction_kernel(kind, input._layout, input._storage.value.numel, input.dtype, dims, accumulate, result)
+    return record(kernel, (input,), (), (reduced_shape(input._layout.shape, dims, keepdim),))
+
+
+def restore(tensor: Tensor, shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """Return a reduced tensor broadcast back over the dimensions it lost."""
+    if not keepdim:
+        tensor = tensor.reshape(tuple(1 if index in dims else size for index, size in enumerate(shape)))
+    return tensor.expand(shape)
+
+
+def sum_to_size(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return a gradient summed over the dimensions along which its operand was broadcast."""
+    have = tensor._layout.shape
+    if have == shape:
+        return tensor
+    extra = len(have) - len(shape)
+    dims = tuple(range(extra)) + tuple(
+        index + extra for index, size in enumerate(shape) if size == 1 and have[index + extra] != 1
+    )
+    result = sum(tensor, dims, keepdim=True) if dims else tensor
+    return result.reshape(shape)
+
+
+def _sum_type(input: Tensor, dtype: dtype | None) -> dtype:
+    return dtype or (int64 if input.dtype.category < 2 else input.dtype)
+
+
+@operation("reduction")
+@remembered
+def sum(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The sum over dimensions (all by default); integers sum in int64."""
+    dims = as_dimensions(dim, input.ndim)
+    result_type = _sum_type(input, dtype)
+    shape = input._layout.shape
+    result = reduce(input, "sum", dims, keepdim, result_type)
+    if needs_gradient(input):
+        own = input.dtype
+
+        def run_backward(grad: Tensor) -> Any:
+            return restore(grad if grad.dtype is own else grad.to(own), shape, dims, keepdim)
+
+        attach(result, "SumBackward0" if dim is None else "SumBackward1", (input,), run_backward)
+    return _into(result, out)
+
+
+def count_of(input: Tensor, dims: tuple[int, ...]) -> int:
+    """Return how many elements each result reduces."""
+    return number_of_elements(input._layout.shape[index] for index in dims)
+
+
+@operation("composite")
+@remembered
+def mean(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The arithmetic mean over dimensions (all by default).
+
+    Raises:
+        RuntimeError: the input is neither floating-point nor complex and no dtype is given.
+    """
+    kind = dtype or input.dtype
+    if kind.category < 2:
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {_dtype_title(kind)}"
+        )
+    dims = as_dimensions(dim, input.ndim)
+    count = count_of(input, dims)
+    total = sum(input, dims, keepdim, dtype=kind) if dims else input.to(kind)
+    # A mean of nothing is NaN; adding it, unlike dividing zero, is nothing a driver folds away.
+    return _into(total / float(count) if count else total + math.nan, out)
+
+
+def _dtype_title(kind: dtype) -> str:
+    names = {"int64": "Long", "int32": "Int", "uint8": "Byte", "int8": "Char", "int16": "Short", "bool": "Bool"}
+    return names.get(kind.name, kind.name)
+
+
+@operation("reduction")
+def prod(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The product over one dimension (all by default); integers multiply in int64."""
+    input = input if dtype is None else input.to(dtype)
+    dims = as_dimensions(dim, input.ndim)
+    result = reduce(input, "product", dims, keepdim, _sum_type(input, dtype))
+    if needs_gradient(input):
+        saved = input._save()
+
+        def run_backward(grad: Tensor) -> Any:
+            return _prod_gradient(saved.unpack(), grad, dims, keepdim)
+
+        attach(result, "ProdBackward0", (input,), run_backward)
+    return _into(result, out)
+
+
+def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """Gradient of a product: the product of the other elements, right even where elements are zero."""
+    shape = input._layout.shape
+    if number_of_elements(shape) == 0:
+        return input.new_zeros(shape)
+    kept = tuple(index for index in range(len(shape)) if index not in dims)
+    rows = input.permute(kept + dims).reshape(tuple(shape[i] for i in kept) + (-1,)) if dims else input.reshape(1)
+    ones = rows.new_ones(rows.shape[:-1] + (1,))
+    before = _cat((ones, rows.narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1)
+    after = _cat((ones, rows.flip(-1).narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1).flip(-1)
+    others = (before * after).reshape(tuple(shape[i] for i in kept + dims))
+    inverse = sorted(range(len(shape)), key=lambda index: (kept + dims)[index])
+    return restore(grad, shape, dims, keepdim) * others.permute(tuple(inverse))
+
+
+def _cat(tensors: Any, dim: int) -> Tensor:
+    from ..movement.joining import cat
+
+    return cat(tensors, dim)
+
+
+def _truth(input: Tensor) -> Tensor:
+    """Return what ``all`` and ``any`` give over no dimension: each element's own truth."""
+    from ...ir.dtypes import uint8
+
+    return (input != 0).to(uint8) if input.dtype is uint8 else input != 0
+
+
+@operation("reduction")
+def all(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether every element is non-zero."""
+    if dim == ():
+        return _into(_truth(input), out)
+    dims = as_dimensions(dim, input.ndim)
+    from ...ir.dtypes import uint8
+
+    kind = uint8 if input.dtype is uint8 else bool_
+    return _into(reduce(input, "all", dims, keepdim, kind, bool_), out)
+
+
+@operation("reduction")
+def any(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether some element is non-zero."""
+    if dim == ():
+        return _into(_truth(input), out)
+    dims = as_dimensions(dim, input.ndim)
+    from ...ir.dtypes import uint8
+
+    kind = uint8 if input.dtype is uint8 else bool_
+    return _into(reduce(input, "any", dims, keepdim, kind, bool_), out)
+
+
+@operation("composite")
+def count_nonzero(input: Tensor, dim: Dimensions = None) -> Tensor:
+    """How many elements are not zero, as int64."""
+    return sum(input != 0, dim)
+
+
+def spread_evenly(grad: Tensor, input: Tensor, value: Tensor) -> Tensor:
+    """Return the gradient of one element picked from all: those equal to it share it, others have none."""
+    from ..elementwise.overloads import where
+
+    source = input.detach()
+    hit = (source == value) | ((source != source) & (value != value))
+    return where(hit, grad / sum(hit.to(grad.dtype)), 0.0)
+
+
+def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
+    dims = as_dimensions(dim, input.ndim)
+    if input.ndim and count_of(input, dims) == 0:
+        if dim is None:
+            raise RuntimeError(
+                f"{title}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+                "the 'dim' argument."
+            )
+        raise IndexError(f"{title}(): Expected reduction dim {dims[0]} to have non-zero size.")
+    accumulate = int32 if input.dtype.category < 2 and input.dtype.itemsize < 4 else compute_dtype(input.dtype)
+    result = reduce(input, kind, dims, keepdim, input.dtype, accumulate)
+    if needs_gradient(input):
+        saved, shape = input._save(), input._layout.shape
+        kept = result._save_result()
+
+        def run_backward(grad: Tensor) -> Any:
+            # PyTorch spreads the gradient evenly over equal extrema.
+            source = saved.unpack()
+            if dim is None and title in ("max", "min"):
+                return spread_evenly(grad, source, kept.unpack().detach())
+            full = restore(kept.unpack().detach(), shape, dims, keepdim)
+            hit = (source == full) | (source != source)
+            share = hit.to(grad.dtype)
+            return share * restore(grad, shape, dims, keepdim) / sum(share, dims, keepdim=True)
+
+        attach(result, f"{title.capitalize()}Backward0", (input,), run_backward)
+    return result
+
+
+@operation("reduction")
+def amax(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The maximum over dimensions; NaN wins; equal maxima share the gradient."""
+    return _into(_extremum(input, "maximum", dim if dim != () else None, keepdim, "amax"), out)
+
+
+@operation("reduction")
+def amin(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The minimum over dimensions; NaN wins; equal minima share the gradient."""
+    return _into(_extremum(input, "minimum", dim if dim != () else None, keepdim, "amin"), out)
+
+
+def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
+    dims = as_dimensions(dim, input.ndim)
+    if input.numel() == 0 and count_of(input, dims) == 0:
+        raise IndexError(
+            f"{title}(): Expected reduction dim to be specified for input.numel() == 0."
+            if dim is None
+            else f"{title}(): Expected reduction dim {dims[0]} to have non-zero size."
+        )
+    accumulate = int32 if input.dtype.category < 2 and input.dtype.itemsize < 4 else compute_dtype(input.dtype)
+    return reduce(input, kind, dims, keepdim, int64, accumulate)
+
+
+def _refuse_unordered(input: Tensor, title: str) -> None:
+    if input.dtype.category in (0, 3):
+        what = "bool" if input.dtype.category == 0 else "complex"
+        raise RuntimeError(f"{title}(): does not support {what} input")
+
+
+@operation("reduction")
+def argmax(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The position of the first maximum: in the flattened tensor, or along a dimension."""
+    _refuse_unordered(input, "argmax")
+    return _into(_position(input, "argmaximum", dim, keepdim, "argmax"), out)
+
+
+@operation("reduction")
+def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The position of the first minimum: in the flattened tensor, or along a dimension."""
+    _refuse_unordered(input, "argmin")
+    return _into(_position(input, "argminimum", dim, keepdim, "argmin"), out)
+
+
+def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: str) -> Any:
+    from ..return_types import make
+
+    dims = as_dimensions(dim, input.ndim)
+    positions = _position(input, f"arg{kind}", dim, True, title)
+    from ..indexing.gathering import gather_known
+
+    values = gather_known(input, dims[0], positions) if dims else input.clone()
+    if not keepdim and dims:
+        values, positions = values.squeeze(dims[0]), positions.squeeze(dims[0])
+    return make(title, values=values, indices=positions)
+
+
+@operation("reduction")
+def max(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The maximum of all elements; with ``dim``, values and positions; with a tensor, the element-wise maximum."""
+    return _min_or_max(input, dim if other is None else other, keepdim, "maximum", "max", out)
+
+
+@operation("reduction")
+def min(
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The minimum of all elements; with ``dim``, values and positions; with a tensor, the element-wise minimum."""
+    return _min_or_max(input, dim if other is None else other, keepdim, "minimum", "min", out)
+
+
+def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, out: Any) -> Any:
+    from .. import elementwise
+
+    require_tensor(title, "input", 1, input)
+    if isinstance(dim, Tensor):
+        return getattr(elementwise, kind)(input, dim, out=out)
+    if dim is None:
+        return _into(_extremum(input, kind, None, False, title), out)
+    return _into(_with_positions(input, dim, keepdim, kind, title), out, True)
+
+
+@operation("composite")
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+    """Minimum and maximum over a dimension (all by default)."""
+    from ..return_types import make
+
+    found = make(
+        "aminmax",
+        min=_extremum(input, "minimum", dim, keepdim, "amin"),
+        max=_extremum(input, "maximum", dim, keepdim, "amax"),
+    )
+    return _into(found, out, True)
+
+
+@operation("composite", aliases=("special_logsumexp",))
+def logsumexp(input: Tensor, dim: Dimensions, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """``log(sum(exp(input)))`` over dimensions without overflow."""
+    dims = as_dimensions(dim, input.ndim)
+    kind = input.dtype if input.dtype.category >= 2 else default_float[0]
+    wide = input.to(float32) if kind.itemsize < 4 else input.to(kind)
+    if count_of(wide, dims) == 0:
+        return _into(sum(wide.exp(), dims, keepdim).log().to(kind), out)
+    highest = amax(wide.detach(), dims, True)
+    shift = highest.masked_fill(highest.isinf(), 0.0)
+    total = (wide - shift).exp().sum(dims, True).log() + shift
+    total = total if keepdim else total.reshape(reduced_shape(wide._layout.shape, dims, False))
+    return _into(total.to(kind), out)

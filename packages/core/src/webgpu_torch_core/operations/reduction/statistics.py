@@ -1,0 +1,496 @@
+"""Statistics: medians, quantiles, modes, histograms, covariances, numerical integration and differentiation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import float32, float64, int64, promote_types
+from ...ir.layouts import wrap_dimension
+from ...tensors.tensor import Tensor
+from ..common import as_dimensions, attach, is_half, needs_gradient, no_view, refusing, wide
+from ..complex.interleaving import join
+from ..complex.views import conj, part
+from ..creation.factories import arange, tensor
+from ..creation.ranges import linspace
+from ..elementwise.call import default_float
+from ..elementwise.overloads import clamp, where
+from ..in_place.writing import type_title
+from ..indexing.gathering import gather_known
+from ..movement.joining import cat
+from ..movement.views import narrow
+from ..outputs import into
+from ..return_types import make
+from ..sorting.order import sort
+from .moments import vector_norm
+from .reductions import spread_evenly
+from .reductions import sum as summed
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Dimensions, Number
+
+
+@operation("composite")
+def nansum(
+    input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:
+    """The sum over dimensions with NaN counted as zero.
+
+    Raises:
+        RuntimeError: complex numbers.
+    """
+    if input.dtype.is_complex:
+        raise RuntimeError("nansum does not support complex inputs")
+    filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
+    if out is not None and dtype is None:
+        if out.dtype.category < 2 <= input.dtype.category:
+            raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{type_title(out)}'")
+        dtype = out.dtype
+    result = summed(filled, dim, keepdim, dtype=dtype)
+    return into(result, out)
+
+
+@operation("composite")
+def nanmean(
+    input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:
+    """The mean over dimensions of what is not NaN."""
+    if input.dtype.category != 2:
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype!r}")
+    count = summed(input.isnan().logical_not(), dim, keepdim)
+    if out is not None and out.dtype.category < 2:
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{type_title(out)}'")
+    result = nansum(input, dim, keepdim, dtype=dtype) / count
+    return into(result, out)
+
+
+def _pick(values: Tensor, positions: Tensor, place: Tensor, axis: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    found = gather_known(values, axis, place), gather_known(positions, axis, place)
+    return found if keepdim else (found[0].squeeze(axis), found[1].squeeze(axis))
+
+
+def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, title: str) -> Any:
+    """The lower median along a dimension: NaN where there is one, or of what is not NaN."""
+    if dim is None:
+        flat = input.reshape(-1)
+        if flat.numel() == 0:
+            if input.dtype.category == 2:
+                return flat.sum() + math.nan
+            return input.new_full((), input.dtype.minimum if input.dtype.category else True)
+        value = _middle(flat.detach(), 0, False, ignore_nan, title)[0]
+        if not needs_gradient(input):
+            return value
+        saved, kept = input._save(), value.detach()
+        backward = lambda grad: spread_evenly(grad, saved.unpack(), kept)  # noqa: E731
+        return attach(value, f"{title.capitalize()}Backward0", (input,), backward)
+    if input.ndim == 0:
+        return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
+    axis = wrap_dimension(dim, input.ndim)
+    size = input.shape[axis]
+    if size == 0:
+        raise IndexError(f"{title}(): Expected reduction dim {axis} to have non-zero size.")
+    values, positions = sort(input, axis)
+    shape = tuple(1 if place == axis else each for place, each in enumerate(input.shape))
+    if input.dtype.category != 2:
+        place = input.new_full(shape, (size - 1) // 2, dtype=int64)
+    else:
+        # NaN is the greatest: any sorts to the end.
+        lacking = summed(input.detach().isnan(), axis, True)
+        middle = clamp((size - lacking - 1) // 2, min=0)
+        place = middle if ignore_nan else where(lacking > 0, size - lacking, (size - 1) // 2).to(int64)
+        if ignore_nan:
+            place = where(lacking == size, 0, place).to(int64)
+    found = _pick(values, positions, place, axis, keepdim)
+    return make(title, values=found[0], indices=found[1])
+
+
+@operation("composite")
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The lower median of all elements, or along a dimension with its position; NaN where there is one."""
+    result = _middle(input, dim, keepdim, False, "median")
+    return into(result, out, True)
+
+
+@operation("composite")
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The lower median of what is not NaN, of all elements or along a dimension with its position."""
+    result = _middle(input, dim, keepdim, True, "nanmedian")
+    return into(result, out, True)
+
+
+@operation("composite")
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The smallest most frequent value along a dimension, and the position of its last occurrence."""
+    if input.ndim == 0:
+        return into(make("mode", values=input.clone(), indices=input.new_zeros((), dtype=int64)), out, True)
+    axis = wrap_dimension(dim, input.ndim)
+    if input.shape[axis] == 0:
+        raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size.")
+    values, positions = sort(input, axis)
+    still = values.detach().movedim(axis, -1)
+    size = still.shape[-1]
+    number = arange(size, device=input.device)
+    fresh = cat([still.new_ones((*still.shape[:-1], 1), dtype=int64).bool(), still[..., 1:] != still[..., :-1]], -1)
+    # Where the run of equal values that an element belongs to starts: its length so far.
+    start = where(fresh, number, 0).cummax(-1).values
+    place = (number - start).argmax(-1, keepdim=True).movedim(-1, axis)
+    found = _pick(values, positions, place, axis, keepdim)
+    result = make("mode", values=found[0], indices=found[1])
+    return into(result, out, True)
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(
+    input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool, name: str
+) -> Tensor:
+    if input.dtype not in (float32, float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    wanted = q if isinstance(q, Tensor) else tensor(float(q), dtype=input.dtype, device=input.device)
+    if wanted.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if wanted.dtype is not input.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if not isinstance(q, Tensor) and not 0 <= q <= 1:
+        raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+    if input.numel() == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    moved = input.reshape(1, -1) if dim is None or input.ndim == 0 else input.movedim(dim, -1)
+    values = sort(moved, -1).values
+    size = values.shape[-1]
+    lacking = summed(moved.detach().isnan(), -1, True)
+    last = (size - 1 - lacking).to(input.dtype) if ignore_nan else values.detach().new_full((), float(size - 1))
+    rank = clamp(last, min=0) * wanted.reshape(-1)
+    if not ignore_nan:
+        # A row with NaN is NaN: its rank is its last element.
+        rank = where(lacking > 0, float(size - 1), rank)
+    rank = {"lower": rank.floor, "higher": rank.ceil, "nearest": rank.round}.get(interpolation, lambda: rank)()
+    low = rank.detach().floor()
+    weight = rank - low if interpolation == "linear" else where(rank > low, 0.5, 0.0)
+    shape = (*values.shape[:-1], wanted.numel())
+    below = gather_known(values, values.ndim - 1, low.to(int64).expand(shape))
+    result = below
+    if interpolation in ("linear", "midpoint"):
+        above = gather_known(values, values.ndim - 1, rank.detach().ceil().to(int64).expand(shape))
+        result = below.lerp(above, weight.expand(shape).to(input.dtype))
+    # [..., quantiles] → quantiles first, as PyTorch has them.
+    if dim is None or input.ndim == 0:
+        result = result.reshape(wanted.numel())
+        kept = (1,) * input.ndim if keepdim else ()
+    else:
+        axis = wrap_dimension(dim, input.ndim) if input.ndim else 0
+        kept = tuple(1 if place == axis else each for place, each in enumerate(input.shape))
+        kept = kept if keepdim else tuple(each for place, each in enumerate(input.shape) if place != axis)
+        result = result.movedim(-1, 0)
+    return no_view(result.reshape((wanted.numel(), *kept) if wanted.ndim else kept))
+
+
+@operation("composite")
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The values below which the fractions ``q`` lie, interpolated between neighbours; NaN where there is one.
+
+    Raises:
+        RuntimeError: fractions outside of [0, 1], other types than float32 and float64, or no elements.
+    """
+    result = _quantile(input, q, dim, keepdim, interpolation, False, "quantile")
+    return into(result, out)
+
+
+@operation("composite")
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """:func:`quantile` of what is not NaN."""
+    result = _quantile(input, q, dim, keepdim, interpolation, True, "nanquantile")
+    return into(result, out)
+
+
+@operation("composite")
+def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
+    """The ``p``-norm of the difference."""
+    if is_half(input) or is_half(other):
+        return vector_norm(wide(input) - wide(other), p).to(promote_types(input.dtype, other.dtype))
+    return vector_norm(input - other, p)
+
+
+@operation("composite")
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """The covariance matrix of variables (rows) over observations (columns), optionally weighted.
+
+    Raises:
+        RuntimeError: more than two dimensions, or weights of another size or type.
+    """
+    if input.ndim > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
+    input = input if input.dtype.category >= 2 else input.to(default_float[0])
+    values = input.reshape(1, -1) if input.ndim < 2 else input
+    count = values.shape[1]
+    weights = None
+    for name, each, category in (("fweights", fweights, 1), ("aweights", aweights, 2)):
+        if each is None:
+            continue
+        if each.ndim > 1:
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {each.ndim} dimensions"
+            )
+        if each.dtype.category != category:
+            kind = "integral" if category == 1 else "floating point"
+            raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {each.dtype!r} dtype")
+        if each.numel() != count:
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the input but got {each.numel()} != {count}"
+            )
+        weights = each if weights is None else weights * each
+    total: Any = count if weights is None else weights.sum()
+    mean = values.mean(1, True) if weights is None else (values * weights).sum(1, True) / total
+    if weights is not None and aweights is not None and correction != 0:
+        norm: Any = total - correction * (weights * aweights).sum() / total
+    else:
+        norm = total - correction
+    norm = clamp(norm, min=0) if isinstance(norm, Tensor) else max(norm, 0)
+    centered = values - mean
+    right = centered if weights is None else centered * weights
+    result = (centered @ conj(right.t())) / norm
+    return result.squeeze()
+
+
+@operation("composite")
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlation matrix of variables (rows) over observations (columns), kept inside [-1, 1]."""
+    if input.ndim > 2:
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
+    if is_half(input):
+        return corrcoef(wide(input)).to(input.dtype)
+    matrix = cov(input)
+    if matrix.ndim == 0:
+        return matrix / matrix
+    deviation = matrix.diagonal().sqrt()
+    result = matrix / deviation.unsqueeze(1) / deviation.unsqueeze(0)
+    if result.dtype.is_complex:
+        return join(clamp(part(result, 0), -1, 1), clamp(part(result, 1), -1, 1))
+    return clamp(result, -1, 1)
+
+
+@operation("composite", method=False)
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
+    """The integral along a dimension by the trapezoidal rule, over positions ``x`` or in steps ``dx``."""
+    return _trapezoids(y, x, dx, dim).sum(dim)
+
+
+@operation("composite", method=False)
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
+    """As :func:`trapezoid`."""
+    return trapezoid(y, x, dx=dx, dim=dim)
+
+
+@operation("composite", method=False)
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
+    """The running integral along a dimension by the trapezoidal rule."""
+    if is_half(y):
+        return cumulative_trapezoid(wide(y), None if x is None else wide(x), dx=dx, dim=dim).to(y.dtype)
+    return _trapezoids(y, x, dx, dim).cumsum(dim)
+
+
+def _trapezoids(y: Tensor, x: Tensor | None, dx: Number, dim: int) -> Tensor:
+    axis = wrap_dimension(dim, y.ndim)
+    size = max(y.shape[axis] - 1, 0)
+    low, high = narrow(y, axis, 0, size), narrow(y, axis, min(1, y.shape[axis]), size)
+    if x is None:
+        return (low + high) * (dx / 2.0) if y.dtype.category == 2 else (low + high) / 2.0 * dx
+    if x.ndim == 1 and y.ndim > 1:
+        if x.shape[0] != y.shape[axis]:
+            raise RuntimeError("trapezoid: There must be one `x` value for each sample point")
+        x = x.reshape(tuple(-1 if place == axis else 1 for place in range(y.ndim)))
+    steps = x.ndim - y.ndim + axis
+    width = narrow(x, steps, 1, x.shape[steps] - 1) - narrow(x, steps, 0, x.shape[steps] - 1) if size else low
+    return width * (low + high) / 2.0
+
+
+@operation("composite", method=False)
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+    """Derivatives along dimensions by second-order central differences (Fornberg, 1988), one-sided at the ends.
+
+    ``spacing``: one number, one per dimension, or a tensor of positions per dimension.
+
+    Raises:
+        RuntimeError: a dimension shorter than ``edge_order + 1``, or spacings that do not match the dimensions.
+    """
+    dims = (
+        as_dimensions(dim, input.ndim)
+        if not isinstance(dim, list | tuple)
+        else tuple(wrap_dimension(each, input.ndim) for each in dim)
+    )
+    if len(set(dims)) != len(dims):
+        repeated = next(each for each in dims if dims.count(each) > 1)
+        raise RuntimeError(f"dim {repeated} appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
+    spacings = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
+    if len(spacings) != len(dims):
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = "
+            f"{len(dims)}', but got a list of length {len(spacings)}"
+        )
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    for each in dims:
+        if input.shape[each] < edge_order + 1:
+            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    return tuple(_derivative(input, each, step, edge_order) for each, step in zip(dims, spacings, strict=True))
+
+
+def _derivative(input: Tensor, axis: int, step: Any, order: int) -> Tensor:
+    size = input.shape[axis]
+    values = input if input.dtype.category >= 2 else input.to(float32)
+
+    def at(start: int, length: int) -> Tensor:
+        return narrow(values, axis, start, length)
+
+    if isinstance(step, Tensor) and step.ndim:
+        shape = tuple(-1 if place == axis else 1 for place in range(input.ndim))
+        widths = (step[1:] - step[:-1]).reshape(shape)
+        before, after = narrow(widths, axis, 0, size - 2), narrow(widths, axis, 1, size - 2)
+        inner = -after / (before * (before + after)) * at(0, size - 2)
+        inner = inner + (after - before) / (before * after) * at(1, size - 2)
+        inner = inner + before / (after * (before + after)) * at(2, size - 2)
+        first, last = narrow(widths, axis, 0, 1), narrow(widths, axis, size - 2, 1)
+    else:
+        first = last = before = after = step
+        inner = (at(2, size - 2) - at(0, size - 2)) / (2.0 * step)
+    if order == 1:
+        low, high = (at(1, 1) - at(0, 1)) / first, (at(size - 1, 1) - at(size - 2, 1)) / last
+        return cat([low, inner, high], axis)
+    second = narrow(after, axis, 0, 1) if isinstance(after, Tensor) and after.ndim else step
+    previous = narrow(before, axis, size - 3, 1) if isinstance(before, Tensor) and before.ndim else step
+    low = (-(2.0 * first + second) / (first * (first + second))) * at(0, 1)
+    low = low + (first + second) / (first * second) * at(1, 1) - first / (second * (first + second)) * at(2, 1)
+    high = last / (previous * (previous + last)) * at(size - 3, 1) - (previous + last) / (previous * last) * at(
+        size - 2, 1
+    )
+    high = high + (2.0 * last + previous) / (last * (previous + last)) * at(size - 1, 1)
+    return cat([low, inner, high], axis)
+
+
+@operation("composite")
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None) -> Tensor:
+    """How many elements lie in each of ``bins`` equal bins between two ends (the extrema if both are equal).
+
+    Raises:
+        RuntimeError: no bins, or ends in the wrong order or infinite.
+    """
+    if bins <= 0:
+        raise RuntimeError(f"bins must be > 0, but got {bins} for dimension 0")
+    low, high = min, max
+    if low == high and input.numel():
+        low, high = input.min().item(), input.max().item()
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError("max must be larger than min")
+    values = input.detach().reshape(-1)
+    inside = (values >= low) & (values <= high)
+    place = clamp(((values - low) * bins / (high - low)).floor(), 0, bins - 1)
+    place = where(inside, place, 0).to(int64)
+    result = input.new_zeros(bins).index_add(0, place, inside.to(input.dtype))
+    return into(result, out)
+
+
+@operation("composite")
+def histogram(
+    input: Tensor, bins: Any = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """How many elements (or how much weight) lie between neighbouring edges, and the edges."""
+    edges = bins if isinstance(bins, Tensor) else _edges(input.reshape(-1), int(bins), range)
+    counts = _counts(input.reshape(-1, 1), [edges], None if weight is None else weight.reshape(-1), density)
+    refused = refusing(RuntimeError("derivative for aten::histogram is not implemented"))
+    edges = attach(edges.detach(), "NotImplemented", (input,), refused)
+    result = make("histogram", hist=attach(counts, "NotImplemented", (input,), refused), bin_edges=edges)
+    return into(result, out)
+
+
+@operation("composite", method=False)
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """:func:`histogram` over points of several dimensions: ``input`` [..., d]."""
+    points = input.reshape(-1, input.shape[-1])
+    depth = points.shape[1]
+    sizes = [bins] * depth if isinstance(bins, int) else list(bins)
+    if len(sizes) != depth:
+        raise RuntimeError(
+            f"histogramdd: The size of bins must be equal to the innermost dimension of the input tensor: {len(sizes)} != {depth}"
+        )
+    ends = (
+        [None] * depth if range is None else [tuple(range[2 * number : 2 * number + 2]) for number in _numbers(depth)]
+    )
+    edges = [
+        each if isinstance(each, Tensor) else _edges(points[:, number], int(each), ends[number])
+        for number, each in enumerate(sizes)
+    ]
+    counts = _counts(points, edges, None if weight is None else weight.reshape(-1), density)
+    return make("histogramdd", hist=counts, bin_edges=tuple(edges))
+
+
+_numbers = range
+
+
+def _edges(values: Tensor, bins: int, ends: Any) -> Tensor:
+    if bins <= 0:
+        raise RuntimeError(f"histogramdd(): bins must be > 0, but got {bins} for dimension 0")
+    low, high = (
+        ends if ends is not None else (values.min().item(), values.max().item()) if values.numel() else (0.0, 1.0)
+    )
+    if low > high:
+        raise RuntimeError(f"histogramdd: min should not exceed max, but got min {low} max {high} for dimension 0")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return linspace(low, high, bins + 1, dtype=values.dtype, device=values.device)
+
+
+def _counts(points: Tensor, edges: list[Tensor], weight: Tensor | None, density: bool) -> Tensor:
+    from ..sorting.searching import searchsorted
+
+    flat, inside = None, None
+    for number, each in enumerate(edges):
+        values = points[:, number].contiguous()
+        place = searchsorted(each, values, right=True) - 1
+        # The last bin has its right end, too.
+        place = where(values == each[-1], each.numel() - 2, place)
+        fits = (values >= each[0]) & (values <= each[-1])
+        inside = fits if inside is None else inside & fits
+        place = clamp(place, 0, each.numel() - 2)
+        flat = place if flat is None else flat * (each.numel() - 1) + place
+    shape = tuple(each.numel() - 1 for each in edges)
+    if flat is None or inside is None:
+        raise RuntimeError("histogramdd: no dimensions")
+    amount = inside.to(points.dtype) if weight is None else inside.to(points.dtype) * weight
+    result = points.new_zeros(math.prod(shape)).index_add(0, flat, amount).reshape(shape)
+    if density:
+        result = result / result.sum()
+        for number, each in enumerate(edges):
+            width = (each[1:] - each[:-1]).reshape(tuple(-1 if place == number else 1 for place in range(len(edges))))
+            result = result / width
+    return result

@@ -1,0 +1,353 @@
+"""``torch.fft``: transforms over one or several dimensions, their frequencies, and shifts of the origin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import complex64, dtype, float32
+from ...ir.layouts import wrap_dimension
+from ...tensors.tensor import Tensor
+from ..movement.joining import place_inside, roll
+from .fourier_matrices import half_transform, hermitian_transform, transform
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import DeviceLike, Dimensions
+
+FORWARD, INVERSE = -1, 1
+
+
+def _promoted(input: Tensor, complex_input: bool = False) -> Tensor:
+    """Return the input as float32 or complex64.
+
+    Raises:
+        RuntimeError: a 16-bit type, or float64, whose transform would be complex128.
+    """
+    kind = input.dtype
+    if kind.category == 2 and kind is not float32:
+        title = {"float16": "Half", "bfloat16": "BFloat16", "float64": "Double: there is no complex128 here"}[kind.name]
+        raise RuntimeError(f"Unsupported dtype {title}")
+    if kind is not complex64 and complex_input:
+        return input.to(complex64)
+    return input if kind.category >= 2 else input.to(float32)
+
+
+def _real(name: str, input: Tensor) -> Tensor:
+    if input.dtype is complex64:
+        raise RuntimeError(f"{name} expects a real input tensor, but got ComplexFloat")
+    return _promoted(input)
+
+
+def _scale(norm: str | None, count: int, sign: int) -> float:
+    """Return the factor of a transform over ``count`` elements."""
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise RuntimeError(f'Invalid normalization mode: "{norm}"')
+    if norm == "ortho":
+        return 1.0 / math.sqrt(count)
+    return 1.0 / count if (norm == "forward") == (sign == FORWARD) else 1.0
+
+
+def _scaled(result: Tensor, factor: float) -> Tensor:
+    return result if factor == 1.0 else result * factor
+
+
+def _resized(input: Tensor, dim: int, size: int) -> Tensor:
+    """Return the input cut or padded with zeros to a size."""
+    have = input.shape[dim]
+    if size < have:
+        return input.narrow(dim, 0, size)
+    if size == have:
+        return input
+    shape = list(input._layout.shape)
+    shape[dim] = size
+    return place_inside(input, (0,) * input.ndim, tuple(shape))
+
+
+def _along(input: Tensor, dim: int, function: Any) -> Tensor:
+    """Return a function of the last dimension applied to another one."""
+    if dim == input.ndim - 1:
+        return function(input.contiguous())
+    return function(input.transpose(dim, -1).contiguous()).transpose(dim, -1)
+
+
+def _into(result: Tensor, out: Tensor | None) -> Tensor:
+    if out is None:
+        return result
+    from ..elementwise.call import finish_out
+
+    if out.dtype is not result.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
+    return finish_out(result, out)
+
+
+def _points(n: int | None, input: Tensor, dim: int, default: int | None = None) -> int:
+    have = input.shape[dim] if default is None else default
+    points = have if n is None else n
+    if points < 1:
+        raise RuntimeError(f"Invalid number of data points ({points}) specified")
+    return points
+
+
+def _dimension(input: Tensor, dim: int) -> int:
+    if input.ndim == 0:
+        raise IndexError("Dimension specified as " + str(dim) + " but tensor has no dimensions")
+    return wrap_dimension(dim, input.ndim)
+
+
+# One dimension
+
+
+def _complex_transform(input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
+    axis = _dimension(input, dim)
+    points = _points(n, input, axis)
+    source = _resized(_promoted(input), axis, points)
+    return _scaled(_along(source, axis, lambda line: transform(line, sign)), _scale(norm, points, sign))
+
+
+def _half(name: str, input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
+    source = _real(name, input)
+    axis = _dimension(source, dim)
+    points = _points(n, source, axis)
+    source = _resized(source, axis, points)
+    result = _along(source, axis, lambda line: half_transform(line, sign))
+    return _scaled(result, _scale(norm, points, sign))
+
+
+def _hermitian(input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
+    axis = _dimension(input, dim)
+    points = _points(n, input, axis, 2 * (input.shape[axis] - 1))
+    source = _resized(_promoted(input, True), axis, points // 2 + 1)
+    result = _along(source, axis, lambda line: hermitian_transform(line, points, sign))
+    return _scaled(result, _scale(norm, points, sign))
+
+
+@operation("composite", namespace="fft", method=False)
+def fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """``sum_j input[j] exp(-2 pi i j k / n)`` along a dimension, cut or padded to ``n``; norm backward, ortho or forward."""
+    return _into(_complex_transform(input, n, dim, norm, FORWARD), out)
+
+
+@operation("composite", namespace="fft", method=False)
+def ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of :func:`fft`."""
+    return _into(_complex_transform(input, n, dim, norm, INVERSE), out)
+
+
+@operation("composite", namespace="fft", method=False)
+def rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The first ``n // 2 + 1`` numbers of the transform of a real input; the others are their conjugates.
+
+    Raises:
+        RuntimeError: the input is complex.
+    """
+    return _into(_half("rfft", input, n, dim, norm, FORWARD), out)
+
+
+@operation("composite", namespace="fft", method=False)
+def irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of :func:`rfft`: ``n`` real numbers, ``2 * (size - 1)`` by default."""
+    return _into(_hermitian(input, n, dim, norm, INVERSE), out)
+
+
+@operation("composite", namespace="fft", method=False)
+def hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The real transform of a sequence that is Hermitian in time, given by its first half."""
+    return _into(_hermitian(input, n, dim, norm, FORWARD), out)
+
+
+@operation("composite", namespace="fft", method=False)
+def ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of :func:`hfft`.
+
+    Raises:
+        RuntimeError: the input is complex.
+    """
+    return _into(_half("ihfft", input, n, dim, norm, INVERSE), out)
+
+
+# Several dimensions
+
+
+def _axes(input: Tensor, s: Sequence[int] | None, dim: Dimensions) -> tuple[list[int], list[int | None]]:
+    """Return the transformed dimensions and their requested sizes (None: as they are).
+
+    Raises:
+        RuntimeError: a dimension twice, or sizes and dimensions that differ in number.
+    """
+    sizes = None if s is None else [s] if isinstance(s, int) else list(s)
+    if dim is None:
+        count = input.ndim if sizes is None else len(sizes)
+        if count > input.ndim:
+            raise RuntimeError(f"Got shape with {count} values but input tensor only has {input.ndim} dimensions.")
+        axes = list(range(input.ndim - count, input.ndim))
+    else:
+        axes = [wrap_dimension(each, input.ndim) for each in ([dim] if isinstance(dim, int) else dim)]
+    if len(set(axes)) != len(axes):
+        raise RuntimeError("FFT dims must be unique")
+    if sizes is None:
+        return axes, [None] * len(axes)
+    if len(sizes) != len(axes):
+        raise RuntimeError("When given, dim and shape arguments must have the same length")
+    return axes, [None if each == -1 else each for each in sizes]
+
+
+def _all_complex(input: Tensor, axes: list[int], sizes: list[int | None], norm: str | None, sign: int) -> Tensor:
+    result = _promoted(input, True)
+    for axis, size in zip(axes, sizes, strict=True):
+        result = _resized(result, axis, _points(size, result, axis))
+    for axis in reversed(axes):
+        result = _complex_transform(result, None, axis, norm, sign)
+    return result
+
+
+def _many_complex(input: Tensor, s: Any, dim: Dimensions, norm: str | None, sign: int) -> Tensor:
+    axes, sizes = _axes(input, s, dim)
+    _scale(norm, 1, sign)
+    return _all_complex(input, axes, sizes, norm, sign)
+
+
+def _many_half(name: str, input: Tensor, s: Any, dim: Dimensions, norm: str | None, sign: int) -> Tensor:
+    axes, sizes = _axes(input, s, dim)
+    if not axes:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    result = _half(name, input, sizes[-1], axes[-1], norm, sign)
+    return _all_complex(result, axes[:-1], sizes[:-1], norm, sign) if len(axes) > 1 else result
+
+
+def _many_hermitian(name: str, input: Tensor, s: Any, dim: Dimensions, norm: str | None, sign: int) -> Tensor:
+    axes, sizes = _axes(input, s, dim)
+    if not axes:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    points = _points(sizes[-1], input, axes[-1], 2 * (input.shape[axes[-1]] - 1))
+    source = _resized(_promoted(input, True), axes[-1], points // 2 + 1)
+    source = _all_complex(source, axes[:-1], sizes[:-1], norm, sign)
+    return _hermitian(source, points, axes[-1], norm, sign)
+
+
+def _both(name: str, compute: Any, doc: str) -> None:
+    """Register the n-dimensional transform and the two-dimensional one of the same name."""
+
+    def n_dimensional(
+        input: Tensor,
+        s: Sequence[int] | None = None,
+        dim: Dimensions = None,
+        norm: str | None = None,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        return _into(compute(input, s, dim, norm), out)
+
+    def two_dimensional(
+        input: Tensor,
+        s: Sequence[int] | None = None,
+        dim: Dimensions = (-2, -1),
+        norm: str | None = None,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        return _into(compute(input, s, dim, norm), out)
+
+    for suffix, function, where in (
+        ("n", n_dimensional, "all dimensions by default"),
+        ("2", two_dimensional, "the last two"),
+    ):
+        function.__name__ = function.__qualname__ = f"{name}{suffix}"
+        function.__doc__ = f"{doc} over several dimensions, {where}."
+        operation("composite", namespace="fft", method=False)(function)
+
+
+_both("fft", lambda x, s, d, n: _many_complex(x, s, d, n, FORWARD), "The transform :func:`fft`")
+_both("ifft", lambda x, s, d, n: _many_complex(x, s, d, n, INVERSE), "The inverse transform :func:`ifft`")
+_both("rfft", lambda x, s, d, n: _many_half("rfftn", x, s, d, n, FORWARD), "The transform :func:`rfft` of real numbers")
+_both("irfft", lambda x, s, d, n: _many_hermitian("irfftn", x, s, d, n, INVERSE), "The inverse transform :func:`irfft`")
+_both("hfft", lambda x, s, d, n: _many_hermitian("hfftn", x, s, d, n, FORWARD), "The transform :func:`hfft`")
+_both("ihfft", lambda x, s, d, n: _many_half("ihfftn", x, s, d, n, INVERSE), "The inverse transform :func:`ihfft`")
+
+
+# Frequencies and shifts
+
+
+def _frequencies(
+    positions: Tensor, n: int, d: float, kind: dtype | None, out: Tensor | None, requires_grad: bool
+) -> Tensor:
+    from ..elementwise.call import default_float
+
+    result = positions.to(kind or default_float[0]) * (1.0 / (n * d))
+    if out is not None:
+        return out.resize_(result.shape).copy_(result)
+    return result.requires_grad_() if requires_grad else result
+
+
+@operation("creation", namespace="fft", method=False)
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The frequencies ``[0, 1, …, (n - 1) // 2, -(n // 2), …, -1] / (n * d)`` of :func:`fft`'s result."""
+    from ..creation.factories import arange
+
+    del layout
+    positions = arange(n, device=device)
+    half = (n - 1) // 2 + 1
+    return _frequencies((positions + n // 2) % n - n // 2 if half else positions, n, d, dtype, out, requires_grad)
+
+
+@operation("creation", namespace="fft", method=False)
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The frequencies ``[0, 1, …, n // 2] / (n * d)`` of :func:`rfft`'s result."""
+    from ..creation.factories import arange
+
+    del layout
+    return _frequencies(arange(n // 2 + 1, device=device), n, d, dtype, out, requires_grad)
+
+
+def _shift(input: Tensor, dim: Dimensions, forward: bool) -> Tensor:
+    if dim is None:
+        axes = list(range(input.ndim))
+    else:
+        axes = [wrap_dimension(each, input.ndim) for each in ([dim] if isinstance(dim, int) else dim)]
+    if not axes:
+        return input.clone()
+    sizes = [input.shape[each] for each in axes]
+    return roll(input, [size // 2 if forward else (size + 1) // 2 for size in sizes], axes)
+
+
+@operation("composite", namespace="fft", method=False)
+def fftshift(input: Tensor, dim: Dimensions = None) -> Tensor:
+    """Frequency zero moved to the middle of dimensions (all by default)."""
+    return _shift(input, dim, True)
+
+
+@operation("composite", namespace="fft", method=False)
+def ifftshift(input: Tensor, dim: Dimensions = None) -> Tensor:
+    """The inverse of :func:`fftshift`."""
+    return _shift(input, dim, False)

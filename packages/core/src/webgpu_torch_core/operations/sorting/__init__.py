@@ -1,0 +1,1 @@
+"""Order: sorting, searching, distinct values."""

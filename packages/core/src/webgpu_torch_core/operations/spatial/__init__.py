@@ -1,0 +1,1 @@
+"""Trailing dimensions as space: sliding windows, interpolation, sampling at grids of positions."""

@@ -1,0 +1,96 @@
+"""Sums of elements read at positions that differ per row of a batch but not per channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir import expression as ir
+from ...ir.dtypes import dtype, float32, float64, int32, int64
+from ...ir.kernels import Operand
+from ...ir.layouts import Layout
+from ...tensors.tensor import Tensor
+from ..common import attach, kernel_cache, needs_gradient, record
+from ..elementwise.overloads import clamp, where
+from ..indexing.gathering import gather, index_add
+from ..movement.joining import element_index
+from .sliding_windows import summing_kernel
+
+
+@kernel_cache
+def _gathering_kernel(
+    source: Layout, numel: int, kind: dtype, places: Layout, places_numel: int, weights: Layout, weights_numel: int,
+    weight_kind: dtype,
+) -> Any:  # fmt: skip
+    batch, taps, count = places.shape
+
+    def term(at: list[Any], tap: list[Any]) -> Any:
+        entry = [at[0], tap[0], at[2]]
+        place: Any = ir.load_at(1, element_index(places, entry), int32)
+        weight = ir.load_at(2, element_index(weights, entry), weight_kind)
+        coordinates = [at[0], at[1], ir.apply("maximum", place, 0)]
+        element: Any = ir.cast(ir.load_at(0, element_index(source, coordinates), kind), weight_kind)
+        return ir.select(ir.constant(0, int32) <= place, element * weight, ir.constant(0, weight_kind))
+
+    operands = (Operand(kind, numel), Operand(int32, places_numel), Operand(weight_kind, weights_numel))
+    return summing_kernel("gathered_sum", operands, kind, (batch, source.shape[1], count), (taps,), term)
+
+
+def gathered_sum(input: Tensor, places: Tensor, weights: Tensor) -> Tensor:
+    """Return [n, c, p]: for each position the sum over k of ``weights * input[places]``, the same places for all channels.
+
+    input [n, c, s]; places [n, k, p] of int32, negative where nothing is read; weights [n, k, p] of at least float32.
+    The gradient adds whole rows of channels, so that it runs over positions once for all channels.
+    """
+    kernel = _gathering_kernel(
+        input._layout, input._storage.value.numel, input.dtype, places._layout, places._storage.value.numel,
+        weights._layout, weights._storage.value.numel, weights.dtype,
+    )  # fmt: skip
+    shape = (*input._layout.shape[:2], places._layout.shape[2])
+    result = record(kernel, (input, places, weights), (), (shape,))
+    if needs_gradient(input, weights):
+        saved = input._save(), places._save(), weights._save()
+        needs = input.requires_grad, weights.requires_grad
+
+        def run_backward(grad: Tensor) -> tuple[Any, Any, Any]:
+            source, chosen, factors = (each.unpack() for each in saved)
+            return (
+                _returned(grad, chosen, factors, source) if needs[0] else None,
+                None,
+                _weight_gradient(grad, chosen, factors.dtype, source) if needs[1] else None,
+            )
+
+        attach(result, "GridSamplerBackward0", (input, places, weights), run_backward)
+    return result
+
+
+def _returned(grad: Tensor, places: Tensor, weights: Tensor, input: Tensor) -> Tensor:
+    """Return [n, c, s]: weighted gradients [n, c, p] added at their places."""
+    from ..creation.factories import arange
+
+    batch, channels, size = input._layout.shape
+    taps = places._layout.shape[1]
+    # What lies outside adds zeros: spread over the places, since those that go to one place are added one after the other.
+    anywhere = arange(grad._layout.shape[2], device=grad.device) % size
+    flat = where(places < 0, anywhere, places.to(int64))
+    if batch > 1:
+        flat = flat + arange(batch, device=grad.device).reshape((batch, 1, 1)) * size
+    factors = where(places < 0, weights.new_zeros(()), weights)
+    rows = grad.permute((0, 2, 1)).unsqueeze(1) * factors.unsqueeze(3)
+    total = index_add(
+        rows.new_zeros((batch * size, channels)),
+        0,
+        flat.reshape(-1),
+        rows.reshape((batch * taps * grad.shape[2], channels)),
+    )
+    return total.reshape((batch, size, channels)).permute((0, 2, 1)).to(input.dtype)
+
+
+def _weight_gradient(grad: Tensor, places: Tensor, kind: dtype, input: Tensor) -> Tensor:
+    """Return [n, k, p]: the sum over channels of gradients times the elements read."""
+    batch, taps, count = places._layout.shape
+    channels = input._layout.shape[1]
+    index = clamp(places, min=0).reshape((batch, 1, taps * count)).expand((batch, channels, taps * count))
+    elements = gather(input, 2, index).reshape((batch, channels, taps, count))
+    wide = kind if kind is float64 else float32
+    products = (elements.to(wide) * grad.unsqueeze(2).to(wide)).sum(1)
+    return where(places < 0, products.new_zeros(()), products)

@@ -1,0 +1,408 @@
+"""Random numbers as PyTorch's CPU kernels draw them: ``fill_*`` functions return host arrays.
+
+Every function takes a :class:`~webgpu_torch_core.random_streams.streams.MersenneTwister`, the number of elements and the
+element type, and returns an ``array`` whose bytes are PyTorch's (float16 and bfloat16 as bits in an ``array('H')``,
+bool as bytes, complex64 as pairs in an ``array('f')``). PyTorch draws in the order of memory of a contiguous tensor.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int64, uint8
+from webgpu_torch_core.ir.host_bytes import unpack
+from webgpu_torch_core.random_streams.box_muller import fused_multiply_add, normal_float32, normal_float64
+from webgpu_torch_core.random_streams.streams import MersenneTwister, integer_words, normal_words, uniform_words
+
+TYPECODES = {
+    "bool": "B", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
+    "float16": "H", "bfloat16": "H", "float32": "f", "float64": "d", "complex64": "f",
+}  # fmt: skip
+"""The ``array`` type code that holds the elements of each type."""
+
+# Bits of the significand: random_() without bounds draws the integers a floating type counts without gaps.
+_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+
+
+def encode(values: Iterable[float], element: dtype) -> array[Any]:
+    """Return numbers as an array of ``element``, rounding as PyTorch's conversion from float64 does."""
+    if element is float16 or element is bfloat16:
+        single = array("f", values)
+        return _half_bits(single) if element is float16 else _bfloat16_bits(single)
+    if element.is_floating_point:
+        return array(TYPECODES[element.name], values)
+    return array(TYPECODES[element.name], [int(value) for value in values])
+
+
+def _half_bits(values: array[float]) -> array[int]:
+    result = array("H")
+    try:
+        result.frombytes(struct.pack(f"<{len(values)}e", *values))
+    except OverflowError:
+        # 65520 is the first number that rounds beyond the largest half.
+        clipped = [math.copysign(math.inf, v) if abs(v) >= 65520.0 else v for v in values]
+        result.frombytes(struct.pack(f"<{len(values)}e", *clipped))
+    return result
+
+
+def _bfloat16_bits(values: array[float]) -> array[int]:
+    bits = array("I")
+    bits.frombytes(values.tobytes())
+    return array(
+        "H",
+        [0x7FC0 if b & 0x7FFFFFFF > 0x7F800000 else (b + 0x7FFF + (b >> 16 & 1)) >> 16 for b in bits],
+    )
+
+
+def _uniform_doubles(generator: MersenneTwister, count: int) -> list[float]:
+    return [(word & 0x1FFFFFFFFFFFFF) * 2.0**-53 for word in generator.words64(count)]
+
+
+def _require_floating(name: str, element: dtype) -> None:
+    if not element.is_floating_point:
+        raise TypeError(f'"{name}" is not implemented for {element!r}: expected a floating point type')
+
+
+def fill_uniform(
+    generator: MersenneTwister, count: int, element: dtype = float32, low: float = 0.0, high: float = 1.0
+) -> array[Any]:
+    """Return draws from ``[low, high)``, as :func:`torch.rand` and :meth:`torch.Tensor.uniform_`.
+
+    Raises ValueError when ``low > high``, TypeError for integral types.
+    """
+    if element is complex64:
+        return fill_uniform(generator, 2 * count, float32, low, high)
+    _require_floating("uniform_", element)
+    if not low <= high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    words = uniform_words(generator, count, element)
+    if element is float64:
+        return array("d", _scale_doubles(words, low, high))
+    if low == 0.0 and high == 1.0:
+        single = array("f", [(word & 0xFFFFFF) * 2.0**-24 for word in words])
+    else:
+        base, top = array("f", (low, high))
+        width = array("f", (top - base,))[0]
+        # The product is exact in double precision: one rounding, as a fused multiply-add.
+        single = array("f", [(word & 0xFFFFFF) * 2.0**-24 * width + base for word in words])
+    result = encode(single, element)
+    # Rounding may reach the upper bound, which the interval does not contain.
+    low_element, high_element = encode((low, high), element)
+    if high_element in result:
+        result = array(result.typecode, [low_element if value == high_element else value for value in result])
+    return result
+
+
+def _scale_doubles(words: array[int], low: float, high: float) -> list[float]:
+    if low == 0.0 and high == 1.0:
+        return [(word & 0x1FFFFFFFFFFFFF) * 2.0**-53 for word in words]
+    width = high - low
+    draws = [fused_multiply_add((word & 0x1FFFFFFFFFFFFF) * 2.0**-53, width, low) for word in words]
+    return [low if value == high else value for value in draws]
+
+
+def fill_normal(
+    generator: MersenneTwister, count: int, element: dtype = float32, mean: float = 0.0, std: float = 1.0
+) -> array[Any]:
+    """Return normal draws, as :func:`torch.randn` and :meth:`torch.Tensor.normal_` on a contiguous tensor.
+
+    From 16 elements on PyTorch transforms blocks of 16; below it draws pairs in double precision and keeps the
+    second number of a pair for the next call. Source: G. Box and M. Muller, "A note on the generation of random
+    normal deviates", 1958. Raises ValueError when ``std < 0``, TypeError for integral types.
+    """
+    if std < 0.0:
+        raise ValueError(f"normal expects std >= 0.0, but found std {std}")
+    if element is complex64:
+        # Half of the variance each to the real and the imaginary part.
+        return _complex_normal(generator, count, mean, std)
+    _require_floating("normal_", element)
+    if count < 16:
+        return encode(_normal_doubles(generator, count, mean, std), element)
+    words = normal_words(generator, count, element)
+    blocks = normal_float64(words, mean, std) if element is float64 else normal_float32(words, mean, std)
+    blocks = encode(blocks, element) if element.itemsize == 2 else blocks
+    if count % 16:
+        tail = blocks[-16:]
+        del blocks[count - count % 16 :]
+        blocks[count - 16 :] = tail
+    return blocks
+
+
+def _complex_normal(generator: MersenneTwister, count: int, mean: float, std: float) -> array[float]:
+    parts = fill_normal(generator, 2 * count, float32, 0.0, std / math.sqrt(2.0))
+    if mean != 0.0:
+        parts[0::2] = array("f", [value + mean for value in parts[0::2]])
+    return parts
+
+
+def _normal_doubles(generator: MersenneTwister, count: int, mean: float, std: float) -> list[float]:
+    """Return ``count`` normal numbers drawn one pair at a time, through the generator's cached sample."""
+    samples = []
+    if count > 0 and generator.next_double_normal_sample is not None:
+        samples.append(generator.next_double_normal_sample)
+        generator.next_double_normal_sample = None
+    while len(samples) < count:
+        turn, depth = _uniform_doubles(generator, 2)
+        radius = math.sqrt(-2.0 * math.log1p(-depth))
+        angle = 2.0 * math.pi * turn
+        samples += (radius * math.cos(angle), radius * math.sin(angle))
+    if len(samples) > count:
+        generator.next_double_normal_sample = samples.pop()
+    return [fused_multiply_add(sample, std, mean) for sample in samples]
+
+
+def fill_log_normal(
+    generator: MersenneTwister, count: int, element: dtype = float32, mean: float = 1.0, std: float = 2.0
+) -> array[Any]:
+    """Return ``exp`` of normal draws, as :meth:`torch.Tensor.log_normal_`; raises ValueError unless ``std > 0``."""
+    _require_floating("log_normal_", element)
+    if not std > 0.0:
+        raise ValueError(f"log_normal_ expects std > 0.0, but found std={std}")
+    return encode([_exp(value) for value in _normal_doubles(generator, count, mean, std)], element)
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def fill_exponential(
+    generator: MersenneTwister, count: int, element: dtype = float32, lambd: float = 1.0
+) -> array[Any]:
+    """Return ``-log(1 - u) / lambd``, as :meth:`torch.Tensor.exponential_`; raises ValueError unless ``lambd > 0``."""
+    _require_floating("exponential_", element)
+    if not lambd > 0.0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    factor = -1.0 / lambd
+    return encode([factor * math.log1p(-u) for u in _uniform_doubles(generator, count)], element)
+
+
+def fill_cauchy(
+    generator: MersenneTwister, count: int, element: dtype = float32, median: float = 0.0, sigma: float = 1.0
+) -> array[Any]:
+    """Return ``median + sigma * tan(pi * (u - 1/2))``, as :meth:`torch.Tensor.cauchy_`; ValueError unless ``sigma > 0``."""
+    _require_floating("cauchy_", element)
+    if not sigma > 0.0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    tangents = [math.tan(math.pi * (u - 0.5)) for u in _uniform_doubles(generator, count)]
+    return encode([fused_multiply_add(sigma, tangent, median) for tangent in tangents], element)
+
+
+def fill_geometric(generator: MersenneTwister, count: int, element: dtype, p: float) -> array[Any]:
+    """Return ``ceil(log(u) / log(1 - p))``, as :meth:`torch.Tensor.geometric_`; raises ValueError unless ``0 < p < 1``."""
+    if not 0.0 < p < 1.0:
+        raise ValueError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    divisor = math.log1p(-p)
+    draws = _uniform_doubles(generator, count)
+    return encode([math.ceil(math.log(u) / divisor) if u else math.inf for u in draws], element)
+
+
+def fill_integers(
+    generator: MersenneTwister, count: int, low: int, high: int | None, element: dtype = int64
+) -> array[Any]:
+    """Return integers from ``[low, high)``, as :func:`torch.randint` and ``Tensor.random_(low, high)``.
+
+    ``high=None`` means up to the largest integer of ``element``. Raises ValueError when the interval is empty or
+    ``element`` cannot hold it.
+    """
+    largest = 1 << _DIGITS[element.name] if element.is_floating_point else int(element.maximum)
+    smallest = -largest if element.is_floating_point else int(element.minimum)
+    if not smallest <= low <= largest:
+        raise ValueError(f"from is out of bounds for {element!r}: expected {smallest} <= {low} <= {largest}")
+    if high is None:
+        high = largest + 1
+    elif not smallest <= high - 1 <= largest:
+        raise ValueError(f"to - 1 is out of bounds for {element!r}: expected {smallest} <= {high - 1} <= {largest}")
+    if low >= high:
+        raise ValueError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    span = high - low
+    if span == 1 << 64:
+        # All 64 bits at once, as they are.
+        return encode_integers([word - span if word >> 63 else word for word in generator.words64(count)], element)
+    return encode_integers([word % span + low for word in integer_words(generator, count, span)], element)
+
+
+def encode_integers(values: list[int], element: dtype) -> array[Any]:
+    """Return integers that ``element`` can hold as an array of it."""
+    return encode(values, element) if element.is_floating_point else array(TYPECODES[element.name], values)
+
+
+def fill_random(generator: MersenneTwister, count: int, element: dtype = int64) -> array[Any]:
+    """Return ``Tensor.random_()``: integers from 0 to the largest that ``element`` counts to without gaps."""
+    if element is bool_:
+        return array("B", [word & 1 for word in generator.words(count)])
+    span = (1 << _DIGITS[element.name]) + 1 if element.is_floating_point else int(element.maximum) + 1
+    words = generator.words64(count) if element is int64 or element is float64 else generator.words(count)
+    return encode_integers([word % span for word in words], element)
+
+
+def fill_permutation(generator: MersenneTwister, count: int) -> array[int]:
+    """Return the numbers ``0 .. count - 1`` shuffled, as :func:`torch.randperm`, in an ``array('q')``.
+
+    Source: R. Fisher and F. Yates, in the form of R. Durstenfeld, "Algorithm 235: Random permutation", 1964.
+    Raises ValueError when ``count < 0``.
+    """
+    if count < 0:
+        raise ValueError(f"n must be non-negative, got {count}")
+    result = list(range(count))
+    # A 32-bit word modulo a much longer range would favour its low end.
+    words = generator.words(count - 1) if count < 0xFFFFFFFF // 20 else generator.words64(count - 1)
+    for index, word in enumerate(words):
+        other = index + word % (count - index)
+        result[index], result[other] = result[other], result[index]
+    return array("q", result)
+
+
+def fill_bernoulli(
+    generator: MersenneTwister, count: int, p: float | Sequence[float], element: dtype = float32,
+    p_dtype: dtype = float32,
+) -> array[Any]:  # fmt: skip
+    """Return ones with probability ``p`` and zeros otherwise, as :meth:`torch.Tensor.bernoulli_`.
+
+    A number ``p`` is compared with double precision draws; a sequence of ``count`` probabilities (a tensor ``p``)
+    with draws in the precision of its type ``p_dtype``. Raises ValueError unless ``0 <= p <= 1``.
+    """
+    one = encode((1.0,), element)[0]
+    if isinstance(p, (int, float)):
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+        limit = p * 2.0**53
+        draws = [one if (word & 0x1FFFFFFFFFFFFF) < limit else 0 for word in generator.words64(count)]
+        return array(TYPECODES[element.name], draws)
+    if len(p) != count:
+        raise ValueError(f"bernoulli_ expects one probability per element: got {len(p)} for {count} elements")
+    outside = next((each for each in p if not 0.0 <= each <= 1.0), None)
+    if outside is not None:
+        raise ValueError(f"Expected p_in >= 0 && p_in <= 1 to be true, but got p={outside}")
+    words = uniform_words(generator, count, p_dtype)
+    bits = 53 if p_dtype is float64 else 24
+    mask, scale = (1 << bits) - 1, 2.0**-bits
+    draws = [one if (word & mask) * scale < each else 0 for word, each in zip(words, p)]
+    return array(TYPECODES[element.name], draws)
+
+
+def fill_dropout_mask(generator: MersenneTwister, count: int, p: float, element: dtype = uint8) -> array[Any]:
+    """Return 1 where ``torch.nn.functional.dropout(input, p)`` keeps an element and 0 where it zeroes it.
+
+    As in PyTorch nothing is drawn when ``p`` is 0 or 1. Raises ValueError unless ``0 <= p <= 1``.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if p == 0.0 or p == 1.0:
+        return encode([1.0 - p] * count, element)
+    return fill_bernoulli(generator, count, 1.0 - p, element)
+
+
+def fill_multinomial(
+    generator: MersenneTwister, probabilities: Sequence[float], rows: int, num_samples: int,
+    replacement: bool = False, element: dtype = float32,
+) -> array[int]:  # fmt: skip
+    """Return ``rows x num_samples`` category indices in an ``array('q')``, as :func:`torch.multinomial`.
+
+    ``probabilities`` holds ``rows`` rows of weights, values of type ``element``. Without replacement, and for one
+    sample, the ``num_samples`` largest of ``p / q`` with exponential ``q`` are taken (P. Efraimidis and P. Spirakis,
+    "Weighted random sampling with a reservoir", 2006). Raises RuntimeError for weights that are negative, not finite
+    or all zero, and for more samples than categories without replacement.
+    """
+    categories = len(probabilities) // rows if rows else 0
+    if num_samples <= 0:
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
+    if not replacement and num_samples > categories:
+        raise RuntimeError(
+            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {categories}"
+        )
+    result = array("q")
+    table = [probabilities[row * categories : (row + 1) * categories] for row in range(rows)]
+    if replacement and num_samples > 1:
+        for weights in table:
+            result.extend(_sample_with_replacement(generator, weights, num_samples, element))
+        return result
+    for weights in table:
+        _check_weights(weights)
+    precise = float64 if element is float64 else float32
+    waits = fill_exponential(generator, rows * categories, element)
+    waiting = decode(waits, element)
+    for row, weights in enumerate(table):
+        row_waiting = waiting[row * categories : (row + 1) * categories]
+        scores = [p / q if q else math.inf for p, q in zip(weights, row_waiting)]
+        scores = decode(encode(scores, element), element) if precise is float32 else scores
+        result.extend(sorted(range(categories), key=scores.__getitem__, reverse=True)[:num_samples])
+    return result
+
+
+def decode(values: array[Any], element: dtype) -> list[float]:
+    """Return the numbers in an array of ``element`` as Python numbers."""
+    if element is float16:
+        return list(struct.unpack(f"<{len(values)}e", values.tobytes()))
+    if element is bfloat16:
+        single = array("f")
+        single.frombytes(array("I", [value << 16 for value in values]).tobytes())
+        return list(single)
+    return list(values)
+
+
+def _check_weights(weights: Sequence[float]) -> None:
+    for weight in weights:
+        if not 0.0 <= weight < math.inf:
+            raise RuntimeError(f"probability tensor contains either `inf`, `nan` or element < 0: {weight}")
+    if not any(weights):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _sample_with_replacement(
+    generator: MersenneTwister, weights: Sequence[float], num_samples: int, element: dtype
+) -> list[int]:
+    """Return indices by bisection of the running sum, which PyTorch keeps in the type of the weights."""
+    from bisect import bisect_left
+
+    _check_weights(weights)
+    typecode = "d" if element is float64 else "f"
+    running = array(typecode, (0.0,))
+    sums = array(typecode)
+    for weight in weights:
+        running[0] += weight
+        sums.append(running[0])
+    total = running[0]
+    sums = array(typecode, [value / total for value in sums])
+    sums[-1] = 1.0
+    return [bisect_left(sums, u) for u in _uniform_doubles(generator, num_samples)]
+
+
+def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, first: Any, second: Any) -> array[Any]:
+    """Return ``count`` draws of a distribution by name: what :meth:`~webgpu_torch_core.backend.interface.Device.draw` returns.
+
+    ``first`` and ``second`` are the bounds of ``uniform`` and ``integers``, mean and standard deviation of ``normal``
+    (and of ``normal_pairs``, drawn as fewer than 16 are),
+    the probability of ``bernoulli`` and the rate of ``exponential``; of ``permutation`` neither counts. Where each draw has
+    an argument of its own, ``first`` is host bytes: probabilities of type ``second`` for ``bernoulli_of``, rates for
+    ``poisson``, and for ``multinomial`` weights, of which there are ``second``: rows, samples a row, with replacement or
+    not. Errors as the ``fill_*`` functions.
+    """
+    if kind == "permutation":
+        return fill_permutation(generator, count)
+    if kind == "bernoulli_of":
+        return fill_bernoulli(generator, count, unpack(first, second), element, second)
+    if kind == "multinomial":
+        rows, samples, replacement = second
+        return fill_multinomial(generator, unpack(first, element), rows, samples, replacement, element)
+    if kind == "poisson":
+        from webgpu_torch_core.random_streams.counts import fill_poisson
+
+        return fill_poisson(generator, unpack(first, element), element)
+    if kind == "uniform":
+        return fill_uniform(generator, count, element, first, second)
+    if kind == "normal":
+        return fill_normal(generator, count, element, first, second)
+    if kind == "normal_pairs":
+        return encode(_normal_doubles(generator, count, first, second), element)
+    if kind == "bernoulli":
+        return fill_bernoulli(generator, count, first, element)
+    if kind == "integers":
+        return fill_integers(generator, count, first, second, element)
+    return fill_exponential(generator, count, element, first)

@@ -1,0 +1,209 @@
+"""``torch.device``, the engine of each device, and where new tensors land."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from ..backend.plugins import registry
+from .context import context
+from .engine import Engine
+
+META = "meta"
+#: recorded operations that are worth a plan of their own
+WORTH_A_PLAN = 20
+
+
+class device:
+    """A device type and index, e.g. ``device("webgpu:0")`` or ``device("cpu")``; also a context manager that makes new
+    tensors land there.
+
+    Raises:
+        RuntimeError: the string is not ``type`` or ``type:index``.
+    """
+
+    __slots__ = ("_previous", "index", "type")
+
+    def __init__(self, type: str | device | int, index: int | None = None) -> None:
+        if isinstance(type, device):
+            self.type, self.index = type.type, type.index
+        elif isinstance(type, int):
+            self.type, self.index = "webgpu", type
+        else:
+            name, _, number = type.partition(":")
+            if not name or (number and not number.isdigit()) or (":" in type and not number):
+                raise RuntimeError(
+                    f"Invalid device string: '{type}'; expected 'type' or 'type:index', such as 'webgpu:0'"
+                )
+            self.type = name
+            self.index = int(number) if number else index
+        self._previous: list[Any] = []
+
+    def __repr__(self) -> str:
+        return (
+            f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        )
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (device, (str(self),))
+
+    def __enter__(self) -> device:
+        self._previous.append(context.device)
+        context.device = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        context.device = self._previous.pop()
+
+
+_default: list[device | None] = [None]
+_engines: dict[tuple[str, int], Engine] = {}
+_engine_lock = threading.Lock()
+_canonical: dict[Any, device] = {}
+
+
+class MetaEngine:
+    """Stands where a real engine would: values on the meta device have a shape and type but no data."""
+
+    name = META
+    maximum_bindings = 1 << 30
+
+
+meta_engine = MetaEngine()
+
+
+def engine_for(place: device) -> Any:
+    """Return the engine of a device, opening the device on first use.
+
+    Raises:
+        RuntimeError: no backend for this type is installed, or there is no such device.
+    """
+    if place.type == META:
+        return meta_engine
+    key = (place.type, place.index or 0)
+    found = _engines.get(key)
+    if found is None:
+        with _engine_lock:
+            found = _engines.get(key)
+            if found is None:
+                found = _engines[key] = Engine(registry.device(*key))
+    return found
+
+
+def host_device() -> device:
+    """Return where the host's own bytes are tensors: the CPU, or the interpreter's device where no CPU backend is installed."""
+    return canonical_device("cpu" if registry.device_count("cpu") else "python")
+
+
+def engines() -> list[Engine]:
+    """Return the engines in use."""
+    return list(_engines.values())
+
+
+def canonical_device(place: Any) -> device:
+    """Return a device as tensors report it: with an index, except ``cpu`` and other single devices."""
+    found = _canonical.get(place) if not isinstance(place, int) else None
+    if found is None:
+        given = place if isinstance(place, device) else device(place)
+        index = given.index
+        if given.type in ("cpu", META, "python"):
+            index = None
+        elif index is None:
+            index = 0
+        found = device(given.type, index)
+        if not isinstance(place, int):
+            _canonical[place] = found
+    return found
+
+
+def set_default_device(device: Any) -> None:
+    """Make new tensors land on a device; None restores the usual choice."""
+    _default[0] = None if device is None else canonical_device(device)
+
+
+def get_default_device() -> device:
+    """Return where new tensors land: the innermost ``with device``, the default set, ``WEBGPU_TORCH_DEVICE``, else the
+    CPU, else the first device there is.
+
+    Raises:
+        RuntimeError: no backend is installed.
+    """
+    chosen = context.device or _default[0]
+    if chosen is None:
+        chosen = _default[0] = _usual_device()
+    return canonical_device(chosen)
+
+
+def _usual_device() -> device:
+    named = os.environ.get("WEBGPU_TORCH_DEVICE")
+    if named:
+        return canonical_device(named)
+    registry.load()
+    for name in ("cpu", "webgpu", *registry.backends):
+        if name != "python" and registry.device_count(name) > 0:
+            return canonical_device(name)
+    raise RuntimeError(
+        "no backend with a usable device is installed; install one with: pip install webgpu-torch-backend-cpu "
+        "(or webgpu-torch-backend-wgpu for GPUs). device='python' works everywhere, slowly."
+    )
+
+
+def synchronize(place: Any = None) -> None:
+    """Run what is pending on a device (all opened ones by default) and wait until it is done."""
+    chosen = engines() if place is None else [engine_for(canonical_device(place))]
+    for engine in chosen:
+        engine.flush()
+        engine.device.synchronize()
+        engine.raise_failed_checks()
+
+
+def flush() -> None:
+    """Hand everything recorded to the devices, without waiting for it."""
+    for engine in engines():
+        engine.flush()
+
+
+def hand_over(least: int = WORTH_A_PLAN) -> None:
+    """Hand what is recorded (``least`` operations) to devices that work on their own: called between a network's blocks.
+
+    The device computes while Python records the next block, and blocks of one structure share a plan. Does nothing where
+    gradients are recorded (a later gradient may fuse with what it needs) or a capture is under way.
+    """
+    if context.enabled:
+        return
+    for engine in _engines.values():
+        if engine.device.asynchronous and context.capture is None and len(engine.kernels) >= least:
+            engine.flush()
+
+
+class _Fork:
+    """Holds every engine's lock while the process forks, so that no other thread leaves one locked in the child."""
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+
+    def before(self) -> None:
+        held = [lock for engine in engines() for lock in (engine.lock, engine.tapes_lock)] + [_engine_lock]
+        for lock in held:
+            lock.acquire()
+        self.held = held
+
+    def after(self) -> None:
+        held, self.held = self.held, []
+        for lock in held:
+            lock.release()
+
+
+_fork = _Fork()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_fork.before, after_in_parent=_fork.after, after_in_child=_fork.after)

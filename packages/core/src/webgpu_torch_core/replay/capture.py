@@ -1,0 +1,227 @@
+"""``torch.compile``: record the tapes of a whole function once and replay their plans without recording anything.
+
+The first call with new arguments runs the function while every tape that runs is kept, with the sources of its plan's
+buffers: a tensor among those that the function can reach, by its position; an earlier plan of the call; or a constant.
+A replay looks the tensors up again, whatever memory they have by now, runs the plans, gives the tensors that the function wrote
+their new values, and sets the gradients that it set.
+
+A recording is found by all that the function's results depend on: arguments, the thread's switches, and what its code can
+reach (:mod:`.guards`). Python between the operations does not run again: a function that changes what can be
+reached, or depends on what cannot be looked into, is not replayed, and a warning says so once.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..record.context import context
+from ..record.devices import MetaEngine, engines, flush
+from .guards import Description, Same, World, ambient
+from .recording import Recording, Replay
+from .results import unknown_object
+
+#: recordings kept per function, and how many in a row may be made without one being replayed
+RECORDING_LIMIT = 64
+FRUITLESS_LIMIT = 32
+#: calls in a row that may change what the function can reach: the first ones make caches and optimisers' state
+CHANGES_LIMIT = 3
+
+
+class _Call:
+    """What one call was given and what its function can reach: a key, and all tensors, the gradients last."""
+
+    def __init__(self, function: CompiledFunction, args: Any, kwargs: Any) -> None:
+        self.arguments = Description(opens=False)
+        described = self.arguments.of(args), self.arguments.of(kwargs)
+        self.world = function.world(self.arguments.roots)
+        token, references, unseen = self.world.look()
+        reached = [each() for each in references]
+        if any(each is None for each in reached):
+            # Something was taken out of where nothing is noticed.
+            token, references, unseen = self.world.look(again=True)
+            reached = [each() for each in references]
+        self.unseen = self.arguments.unseen or unseen
+        self.tensors: list[Any] = [*self.arguments.tensors, *reached]
+        self.gradients = [each._grad for each in self.tensors]
+        if all(each is None for each in self.gradients):
+            gradients: Any = None
+        else:
+            gradients = tuple([None if each is None else (each._layout, each.dtype) for each in self.gradients])
+        self.known = [*self.tensors, *[each for each in self.gradients if each is not None]]
+        places: dict[int, int] = {}
+        aliases = tuple([places.setdefault(each._storage.number, number) for number, each in enumerate(self.known)])
+        self.places = places
+        self.ambient = ambient()
+        self.described = described
+        self.key = (described, token, gradients, aliases, self.ambient)
+
+    def graph(self) -> bool:
+        """Return whether a gradient of the caller's could flow into the function."""
+        return context.enabled and any(each._grad_fn is not None for each in self.tensors)
+
+
+class CompiledFunction:
+    """A function whose plans are recorded per state of what it depends on, and replayed afterwards."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.replays: dict[Any, Replay | None] = {}
+        self.worlds: dict[Any, World] = {}
+        self.statistics = {"recorded": 0, "replayed": 0, "fallbacks": 0}
+        self.fruitless = 0
+        self.changes = 0
+        self.warned = False
+        functools.update_wrapper(self, function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy records anew: recordings are tied to the buffers of this one's storages.
+        return CompiledFunction, (self.function,)
+
+    def _describe_for_recording(self, description: Description) -> Any:
+        return description.of(self.function)
+
+    def world(self, roots: list[Any]) -> World:
+        """Return what the function and these of its arguments can reach."""
+        key = tuple([Same(each) for each in roots])
+        found = self.worlds.get(key)
+        if found is None:
+            if len(self.worlds) >= RECORDING_LIMIT:
+                self.worlds.pop(next(iter(self.worlds)))
+            found = self.worlds[key] = World(self.function, *roots)
+        return found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, by replay where a call under the same conditions was recorded."""
+        if context.capture is not None or self.fruitless >= FRUITLESS_LIMIT:
+            return self._uncompiled(args, kwargs)
+        call = _Call(self, args, kwargs)
+        if call.ambient is None:
+            return self._uncompiled(args, kwargs)
+        if call.unseen is not None:
+            return self._refuse(f"it depends on {call.unseen}", args, kwargs)
+        if call.key not in self.replays:
+            return self._record(call, args, kwargs)
+        found = self.replays[call.key] = self.replays.pop(call.key)
+        if found is None:
+            return self._uncompiled(args, kwargs)
+        flush()
+        result = found.run(call.known, call.tensors, call.arguments.objects)
+        if result is not found:
+            self.fruitless = 0
+            self.statistics["replayed"] += 1
+            return result
+        del self.replays[call.key]
+        return self._record(call, args, kwargs)
+
+    def _uncompiled(self, args: Any, kwargs: Any) -> Any:
+        self.statistics["fallbacks"] += 1
+        return self.function(*args, **kwargs)
+
+    def _refuse(self, reason: str, args: Any, kwargs: Any) -> Any:
+        self._warn(reason)
+        return self._uncompiled(args, kwargs)
+
+    def _warn(self, reason: str) -> None:
+        if not self.warned:
+            self.warned = True
+            warnings.warn(
+                f"torch.compile: {getattr(self.function, '__name__', type(self.function).__name__)} cannot be replayed "
+                f"({reason}); it runs uncompiled",
+                stacklevel=4,
+            )
+
+    def _record(self, call: _Call, args: Any, kwargs: Any) -> Any:
+        if any(isinstance(each._engine, MetaEngine) for each in call.arguments.tensors):
+            return self.function(*args, **kwargs)
+        if call.graph():
+            return self._refuse("a gradient may flow out of it, into what made its arguments", args, kwargs)
+        flush()
+        for engine in engines():
+            engine.detach()
+        recording = Recording(call.places, call.known)
+        before = _drawn()
+        context.capture = recording
+        try:
+            result = self.function(*args, **kwargs)
+            flush()
+        finally:
+            context.capture = None
+            for engine in engines():
+                engine.detach()
+        self.statistics["recorded"] += 1
+        self.fruitless += 1
+        if self.fruitless >= FRUITLESS_LIMIT:
+            self._warn("every call is under conditions of its own")
+        self._keep(call, recording, result, args, kwargs, before)
+        return result
+
+    def _keep(self, call: _Call, recording: Recording, result: Any, args: Any, kwargs: Any, before: Any) -> None:
+        """Keep a recording under the conditions of its call, if replays would do all that the call did."""
+        changed = self._changed(call, args, kwargs)
+        reason = recording.broken or changed or unknown_object(result, call.arguments)
+        if reason is None and recording.events.stale():
+            reason = "it changes numbers that it reads"
+        if reason is None and _drawn() != before:
+            reason = "it draws Python's or NumPy's random numbers"
+        if reason is None and call.world.look(again=True)[0] is not call.key[1]:
+            # Perhaps it made what the next call finds: a cache, an optimiser's state.
+            self.changes += 1
+            if self.changes < CHANGES_LIMIT:
+                return
+            reason = "every call changes what the next one finds"
+        if reason is None:
+            replay = Replay(recording, result, call)
+            reason = replay.broken
+            if reason is None:
+                self.changes = 0
+                self._store(call.key, replay)
+                return
+        self._warn(reason)
+        self._store(call.key, None)
+
+    def _store(self, key: Any, replay: Replay | None) -> None:
+        while len(self.replays) >= RECORDING_LIMIT:
+            self.replays.pop(next(iter(self.replays)))
+        self.replays[key] = replay
+
+    @staticmethod
+    def _changed(call: _Call, args: Any, kwargs: Any) -> str | None:
+        """Return what a call changed in its arguments that replays would not change, or None."""
+        after = Description(opens=False)
+        if (after.of(args), after.of(kwargs)) != call.described:
+            return "it changes attributes of its arguments"
+        if any(one is not other for one, other in zip(after.tensors, call.arguments.tensors, strict=True)):
+            return "it puts new tensors into its arguments"
+        places = call.places
+        if any(places.get(each._storage.number) is None for each in call.tensors):
+            return "it gives tensors that it did not make other memory"
+        return None
+
+
+def _drawn() -> Any:
+    """Return the states of Python's and NumPy's random numbers, where they are in use."""
+    numpy = sys.modules.get("numpy.random")
+    states = numpy.get_state() if numpy is not None else None
+    return random.getstate(), None if states is None else (states[1].tobytes(), states[2])
+
+
+def compile(model: Any = None, **options: Any) -> Any:
+    """Return a function (or module) whose operations are recorded on the first call and replayed afterwards.
+
+    Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, ``backend``) are accepted and have no effect. A
+    function that cannot be replayed runs as it is, with one warning that says why.
+    """
+    if model is None:
+        return lambda function: compile(function, **options)
+    if hasattr(model, "forward") and hasattr(model, "parameters"):
+        model.forward = CompiledFunction(model.forward)
+        return model
+    return CompiledFunction(model)
+
+
+__all__ = ["CompiledFunction", "compile"]

@@ -1,0 +1,137 @@
+"""What code asks of tensors that may be sparse, quantised, pinned or on other makers' devices; ours never are."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from .storage import Size
+
+
+class layout:
+    """How a tensor's elements are stored; here always :data:`strided`."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+strided = layout("strided")
+
+
+class TensorKinds:
+    """The answers of dense tensors on the CPU and on WebGPU devices."""
+
+    __slots__ = ()
+
+    is_cuda = is_xpu = is_mps = is_mtia = is_ipu = is_maia = is_vulkan = is_xla = is_mkldnn = False
+    is_quantized = is_nested = is_sparse_csr = False
+    layout = strided
+    name = None
+    volatile = False
+    device: Any
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the tensor is on the CPU."""
+        return self.device.type == "cpu"
+
+    def get_device(self) -> int:
+        """Return the index of the tensor's device, -1 for the CPU."""
+        return -1 if self.device.index is None else self.device.index
+
+    def pin_memory(self, device: Any = None) -> Any:
+        """Return the tensor: copies to WebGPU devices need no pinned memory."""
+        del device
+        return self
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Return False."""
+        del device
+        return False
+
+    def share_memory_(self) -> Any:
+        """Return the tensor: worker processes receive copies."""
+        return self
+
+    def is_shared(self) -> bool:
+        """Return False."""
+        return False
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool = True) -> Any:
+        """Return the tensor, which is dense."""
+        del masked_grad
+        return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+
+    def dense_dim(self) -> int:
+        """Return the number of dimensions, all of them dense."""
+        return self.dim()  # type: ignore[attr-defined]
+
+    def sparse_dim(self) -> int:
+        """Return 0."""
+        return 0
+
+    def is_distributed(self) -> bool:
+        """Return False."""
+        return False
+
+    def is_coalesced(self) -> NoReturn:
+        """Refuse: only sparse tensors are coalesced or not.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+
+    def const_data_ptr(self) -> int:
+        """Return the address of the first element, as :meth:`data_ptr`."""
+        return self.data_ptr()  # type: ignore[attr-defined]
+
+    def dim_order(self, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+        """Return the dimensions from the one that varies slowest in memory to the fastest.
+
+        ``ambiguity_check``: True refuses tensors that have several such orders; a list of memory formats only those that do
+        not have exactly one of these formats.
+
+        Raises:
+            RuntimeError: refused.
+            TypeError: neither a bool nor a list of memory formats.
+        """
+        formats: Any = [] if isinstance(ambiguity_check, bool) else ambiguity_check
+        if not isinstance(formats, list) or any(type(each).__name__ != "memory_format" for each in formats):
+            raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+        strides: Any = self.stride()  # type: ignore[attr-defined]
+        sizes: Any = self.shape  # type: ignore[attr-defined]
+        several = 1 in sizes or any(strides[each] == strides[each + 1] for each in range(len(strides) - 1))
+        matching = [each for each in formats if self.is_contiguous(memory_format=each)]  # type: ignore[attr-defined]
+        if ambiguity_check is not False and several and len(matching) != 1:
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+            )
+        return tuple(sorted(range(len(strides)), key=lambda dim: -strides[dim]))
+
+    def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> NoReturn:
+        """Refuse: the GPU is reached through WebGPU.
+
+        Raises:
+            RuntimeError: always.
+        """
+        del device, non_blocking, memory_format
+        raise RuntimeError("there is no CUDA device: this library reaches the GPU through WebGPU; use .to('webgpu')")
+
+    def new(self, *args: Any, device: Any = None) -> Any:
+        """Return a tensor of this one's type from sizes or data, as PyTorch's legacy constructor."""
+        if len(args) == 1 and not isinstance(args[0], int | Size):
+            return self.new_tensor(args[0], device=device)  # type: ignore[attr-defined]
+        return self.new_empty(*(args or (0,)), device=device)  # type: ignore[attr-defined]
+
+    @property
+    def output_nr(self) -> int:
+        """Which of its node's outputs the tensor is."""
+        return self._output_number  # type: ignore[attr-defined]

@@ -1,0 +1,230 @@
+"""Tensors kept for backward."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from ..record.grad_mode import recording
+from ..record.node import Node, anomaly, running
+from ..record.tape import Value
+
+#: why hooks of what is saved are refused, the innermost last
+disabled: list[str] = []
+
+
+class SavedTensor:
+    """An input kept for backward, which notices later in-place changes."""
+
+    __slots__ = ("packed", "tensor", "version")
+
+    def __init__(self, tensor: Any) -> None:
+        storage = tensor._storage
+        if storage.inference and recording.enabled:
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
+                "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+            )
+        self.version = storage.version
+        self.tensor = tensor
+        self.packed: Any = None
+        if recording.saved_hooks:
+            self.packed = Packed(tensor.detach(), tensor._gradient_edge())
+            self.tensor = None
+
+    def unpack(self) -> Any:
+        """Return the tensor.
+
+        Raises:
+            RuntimeError: it was modified in place since it was saved.
+        """
+        tensor = self.tensor
+        if tensor is None:
+            return self.packed.unpack()
+        if tensor._storage.version != self.version:
+            raise _modified(tensor, _output_of(tensor._gradient_edge()), tensor._storage.version, self.version)
+        return tensor
+
+
+class SavedResult:
+    """A result kept for the backward of the very node that makes it: it must not keep that node alive."""
+
+    __slots__ = ("number", "packed", "tensor", "title", "version")
+
+    def __init__(self, tensor: Any, number: int = 0, title: str = "") -> None:
+        self.tensor = tensor.detach()
+        self.version = tensor._storage.version
+        self.number = number
+        self.title = title
+        self.packed: Any = None
+        if recording.saved_hooks:
+            self.packed = Packed(self.tensor, None)
+            self.tensor = None
+
+    def unpack(self, node: Node | None = None) -> Any:
+        """Return the result with its gradient; ``node`` is the one being visited unless given.
+
+        Raises:
+            RuntimeError: it was modified in place since it was saved.
+        """
+        node = running.nodes[-1] if node is None else node
+        if self.tensor is None:
+            tensor = self.packed.unpack()
+        elif self.tensor._storage.version != self.version:
+            raise _modified(self.tensor, _output_of((node, self.number)), self.tensor._storage.version, self.version)
+        else:
+            tensor = self.tensor.detach()
+        tensor._grad_fn, tensor._output_number = node, self.number
+        return tensor
+
+
+class Packed:
+    """What the innermost pair of hooks made of a tensor."""
+
+    __slots__ = ("edge", "unpack_hook", "value")
+
+    def __init__(self, tensor: Any, edge: tuple[Node, int] | None) -> None:
+        pack_hook, self.unpack_hook = recording.saved_hooks[-1]
+        self.edge = edge
+        version = tensor._storage.version
+        saved, recording.enabled = recording.enabled, False
+        try:
+            self.value = pack_hook(tensor)
+        finally:
+            recording.enabled = saved
+        if tensor._storage.version != version:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+                "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+                "need to perform in-place operations on the input to a pack hook."
+            )
+
+    def unpack(self) -> Any:
+        """Return what the hook gives back, with the saved tensor's gradient.
+
+        Raises:
+            TypeError: that is no tensor.
+        """
+        from .tensor import Tensor
+
+        result = self.unpack_hook(self.value)
+        if not isinstance(result, Tensor):
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(result).__name__}"
+            )
+        result = result.detach()
+        if self.edge is not None:
+            result._grad_fn, result._output_number = self.edge
+        return result
+
+
+class SavedOperand:
+    """An operand whose gradient PyTorch writes with the *result*: later writes into the operand do no harm (the old
+    value is kept), writes into the result are the error.
+    """
+
+    __slots__ = (
+        "device",
+        "dtype",
+        "edge",
+        "layout",
+        "packed",
+        "result",
+        "result_version",
+        "storage",
+        "title",
+        "value",
+    )
+
+    def __init__(self, tensor: Any, edge: tuple[Node, int] | None, result: Any, title: str) -> None:
+        self.storage, self.layout, self.dtype, self.device = (
+            tensor._storage,
+            tensor._layout,
+            tensor.dtype,
+            tensor.device,
+        )
+        self.edge, self.title = edge, title
+        # Weak: the result's memory must not live on for the sake of its version number.
+        self.result = weakref.ref(result._storage)
+        self.result_version = result._storage.version
+        self.packed: Any = None
+        if recording.saved_hooks:
+            self.packed = Packed(tensor.detach(), edge)
+            self.storage = self.value = None
+            return
+        value = tensor._storage.value
+        if value.__class__ is Value:
+            if value.outside and value.shared:
+                # Writes from outside would reach what backward needs: it gets a copy.
+                value = tensor.detach().as_strided((value.numel,), (1,), 0).clone()._storage.value
+            value.saved = True
+        self.value = value
+
+    def unpack(self) -> Any:
+        """Return the operand as it was.
+
+        Raises:
+            RuntimeError: the result was modified in place since.
+        """
+        result = self.result()
+        if result is not None and result.version != self.result_version:
+            where = f", which is output 0 of {short_name(self.title)},"
+            raise _modified(self, where, result.version, self.result_version)
+        if self.packed is not None:
+            return self.packed.unpack()
+        from .storage import storage_numbers
+        from .tensor import Storage, Tensor
+
+        storage: Any = self.storage
+        if storage.value is not self.value:
+            storage = Storage.__new__(Storage)
+            storage.value, storage.version, storage.number = self.value, 0, next(storage_numbers)
+            storage.inference = False
+        tensor = Tensor._from_storage(storage, self.layout, self.dtype, self.device)
+        if self.edge is not None:
+            tensor._grad_fn, tensor._output_number = self.edge
+        return tensor
+
+
+def _output_of(edge: tuple[Node, int] | None) -> str:
+    """Return the words that say which node made a tensor; nothing for leaves."""
+    if edge is None or not edge[0].edges:
+        return ""
+    return f", which is output {edge[1]} of {short_name(edge[0].name())},"
+
+
+def short_name(title: str) -> str:
+    """Return a node's name as PyTorch's messages have it: ``Mul`` for ``MulBackward0``."""
+    return title.rstrip("0123456789").removesuffix("Backward")
+
+
+def _modified(tensor: Any, where: str, version: int, expected: int) -> RuntimeError:
+    place = "" if tensor.device.type == "cpu" else f"{tensor.device.type}."
+    name: str = tensor.dtype.name
+    kind = place + _TYPE_NAMES.get(name, name)
+    shape = tensor.layout.shape if isinstance(tensor, SavedOperand) else tensor.shape
+    hint = (
+        "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was "
+        "changed in there or anywhere later. Good luck!"
+        if anomaly.enabled
+        else "enable anomaly detection to find the operation that failed to compute its gradient, with "
+        "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+    )
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[torch.{kind} {list(shape)}]{where} is at version {version}; expected version {expected} instead. Hint: {hint}"
+    )
+
+
+_TYPE_NAMES = {
+    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor",
+    "int64": "LongTensor", "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor",
+    "bool": "BoolTensor", "complex64": "ComplexFloatTensor",
+}  # fmt: skip
+
+
+def type_name(tensor: Any) -> str:
+    """Return a tensor's type as :meth:`torch.Tensor.type` spells it: ``torch.FloatTensor``."""
+    place = "" if tensor.device.type == "cpu" else f"{tensor.device.type}."
+    return f"torch.{place}{_TYPE_NAMES.get(tensor.dtype.name, tensor.dtype.name)}"

@@ -1,0 +1,107 @@
+"""What tensors share: shapes, storages, and values of the device that holds no data."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any
+
+from ..ir.dtypes import dtype
+from ..record.devices import MetaEngine
+from ..record.grad_mode import recording
+
+storage_numbers = itertools.count(1)
+
+
+class Size(tuple[int, ...]):
+    """A tensor's shape: a tuple of ints."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return the product of the sizes."""
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Size:  # type: ignore[override]
+        return Size(tuple.__add__(self, tuple(other)))
+
+
+class Storage:
+    """The memory that a tensor and its views share; points at its current value in the lazy graph.
+
+    ``version`` counts in-place writes; ``number`` identifies the storage (tied weights have equal numbers).
+    """
+
+    __slots__ = ("__weakref__", "inference", "number", "value", "version")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.version = 0
+        # Made in inference mode: of no use to gradients later.
+        self.inference = recording.inference
+        self.number = next(storage_numbers)
+        value.owner = weakref.ref(self)
+
+    def exchange(self, value: Any) -> Any:
+        """Point at other memory with the same elements, and return that."""
+        self.value = value
+        value.owner = weakref.ref(self)
+        return value
+
+    def rebind(self, value: Any) -> None:
+        """Point at a new value after an in-place write."""
+        self.value = value
+        self.version += 1
+        value.owner = weakref.ref(self)
+
+
+class DataStorage(Storage):
+    """The memory of another storage under a version counter of its own: what ``Tensor.data`` looks at."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, origin: Storage) -> None:
+        self.origin: Storage = origin.origin if isinstance(origin, DataStorage) else origin
+        self.version = 0
+        self.inference = origin.inference
+        self.number = origin.number
+
+    @property
+    def value(self) -> Any:  # type: ignore[override]
+        """The value that the memory holds now."""
+        return self.origin.value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.origin.value = value
+
+    def exchange(self, value: Any) -> Any:
+        """Point at other memory with the same elements, and return that."""
+        return self.origin.exchange(value)
+
+    def rebind(self, value: Any) -> None:
+        """Point at a new value after an in-place write, which the other storage does not count."""
+        self.origin.exchange(value)
+        self.version += 1
+
+
+class MetaValue:
+    """A value on the meta device: a size and a type."""
+
+    __slots__ = ("dtype", "engine", "numel", "owner")
+
+    def __init__(self, engine: MetaEngine, dtype: dtype, numel: int) -> None:
+        self.engine = engine
+        self.dtype = dtype
+        self.numel = numel
+        self.owner: Any = None

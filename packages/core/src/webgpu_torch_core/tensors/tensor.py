@@ -1,0 +1,505 @@
+"""The Tensor: a view of a storage, with its place in the gradient graph.
+
+Operations are attached as methods by :mod:`webgpu_torch_core.operations`; this file holds what a tensor *is*.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ..ir.dtypes import complex64, dtype, float32
+from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
+from ..record.changes import changed_tensor
+from ..record.devices import MetaEngine, canonical_device, device, engine_for
+from ..record.engine import Engine
+from ..record.grad_mode import recording
+from ..record.node import AccumulateGrad, Node, RemovableHandle
+from .kinds import TensorKinds
+from .saved_tensors import SavedResult, SavedTensor
+from .storage import DataStorage
+from .storage import MetaValue as MetaValue
+from .storage import Size as Size
+from .storage import Storage as Storage
+
+if TYPE_CHECKING:
+    # The operations attach themselves; a generated class tells type checkers which there are.
+    from ..api.typed.tensor_methods import TensorMethods
+else:
+    TensorMethods = object
+
+
+class Tensor(TensorKinds, TensorMethods):
+    """A multi-dimensional array of one element type on one device, as :class:`torch.Tensor`."""
+
+    __slots__ = (
+        "__dict__", "__weakref__", "_accumulator", "_base", "_base_state", "_grad", "_grad_fn", "_hooks", "_layout",
+        "_output_number", "_requires_grad", "_retains_grad", "_storage", "device", "dtype",
+    )  # fmt: skip
+
+    __array_priority__ = 1000
+    # Comparisons are element-wise, identity is the hash, as in PyTorch.
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    _storage: Storage
+    _layout: Layout
+    _hooks: Any
+    _accumulator: Any
+    dtype: dtype
+    device: device
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        from ..operations.creation.factories import legacy_tensor
+
+        made = legacy_tensor(*args, **kwargs)
+        return made if cls is Tensor else Tensor._make_subclass(cls, made)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Accept PyTorch's legacy constructor arguments (handled in ``__new__``)."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        from ..dispatch.overrides import notice_class
+
+        notice_class(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer a call of the public API with an argument of this class: results are of the class, too."""
+        from ..dispatch.overrides import default_handler
+
+        return default_handler(cls, func, types, args, kwargs)
+
+    def as_subclass(self, cls: Any) -> Any:
+        """Return the tensor as an instance of a subclass: the same memory, and the same place in the graph.
+
+        Raises:
+            TypeError: not a class of tensors.
+        """
+        from ..dispatch.overrides import as_subclass
+
+        return as_subclass(self, cls)
+
+    @classmethod
+    def _from_storage(cls, storage: Storage, layout: Layout, dtype: dtype, place: device) -> Tensor:
+        tensor = object.__new__(cls)
+        tensor._storage = storage
+        tensor._layout = layout
+        tensor.dtype = dtype
+        tensor.device = place
+        tensor._requires_grad = False
+        tensor._grad_fn = None
+        tensor._output_number = 0
+        tensor._grad = None
+        tensor._base = None
+        tensor._hooks = None
+        tensor._accumulator = None
+        tensor._retains_grad = False
+        return tensor
+
+    @classmethod
+    def _from_value(cls, value: Any, layout: Layout, dtype: dtype, place: device) -> Tensor:
+        return cls._from_storage(Storage(value), layout, dtype, place)
+
+    @staticmethod
+    def _make_subclass(subclass: Any, data: Tensor, require_grad: bool = False) -> Any:
+        """Return a tensor of a subclass sharing ``data``'s storage."""
+        result = subclass._from_storage(data._storage, data._layout, data.dtype, data.device)
+        result._requires_grad = require_grad
+        return result
+
+    # Shape and memory
+
+    @property
+    def shape(self) -> Size:
+        """The sizes."""
+        return Size(self._layout.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._layout.ndim
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._layout.numel * self.dtype.itemsize
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the sizes, or one of them."""
+        if dim is None:
+            return Size(self._layout.shape)
+
+        return self._layout.shape[wrap_dimension(dim, self._layout.ndim)]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the strides in elements, or one of them."""
+        if dim is None:
+            return self._layout.strides
+
+        return self._layout.strides[wrap_dimension(dim, self._layout.ndim)]
+
+    def storage_offset(self) -> int:
+        """Return where the view starts in its storage, in elements."""
+        return self._layout.offset
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return self._layout.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self._layout.numel
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Return bytes per element."""
+        return self.dtype.itemsize
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Return whether elements follow each other in row-major order, or in that of a memory format."""
+        if memory_format is None:
+            return self._layout.is_contiguous
+        from ..operations.creation.conversion import has_memory_format
+
+        return has_memory_format(self, memory_format)
+
+    def is_floating_point(self) -> bool:
+        """Return whether elements are real floating-point numbers."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Return whether elements are complex numbers."""
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        """Return whether the element type has negative numbers."""
+        return self.dtype.is_signed
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only some elements are stored: never."""
+        return False
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether the tensor has a shape but no data."""
+        return self.device.type == "meta"
+
+    @property
+    def _engine(self) -> Any:
+        return self._storage.value.engine
+
+    @property
+    def _version(self) -> int:
+        if self._storage.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self._storage.version
+
+    def is_inference(self) -> bool:
+        """Return whether the tensor was made in inference mode."""
+        return self._storage.inference
+
+    def data_ptr(self) -> int:
+        """Return the first element's address where a device's memory is the host's; else a number that identifies the
+        place: equal for aliases, as addresses would be. 0 for tensors without data."""
+        value, offset = self._storage.value, self._layout.offset * self.dtype.itemsize
+        if isinstance(value, MetaValue) or not self._layout.numel:
+            return 0
+        share = getattr(value.engine.device, "as_array", None)
+        if share is None:
+            return (self._storage.number << 40) + offset
+        array = share(value.realize(), value.dtype, value.numel)
+        return array.__array_interface__["data"][0] + offset
+
+    def untyped_storage(self) -> Any:
+        """Return the memory that the tensor and its views share, as bytes."""
+        from ..operations.creation.untyped_storage import UntypedStorage
+
+        return UntypedStorage.of_tensor(self)
+
+    storage = untyped_storage
+
+    # Gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on the tensor record gradients."""
+        # A view made without recording requires what its base requires, though no gradient passes through it.
+        own = self._requires_grad or self._grad_fn is not None
+        return own or (self._base is not None and self._base.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
+        if value and self._storage.inference and not recording.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        if value and not (self.dtype.is_floating_point or self.dtype.is_complex):
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if not value and self._grad_fn is not None:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        if value and self._grad_fn is not None:
+            return
+        if self._requires_grad != value:
+            self._requires_grad = bool(value)
+            changed_tensor(self)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set :attr:`requires_grad` in place and return the tensor."""
+        if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        self.requires_grad = bool(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the tensor was made by the user rather than by a recorded operation."""
+        return self._grad_fn is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computes this tensor's gradient contribution, None for leaves."""
+        self._refresh_view()
+        return self._grad_fn
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf."""
+        if self._grad is None and self._grad_fn is not None and not self._retains_grad:
+            _warn_of_inner_gradient()
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if value._layout.shape != self._layout.shape:
+                raise RuntimeError(
+                    f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
+                    "Please ensure that the gradient and the tensor are the same size"
+                )
+            if value.dtype is not self.dtype:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with grad_dtype "
+                    f"'{self.dtype.name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype)."
+                )
+            if value.device != self.device:
+                raise RuntimeError(
+                    f"assigned grad has data located on a different device: {value.device}, not {self.device}"
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    def _gradient_edge(self) -> tuple[Node, int] | None:
+        if self._base is not None:
+            self._refresh_view()
+        if self._grad_fn is not None:
+            return self._grad_fn, self._output_number
+        if not self._requires_grad:
+            return None
+        # The accumulator is kept by the graph, the tensor only points at it: no cycle keeps either alive.
+        node = self._accumulator() if self._accumulator is not None else None
+        if node is None:
+            node = AccumulateGrad(self)
+            if self._hooks:
+                node.pre_hooks = {0: self._hooks}
+            self._accumulator = weakref.ref(node)
+        return node, 0
+
+    def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
+        if gradient.dtype is not self.dtype:
+            from ..operations.in_place.writing import converted
+
+            gradient = converted(gradient, self.dtype)
+        if self._grad is None:
+            from ..operations.in_place.writing import owned
+
+            # What else holds the gradient must not see later sums: only what nobody does is kept as it is.
+            self._grad = gradient.clone() if recording.enabled else owned(gradient.detach(), self._layout, alone)
+        elif recording.enabled:
+            self._grad = self._grad + gradient
+        else:
+            self._grad.add_(gradient.detach())
+        hooks = self.__dict__.get("_post_accumulate_grad_hooks")
+        if hooks:
+            for hook in list(hooks.values()):
+                returned = hook(self)
+                if returned is not None:
+                    raise TypeError(f"expected Variable, but hook returned '{type(returned).__name__}'")
+
+    def _set_gradient(self, node: Node, number: int = 0) -> None:
+        self._grad_fn = node
+        self._output_number = number
+        self._requires_grad = False
+
+    def _save(self) -> SavedTensor:
+        return SavedTensor(self)
+
+    def _save_result(self, number: int = 0) -> SavedResult:
+        """Keep a result for the backward of the node that is about to be attached to it."""
+        return SavedResult(self, number)
+
+    def _refresh_view(self) -> None:
+        """Re-derive a view's gradient when its base was written in place since the view was made."""
+        if self._base is None:
+            return
+        base, state = self._base, self._base_state
+        if base._storage.version == state[0] or not base.requires_grad:
+            return
+        from ..operations.in_place.writing import check_behind, view_gradient
+
+        check_behind(state)
+        if base._grad_fn is state[1]:
+            return
+        view_gradient(self, base)
+        self._base_state = (base._storage.version, base._grad_fn, *state[2:])
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Add this tensor's gradients to the leaves' ``.grad``, as :meth:`torch.Tensor.backward`."""
+        from ..autograd.engine import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def detach(self) -> Tensor:
+        """Return a view that records no gradients."""
+        return Tensor._from_storage(self._storage, self._layout, self.dtype, self.device)
+
+    def detach_(self) -> Tensor:
+        """Cut the tensor off the gradient graph in place."""
+        if self._base is not None:
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+                "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+                "detach_() cannot be called on these gradients. To fix this error, please refer to the "
+                "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+            )
+        self._grad_fn = None
+        self._requires_grad = False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The tensor without its gradient history; writing into it does not count as writing into the tensor."""
+        return Tensor._from_storage(DataStorage(self._storage), self._layout, self.dtype, self.device)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        self._storage = value._storage
+        self._layout = value._layout
+        self.dtype = value.dtype
+        self.device = value.device
+        changed_tensor(self)
+
+    def retain_grad(self) -> None:
+        """Keep ``.grad`` of a tensor that is not a leaf."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._grad_fn is not None and not self._retains_grad:
+            self._retains_grad = True
+            node = self._grad_fn
+            if node.retained is None:
+                node.retained = {}
+            node.retained[self._output_number] = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether :meth:`retain_grad` was called."""
+        return self._retains_grad
+
+    def register_hook(self, hook: Any) -> RemovableHandle:
+        """Call ``hook(grad)`` when the tensor's gradient is known; a returned tensor replaces it."""
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        edge = self._gradient_edge()
+        if self._grad_fn is None:
+            # A leaf's node comes and goes with the graphs it is in: the tensor keeps the hooks.
+            if self._hooks is None:
+                self._hooks = {}
+            if edge is not None:
+                edge[0].pre_hooks = {0: self._hooks}
+            return RemovableHandle(self._hooks, hook)
+        node, number = edge or (self._grad_fn, self._output_number)
+        if node.pre_hooks is None:
+            node.pre_hooks = {}
+        # Hooks are on the value that the tensor has now: writing into it later makes another.
+        return RemovableHandle(node.pre_hooks.setdefault(number, {}), hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
+        """Call ``hook(tensor)`` after a leaf's gradient was accumulated."""
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._grad_fn is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
+
+
+def _warn_of_inner_gradient() -> None:
+    import warnings
+
+    warnings.warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
+        "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+        ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
+        "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
+        stacklevel=3,
+    )
+
+
+def make_value(place: device, dtype: dtype, numel: int) -> Any:
+    """Return a value of undefined contents on a device."""
+    engine = engine_for(place)
+    if dtype is complex64:
+        # A storage of complex elements holds their parts, interleaved.
+        dtype, numel = float32, 2 * numel
+    if isinstance(engine, MetaEngine):
+        return MetaValue(engine, dtype, numel)
+    check_supported(engine, dtype)
+    return engine.allocate(dtype, numel)
+
+
+def storage_size(tensor: Tensor) -> int:
+    """Return how many of a tensor's elements its whole storage holds."""
+    numel = tensor._storage.value.numel
+    return numel // 2 if tensor.dtype is complex64 else numel
+
+
+def check_supported(engine: Engine, dtype: dtype) -> None:
+    """Raise where a device has no such element type, worded as PyTorch does for devices without float64."""
+    if dtype not in engine.device.dtypes:
+        place = engine.device.name
+        names = ", ".join(sorted(each.name for each in engine.device.dtypes))
+        raise TypeError(
+            f"Cannot convert a {place} Tensor to {dtype.name} dtype as the {place} device doesn't support {dtype.name}. "
+            f"It supports: {names}."
+        )
+
+
+def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
+    """Return a contiguous tensor of undefined contents."""
+    layout = contiguous_layout(shape)
+    place = canonical_device(place)
+    return Tensor._from_value(make_value(place, dtype, layout.numel), layout, dtype, place)
