@@ -15,7 +15,7 @@ from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
 from ..record.grad_mode import recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
-from .kinds import TensorKinds
+from .kinds import TensorKinds, warn_of_inner_gradient
 from .saved_tensors import SavedResult, SavedTensor
 from .storage import DataStorage
 from .storage import MetaValue as MetaValue
@@ -134,14 +134,12 @@ class Tensor(TensorKinds, TensorMethods):
         """Return the sizes, or one of them."""
         if dim is None:
             return Size(self._layout.shape)
-
         return self._layout.shape[wrap_dimension(dim, self._layout.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides in elements, or one of them."""
         if dim is None:
             return self._layout.strides
-
         return self._layout.strides[wrap_dimension(dim, self._layout.ndim)]
 
     def storage_offset(self) -> int:
@@ -278,7 +276,7 @@ class Tensor(TensorKinds, TensorMethods):
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf."""
         if self._grad is None and self._grad_fn is not None and not self._retains_grad:
-            _warn_of_inner_gradient()
+            warn_of_inner_gradient()
         return self._grad
 
     @grad.setter
@@ -455,18 +453,6 @@ class Tensor(TensorKinds, TensorMethods):
         if self._grad_fn is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
-
-
-def _warn_of_inner_gradient() -> None:
-    import warnings
-
-    warnings.warn(
-        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
-        "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
-        ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
-        "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
-        stacklevel=3,
-    )
 
 
 def make_value(place: device, dtype: dtype, numel: int) -> Any:
