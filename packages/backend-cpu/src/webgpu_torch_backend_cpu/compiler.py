@@ -351,14 +351,13 @@ class SortWriter(Writer):
         length = kernel.shape[-1]
         self.body.append(f"x = r.spread({value}, {kernel.shape})")
         keys = "r.from_bfloat16(x)" if kernel.dtype.name == "bfloat16" else "x"
-        if kernel.descending:
-            self.body.append(
-                f"order = ({length - 1} - n.argsort({keys}[..., ::-1], axis=-1, kind='stable'))[..., ::-1]"
-            )
-        else:
-            self.body.append(f"order = n.argsort({keys}, axis=-1, kind='stable')")
+        few = kernel.limit * 8 <= length
+        self.body.append(
+            f"order = r.first_sorted({keys}, {kernel.limit}, {kernel.descending})"
+            if few and kernel.limit
+            else f"order = r.sorted_order({keys}, {kernel.descending})[..., :{kernel.limit}]"
+        )
         shape = (*kernel.shape[:-1], kernel.limit)
-        self.body.append(f"order = order[..., :{kernel.limit}]")
         for index, result in enumerate(("n.take_along_axis(x, order, -1)", "order")):
             kind = TYPES[kernel.outputs[index].dtype.name]
             count = number_of_elements(shape)
