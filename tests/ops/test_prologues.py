@@ -1,4 +1,4 @@
-"""Contractions compute what they multiply where that costs less than storing it first."""
+"""What is read once: operands that contractions compute, and rows that several reductions share."""
 
 from __future__ import annotations
 
@@ -80,3 +80,18 @@ def test_what_is_stored_anyway_is_not_computed_again() -> None:
 
 def test_expensive_functions_are_computed_once_per_element() -> None:
     assert run(lambda x, w: (x.exp() - 1).tanh() @ w, "cpu", [(70, 12), (12, 200)]) == 2
+
+
+REDUCTIONS = {
+    "sum and maximum": (lambda x: x.sum(-1) + x.amax(-1), 1),
+    "of columns": (lambda x: x.sum(0) * x.amin(0), 1),
+    "middle dimensions": (lambda x: x.sum(1) - x.amax(1) + x.amin(1), 1),
+    "of what is computed": (lambda x: (x * 2).relu().sum(-1) + (x + 1).prod(-1), 1),
+    "rows and columns": (lambda x: x.sum(-1).sum() + x.sum(0).sum(), 2),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_the_same_rows_read_them_once(name: str, device: str) -> None:
+    program, most = REDUCTIONS[name]
+    assert run(program, device, [(4, 5, 6)]) <= most + (name == "rows and columns") * 2

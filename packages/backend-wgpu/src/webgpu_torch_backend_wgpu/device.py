@@ -10,11 +10,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend.interface import Device, Plan
+from webgpu_torch_core.backend.interface import Device, DeviceLostError, Plan
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.ir.kernels import Kernel
 
-from .errors import DeviceLostError, translate
+from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
 from .limits import capabilities, maximum_bindings
@@ -271,6 +271,7 @@ def _refuse(reference: weakref.ref[WgpuDevice]) -> None:
     """Make every use of the device in a forked process an error: the driver's connection belongs to the parent."""
     device = reference()
     if device is not None:
+        device.reopens = False
         device.lost = (
             f"Cannot use {device.name} in a forked subprocess. To use WebGPU with multiprocessing, you must use the "
             "'spawn' start method"

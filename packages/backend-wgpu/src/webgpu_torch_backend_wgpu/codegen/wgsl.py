@@ -115,7 +115,7 @@ class Printer:
         indent = "  " * depth
         for each in statements:
             self.pieces.append(indent)
-            _STATEMENTS[type(each)](self, each, depth)
+            STATEMENTS[type(each)](self, each, depth)
             self.pieces.append("\n")
 
     def braces(self, statements: Sequence[Statement], depth: int) -> None:
@@ -126,17 +126,21 @@ class Printer:
 
     def node(self, node: Node, level: int = 0) -> None:
         """Spell an expression, in parentheses where it binds less tightly than ``level``."""
+        if type(node) is Name:
+            # Most nodes are: it saves a call. What a name stands for was spelled before.
+            self.pieces.append(node.text)
+            return
         if node.type in _HALVES:
             self.half = True
-        _NODES[type(node)](self, node, level)
+        NODES[type(node)](self, node, level)
 
     def say(self, *parts: str | Node) -> None:
         """Spell text and expressions one after another."""
         for each in parts:
-            if isinstance(each, str):
+            if type(each) is str:
                 self.pieces.append(each)
             else:
-                self.node(each)
+                self.node(each)  # pyright: ignore
 
     def listed(self, nodes: Sequence[Node]) -> None:
         """Spell expressions with commas between them."""
@@ -361,12 +365,14 @@ class Helper(Name):
     __slots__ = ()
 
 
-_NODES: dict[type[Node], Callable[[Printer, Any, int], None]] = {
+#: how each kind of expression is spelled: ``spell(printer, node, level)``, in parentheses where it binds less tightly
+NODES: dict[type[Node], Callable[[Printer, Any, int], None]] = {
     Name: Printer.name, Array: Printer.name, Helper: Printer.helper, Number: Printer.number, Literal: Printer.literal,
     Prefix: Printer.prefix, Operation: Printer.operation, Call: Printer.call, Member: Printer.member, Index: Printer.index,
     Load: Printer.load, LoadGroup: Printer.load_group, Word: Printer.word,
 }  # fmt: skip
-_STATEMENTS: dict[type[Statement], Callable[[Printer, Any, int], None]] = {
+#: how each statement is spelled: ``spell(printer, statement, depth)``
+STATEMENTS: dict[type[Statement], Callable[[Printer, Any, int], None]] = {
     Let: Printer.let, Var: Printer.var, Assign: Printer.assign, Store: Printer.store, StoreGroup: Printer.store_group,
     Atomic: Printer.atomic, Exchange: Printer.exchange, If: Printer.condition, For: Printer.loop, While: Printer.repetition,
     Return: Printer.exit, Break: Printer.interruption, Barrier: Printer.barrier,

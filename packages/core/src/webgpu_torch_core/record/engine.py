@@ -16,7 +16,7 @@ from typing import Any
 from weakref import ref
 
 from ..backend import profiling
-from ..backend.interface import Copy, Device, Plan
+from ..backend.interface import Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
 from ..scheduling import Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
@@ -137,6 +137,10 @@ class Engine:
 
     def _enter(self, tape: Tape, value: Value) -> int:
         """Give a value from outside of a tape a slot there, computing it first if need be."""
+        if value.engine is not self and value.engine.device.lost is not None:
+            raise DeviceLostError(
+                f"a tensor that takes part lived on a device that was lost: {value.engine.device.lost}"
+            )
         buffer = value.buffer
         if buffer is None:
             buffer = self.compute(value)

@@ -12,9 +12,10 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..ir.expression import Expression, load, load_at, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Record, Scan, Sort
+from ..ir.kernels import Contraction, Kernel, Record
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
-from .domain import Terms, groups, reindex, schedule_cache, split_dimensions
+from ..ir.reindexing import Terms, reindex
+from .domain import groups, schedule_cache, split_dimensions
 
 
 class Definition(Record):
@@ -156,8 +157,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_binding
         try:
             found = decompose(offset, strides, sizes, definition.shape)
         except NeedsSplit:
-            # The last dimension of a scan or sort is one line of elements; it cannot be split.
-            if isinstance(kernel, Scan | Sort):
+            if kernel.is_ordered:
                 return None
             raise
         if found is None:
@@ -218,12 +218,9 @@ def prologue_pays(definition: Definition, node: Expression, kernel: Contraction)
     if not steps:
         # Data that is only moved or converted.
         return True
-    if (
-        definition.shared
-        or definition.settled
-        or "load_at" in steps
-        or any(each.step == "coordinate" for each in nodes)
-    ):
+    if definition.shared or definition.settled or "load_at" in steps:
+        return False
+    if any(each.step == "coordinate" for each in nodes) and not _decodes(definition):
         return False
     rows = {"m": number_of_elements(kernel.m), "n": number_of_elements(kernel.n)}
     own, other = ("m", "n") if node in topological(kernel.left) else ("n", "m")
@@ -235,6 +232,16 @@ def prologue_pays(definition: Definition, node: Expression, kernel: Contraction)
     cost = sum(1 if step in _CHEAP else _DEAR for step in steps)
     whole = [each for each in nodes if each.step == "load" and _repeats(each.payload[2], definition.shape) == 1]
     return cost * 4 <= block and len(whole) <= 1
+
+
+def _decodes(definition: Definition) -> bool:
+    """Return whether an expression makes much of little: what it loads takes at most half of the memory of its values."""
+    loads = [node for node in topological(definition.value) if node.step == "load"]
+    read = sum(
+        node.dtype.bits * number_of_elements(definition.shape) // _repeats(node.payload[2], definition.shape)
+        for node in loads
+    )
+    return read * 2 <= number_of_elements(definition.shape) * definition.value.dtype.bits
 
 
 def _sizes(kernel: Contraction, hidden: str) -> Shape:
