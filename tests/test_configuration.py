@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 #: variables of others that are set for them
 FOREIGN = {
-    "native.py": "a folder that a driver needs to start",
+    "processes.py": "a folder that a driver needs to start",
     "disk_cache.py": "the platform's folder for caches",
     "models.py": "how much transformers says",
 }
@@ -37,7 +37,7 @@ def declared() -> dict[str, str]:
 
 
 def test_page_has_every_variable_with_its_meaning() -> None:
-    assert dict(re.findall(r"^\| `(WEBGPU_TORCH_\w+)` \| (.*) \|$", PAGE, re.MULTILINE)) == declared()
+    assert dict(re.findall(r"^\| `([A-Z_]+)` \| (.*) \|$", PAGE, re.MULTILINE)) == declared()
 
 
 def test_page_has_every_hook() -> None:
