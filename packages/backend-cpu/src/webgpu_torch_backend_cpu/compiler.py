@@ -14,7 +14,7 @@ from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Sca
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid, standard_name
 
-from . import runtime
+from . import runtime, windows
 from .printer import TYPES, Printer
 
 #: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
@@ -30,7 +30,7 @@ def compile_kernel(kernel: Any) -> Callable[..., None]:
     name = f"<cpu kernel {next(_numbers)} {kernel.name}>"
     # Tracebacks and debuggers show the generated lines.
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope: dict[str, Any] = {"n": np, "r": runtime, **constants}
+    scope: dict[str, Any] = {"n": np, "r": runtime, "w": windows, **constants}
     exec(compile(source, name, "exec"), scope)
     return scope["kernel"]
 
@@ -252,34 +252,48 @@ class ContractionWriter(Writer):
     def write(self) -> None:
         kernel = self.kernel
         domain = kernel.batch + kernel.m + kernel.n + kernel.k
-        sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
         kind = TYPES[kernel.dtype.name]
-        self.body.append(f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)")
         shape = kernel.batch + kernel.m + kernel.n
-        self.body.append(f"total = total.reshape({shape})")
+        window = windows.window_of(kernel.right) if 0 not in domain and kind in ("float32", "float64") else None
+        if window is not None and kernel.operands[window.operand].dtype.name != "bfloat16":
+            left = self._spread(kernel.left, domain, "m")
+            name, sizes = f"c{len(self.constants)}", self._sizes(domain, "n")
+            self.constants[name] = window
+            self.body.append(f"patches = w.patches({self.flat(window.operand)}, {name}, {sizes}, n.{kind})")
+            counts = (len(kernel.batch), len(kernel.m), len(kernel.n))
+            self.body.append(f"total = w.contract({left}, patches, {counts}).reshape({shape})")
+        else:
+            sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
+            self.body.append(
+                f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)"
+            )
+            self.body.append(f"total = total.reshape({shape})")
         block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
         accumulator = "total[block]" if block else "total"
         self.stores(kernel.stores, self.printer(shape, block, None, accumulator), shape, block, indent)
 
-    def _side(self, value: Expression, domain: Shape, group: str) -> str:
-        """Return the name of a [batch, rows, k] array."""
+    def _sizes(self, domain: Shape, group: str) -> Shape:
+        """Return the domain with the other side's own dimensions of size 1."""
         kernel = self.kernel
-        counts = [len(kernel.batch), len(kernel.m), len(kernel.n), len(kernel.k)]
-        # Only this side's own dimensions are spread out; the other side's stay of size 1.
-        hidden = (
-            range(counts[0] + counts[1], counts[0] + counts[1] + counts[2])
-            if group == "m"
-            else range(counts[0], counts[0] + counts[1])
-        )
-        shape = tuple(1 if index in hidden else size for index, size in enumerate(domain))
+        start = len(kernel.batch) + (len(kernel.m) if group == "m" else 0)
+        hidden = range(start, start + len(kernel.n if group == "m" else kernel.m))
+        return tuple(1 if index in hidden else size for index, size in enumerate(domain))
+
+    def _spread(self, value: Expression, domain: Shape, group: str) -> str:
+        """Return the name of one side over its dimensions."""
+        shape = self._sizes(domain, group)
         printer = self.printer(shape, "")
         name = printer.value(value)
         self.flush(printer, "")
-        rows = number_of_elements(getattr(kernel, group))
-        target = (*kernel.batch, rows, number_of_elements(kernel.k))
-        result = f"s{group}"
-        self.body.append(f"{result} = r.spread({name}, {shape}).reshape({target})")
-        return result
+        self.body.append(f"s{group} = r.spread({name}, {shape})")
+        return f"s{group}"
+
+    def _side(self, value: Expression, domain: Shape, group: str) -> str:
+        """Return the name of a [batch, rows, k] array."""
+        kernel = self.kernel
+        name = self._spread(value, domain, group)
+        target = (*kernel.batch, number_of_elements(getattr(kernel, group)), number_of_elements(kernel.k))
+        return f"{name}.reshape({target})"
 
 
 #: the functions of NumPy that combine as standard monoids do, without and with positions
@@ -337,14 +351,13 @@ class SortWriter(Writer):
         length = kernel.shape[-1]
         self.body.append(f"x = r.spread({value}, {kernel.shape})")
         keys = "r.from_bfloat16(x)" if kernel.dtype.name == "bfloat16" else "x"
-        if kernel.descending:
-            self.body.append(
-                f"order = ({length - 1} - n.argsort({keys}[..., ::-1], axis=-1, kind='stable'))[..., ::-1]"
-            )
-        else:
-            self.body.append(f"order = n.argsort({keys}, axis=-1, kind='stable')")
+        few = kernel.limit * 8 <= length
+        self.body.append(
+            f"order = r.first_sorted({keys}, {kernel.limit}, {kernel.descending})"
+            if few and kernel.limit
+            else f"order = r.sorted_order({keys}, {kernel.descending})[..., :{kernel.limit}]"
+        )
         shape = (*kernel.shape[:-1], kernel.limit)
-        self.body.append(f"order = order[..., :{kernel.limit}]")
         for index, result in enumerate(("n.take_along_axis(x, order, -1)", "order")):
             kind = TYPES[kernel.outputs[index].dtype.name]
             count = number_of_elements(shape)

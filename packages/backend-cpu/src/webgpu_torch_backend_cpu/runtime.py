@@ -190,6 +190,33 @@ def spread(values: Array, shape: tuple[int, ...]) -> Array:
     return values if np.shape(values) == shape else np.broadcast_to(values, shape)
 
 
+def first_sorted(keys: Array, limit: int, descending: bool) -> Array:
+    """Return the positions of the first elements in sorted order, of equal ones the first first; NaN is the greatest.
+
+    A partition finds which they are, and only they are sorted. It may take any of those equal to the last one: rows where that
+    matters are sorted whole.
+    """
+    length = keys.shape[-1]
+    last = length - limit if descending else limit - 1
+    found = np.argpartition(keys, last, axis=-1)
+    found = np.sort(found[..., last:] if descending else found[..., : last + 1], axis=-1)
+    values = np.take_along_axis(keys, found, -1)
+    edge = (values.min if descending else values.max)(-1, keepdims=True)
+    order = np.take_along_axis(found, sorted_order(values, descending), -1)
+    doubtful = np.count_nonzero(keys == edge, -1) != np.count_nonzero(values == edge, -1)
+    doubtful |= (keys != keys).any(-1)
+    if doubtful.any():
+        order[doubtful] = sorted_order(keys[doubtful], descending)[..., :limit]
+    return order
+
+
+def sorted_order(keys: Array, descending: bool) -> Array:
+    """Return the positions of elements in stable order."""
+    if not descending:
+        return np.argsort(keys, axis=-1, kind="stable")
+    return (keys.shape[-1] - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable"))[..., ::-1]
+
+
 class Combination(NamedTuple):
     """A monoid as functions over arrays: what kernels use where NumPy has no function that combines so."""
 
