@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from webgpu_torch_core.backend.interface import Backend, Device
 
+from . import config
 from .gpu.interface import Adapter, Runtime
 
 _KIND_RANK = {"discrete": 0, "integrated": 1, "virtual": 2, "unknown": 3, "cpu": 4}
@@ -15,7 +14,7 @@ _ADVICE = "On Linux install a Vulkan driver (for software rendering: apt-get ins
 
 def adapters(runtime: Runtime) -> list[Adapter]:
     """Return the adapters that can compute, the most capable first; ``WEBGPU_TORCH_ADAPTER`` keeps those it names."""
-    wanted = os.environ.get("WEBGPU_TORCH_ADAPTER", "").lower()
+    wanted = config.ADAPTER.text().lower()
 
     def suits(each: Adapter) -> bool:
         names = f"{each.vendor} {each.device} {each.description} {each.api} {each.kind}".lower()
@@ -33,6 +32,27 @@ def _one_api_each(found: list[Adapter]) -> list[Adapter]:
     return [each for each in found if _API_RANK[each.api] == best[each.vendor_id, each.device_id]]
 
 
+def chosen_runtime() -> Runtime:
+    """Return the WebGPU implementation: wgpu-native, or Dawn where ``WEBGPU_TORCH_RUNTIME=dawn``.
+
+    Raises:
+        RuntimeError: another name, or no Dawn library works here.
+    """
+    name = config.RUNTIME.text("wgpu")
+    if name == "dawn":
+        from .gpu.dawn import DawnRuntime, works
+
+        able, reason = works()
+        if not able:
+            raise RuntimeError(f"WEBGPU_TORCH_RUNTIME=dawn, but Dawn cannot be used: {reason}")
+        return DawnRuntime()
+    if name != "wgpu":
+        raise RuntimeError(f"WEBGPU_TORCH_RUNTIME={name} names no runtime; there are wgpu and dawn")
+    from .gpu.native import NativeRuntime
+
+    return NativeRuntime()
+
+
 class WgpuBackend(Backend):
     """WebGPU: Vulkan, Metal or DirectX 12; OpenGL where there is none of them."""
 
@@ -47,9 +67,7 @@ class WgpuBackend(Backend):
     def runtime(self) -> Runtime:
         """The WebGPU implementation."""
         if self._runtime is None:
-            from .gpu.native import NativeRuntime
-
-            self._runtime = NativeRuntime()
+            self._runtime = chosen_runtime()
         return self._runtime
 
     def adapters(self) -> list[Adapter]:
@@ -85,7 +103,8 @@ class WgpuBackend(Backend):
         return "\n".join([f"{adapter.device}: largest errors in ULP", *map(repr, numerics_table(gpu))])
 
     def describe(self) -> dict[str, str]:
-        lines = {self.runtime.name: self.runtime.version()}
+        asked = "asked for by WEBGPU_TORCH_RUNTIME" if config.RUNTIME.text() else "the default"
+        lines = {"runtime": f"{self.runtime.name} {self.runtime.version()}, {asked}"}
         for number, each in enumerate(self.adapters()):
             limits = each.limits
             lines[f"adapter {number}"] = f"{each.device} ({each.description}, {each.api}, {each.kind})"

@@ -7,7 +7,6 @@ recorded it. A tape is kept until it ran: what an exception kept from running ru
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -15,12 +14,14 @@ from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
+from .. import config
 from ..backend import profiling
 from ..backend.interface import Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
 from ..scheduling import Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
 from ..scheduling.schedule import Slot
+from .checks import error_of
 from .context import context
 from .interrupts import hold
 from .runs import Run
@@ -28,7 +29,7 @@ from .tape import Entry, Leaf, Structure, Tape, Value
 
 #: makes an entry without the arguments of its class being looked at
 _new_entry = tuple.__new__
-NODE_LIMIT = int(os.environ.get("WEBGPU_TORCH_NODE_LIMIT", "8192"))
+NODE_LIMIT = config.NODE_LIMIT.number(8192)
 PLAN_CACHE_LIMIT = 512
 
 
@@ -38,8 +39,8 @@ class _Recorder(threading.local):
     def __init__(self) -> None:
         self.tape = Tape(open=False)
         self.reads = 0
-        # By its messages, a value that says which of them applies (0: none): read with the next results.
-        self.checks: dict[tuple[str, ...], Value] = {}
+        # What checks of values found (0: nothing), of int64: read with the next results.
+        self.failed: Value | None = None
 
 
 class _Work:
@@ -63,7 +64,7 @@ class Engine:
         self.tapes_lock = threading.RLock()
         self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
         self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "reads": 0}
-        self.eager = os.environ.get("WEBGPU_TORCH_EAGER", "0") not in ("", "0")
+        self.eager = config.EAGER.is_on()
         self.paused: _Work | None = None
         self._recorder = _Recorder()
         # What a device that works on its own does in between has states that no exception may interrupt.
@@ -77,9 +78,13 @@ class Engine:
         return context.capture
 
     @property
-    def checks(self) -> dict[tuple[str, ...], Value]:
-        """By its messages, a value that says which of them applies (0: none): read with this thread's next results."""
-        return self._recorder.checks
+    def failed(self) -> Value | None:
+        """What checks of values found (0: nothing) since this thread last read results, or None without checks."""
+        return self._recorder.failed
+
+    @failed.setter
+    def failed(self, value: Value) -> None:
+        self._recorder.failed = value
 
     @property
     def maximum_bindings(self) -> int:
@@ -168,7 +173,7 @@ class Engine:
         self.statistics["reads"] += 1
         self._recorder.reads += 1
         buffer = value.realize()
-        if self.checks:
+        if self._recorder.failed is not None:
             self.raise_failed_checks()
         return self._read(buffer, value.numel * value.dtype.itemsize)
 
@@ -182,12 +187,12 @@ class Engine:
         return data
 
     def raise_failed_checks(self) -> None:
-        """Raise the RuntimeError of a check that failed since the last results were read."""
-        checks, self._recorder.checks = self.checks, {}
-        for messages, value in checks.items():
-            failed = int.from_bytes(self._read(value.realize(), 4), sys.byteorder)
+        """Raise the exception of a check that failed since the last results were read."""
+        value, self._recorder.failed = self._recorder.failed, None
+        if value is not None:
+            failed = int.from_bytes(self._read(value.realize(), 8), sys.byteorder, signed=True)
             if failed:
-                raise RuntimeError(messages[failed - 1])
+                raise error_of(failed)
 
     def overwrite(self, target: Value, source: Value) -> None:
         """Copy a value's elements into the buffer of another, whose memory is visible outside."""
@@ -436,5 +441,4 @@ def explain(device: Device, plan: Plan) -> None:
 
 def debug_level() -> int:
     """Return ``WEBGPU_TORCH_DEBUG`` as a number (0 when unset)."""
-    text = os.environ.get("WEBGPU_TORCH_DEBUG", "0")
-    return int(text) if text.isdigit() else 0
+    return config.DEBUG.number(0)

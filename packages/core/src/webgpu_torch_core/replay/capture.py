@@ -55,7 +55,9 @@ class _Call:
         self.known = [*self.tensors, *[each for each in self.gradients if each is not None]]
         # What the code reaches comes first: its places are known.
         places, first = dict(known), len(reached)
-        aliases = tuple([places.setdefault(id(each._storage), at) for at, each in enumerate(self.known[first:], first)])
+        aliases = tuple(
+            [places.setdefault(each._storage.number, at) for at, each in enumerate(self.known[first:], first)]
+        )
         self.places = places
         self.ambient = ambient()
         self.described = described
@@ -199,7 +201,7 @@ class CompiledFunction:
         if any(one is not other for one, other in zip(after.tensors, call.arguments.tensors, strict=True)):
             return "it puts new tensors into its arguments"
         places = call.places
-        if any(places.get(id(each._storage)) is None for each in call.tensors):
+        if any(places.get(each._storage.number) is None for each in call.tensors):
             return "it gives tensors that it did not make other memory"
         return None
 

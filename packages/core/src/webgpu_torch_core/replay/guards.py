@@ -317,7 +317,7 @@ class World:
             if len(self.tokens) >= 256:
                 self.tokens.clear()
             places: dict[int, int] = {}
-            aliases = [places.setdefault(id(each._storage), at) for at, each in enumerate(description.tensors)]
+            aliases = [places.setdefault(each._storage.number, at) for at, each in enumerate(description.tensors)]
             token = self.tokens.setdefault((key, tuple(aliases)), object())
             # Other memory of these tensors moves the counter: where each storage is first holds until then.
             description.places = places
@@ -370,4 +370,4 @@ def ambient() -> Any:
     )  # fmt: skip
 
 
-__all__ = ["Description", "Same", "World", "ambient", "tensor_key"]
+__all__ = ["Description", "Same", "World", "ambient", "dir_of", "is_installed", "is_library", "is_module", "tensor_key"]

@@ -63,6 +63,11 @@ def floor_divide(input, other):
     return _floor_divide(input, other)
 
 
+floor_divide.operation.refused = dict.fromkeys(
+    (0, 1), RuntimeError("derivative for aten::floor_divide is not implemented")
+)
+
+
 @elementwise
 def remainder(input, other):
     """The remainder of division with the sign of ``other``."""
