@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -112,3 +113,9 @@ def test_a_first_start_is_quick(webgpu: None, tmp_path: Path, monkeypatch: pytes
     assert gpu.error() is None
     with pytest.raises(GpuError):
         gpu.buffer(1 << 60)
+
+
+def test_the_numbers_that_tell_rounding_are_rounded_so() -> None:
+    for value, bits in facts._HALVES:
+        single = struct.unpack("f", struct.pack("f", value))[0]
+        assert struct.unpack("H", struct.pack("e", single))[0] == bits
