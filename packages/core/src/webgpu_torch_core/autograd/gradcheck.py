@@ -7,7 +7,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..operations.complex.views import view_as_real
+from ..operations.creation.ranges import eye
+from ..operations.movement.joining import stack
 from ..record.grad_mode import enable_grad, no_grad
+from ..tensors.tensor import Tensor
 from .engine import Pass, grad
 
 
@@ -119,8 +123,6 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _is_tensor(value: Any) -> bool:
-    from ..tensors.tensor import Tensor
-
     return isinstance(value, Tensor)
 
 
@@ -155,8 +157,6 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
 def _real(value: Any) -> Any:
     """Return complex numbers as pairs of real ones."""
     if value.dtype.is_complex:
-        from ..operations.complex.views import view_as_real
-
         return view_as_real(value)
     return value
 
@@ -210,7 +210,6 @@ def _close(actual: Any, expected: Any, atol: float, rtol: float) -> bool:
 
 def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, floating: list[int], eps: float) -> Any:
     """Return, for every floating-point output, its Jacobian by one input: elements of the input × of the output."""
-    from ..operations.movement.joining import stack
 
     # In place, so that functions which reach their inputs by another way are moved, too.
     alias = _real(wanted.detach())
@@ -231,8 +230,6 @@ def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, f
 
 def _analytical(output: Any, wanted: Sequence[Any]) -> list[Any]:
     """Return the Jacobians of an output by the inputs, as the backward pass gives them."""
-    from ..operations.creation.ranges import eye
-    from ..operations.movement.joining import stack
 
     columns: list[list[Any]] = [[] for _ in wanted]
     seeds = eye(output.numel(), dtype=output.dtype, device=output.device)

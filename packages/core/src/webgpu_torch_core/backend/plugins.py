@@ -17,6 +17,7 @@ import pluggy
 
 from ..ir.dtypes import dtype
 from .interface import INTERFACE_VERSION, Backend, Device
+from .python_device import PythonBackend
 
 PROJECT = "webgpu_torch"
 HOOK = "webgpu_torch_backends"
@@ -78,7 +79,6 @@ class Registry:
             if self._loaded:
                 return
             self._loaded = True
-            from .python_device import PythonBackend
 
             self.backends["python"] = PythonBackend()
             self.origins["python"] = Origin("webgpu-torch-core", _version("webgpu-torch-core"), "built in")

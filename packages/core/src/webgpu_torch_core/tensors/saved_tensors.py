@@ -8,6 +8,7 @@ from typing import Any
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
 from ..record.tape import Value
+from .storage import storage_numbers
 
 #: why hooks of what is saved are refused, the innermost last
 disabled: list[str] = []
@@ -173,7 +174,6 @@ class SavedOperand:
             raise _modified(self, where, result.version, self.result_version)
         if self.packed is not None:
             return self.packed.unpack()
-        from .storage import storage_numbers
         from .tensor import Storage, Tensor
 
         storage: Any = self.storage

@@ -5,11 +5,12 @@ Operations are attached as methods by :mod:`webgpu_torch_core.operations`; this 
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import complex64, dtype, float32
-from ..ir.layouts import Layout, contiguous_layout
+from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
 from ..record.grad_mode import recording
@@ -132,7 +133,6 @@ class Tensor(TensorKinds, TensorMethods):
         """Return the sizes, or one of them."""
         if dim is None:
             return Size(self._layout.shape)
-        from ..ir.layouts import wrap_dimension
 
         return self._layout.shape[wrap_dimension(dim, self._layout.ndim)]
 
@@ -140,7 +140,6 @@ class Tensor(TensorKinds, TensorMethods):
         """Return the strides in elements, or one of them."""
         if dim is None:
             return self._layout.strides
-        from ..ir.layouts import wrap_dimension
 
         return self._layout.strides[wrap_dimension(dim, self._layout.ndim)]
 
@@ -449,8 +448,6 @@ class Tensor(TensorKinds, TensorMethods):
 
 
 def _warn_of_inner_gradient() -> None:
-    import warnings
-
     warnings.warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
         "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "

@@ -13,6 +13,8 @@ from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_o
 from ...replay.remembered import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, kernel_cache, needs_gradient, record, require_tensor
+from ..elementwise.call import finish_out
+from ..reduction.reductions import sum_to_size
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -88,7 +90,6 @@ def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Ten
 
 def _summed(left: Tensor, right: Tensor, title: str, shape: tuple[int, ...]) -> Tensor:
     """Return a product summed over the batch dimensions its gradient's operand was broadcast along, rounded once."""
-    from ..reduction.reductions import sum_to_size
 
     batch = broadcast_shapes(left._layout.shape[:-2], right._layout.shape[:-2])
     if batch == shape[:-2]:
@@ -162,8 +163,6 @@ def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
 
 
 def _into(result: Tensor, out: Tensor) -> Tensor:
-    from ..elementwise.call import finish_out
-
     return finish_out(result, out)
 
 

@@ -14,10 +14,10 @@ from ...tensors.tensor import Tensor
 from ..common import is_half
 from ..creation.factories import arange
 from ..elementwise.overloads import where
-from ..movement.joining import place_inside, stack
+from ..movement.joining import cat, place_inside, stack
 from ..outputs import into
 from ..reduction.moments import vector_norm
-from .matrix_products import addmm, matmul
+from .matrix_products import addmm, dot, matmul
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -79,7 +79,6 @@ def addr(
 @operation("contraction")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The dot product of two vectors, the first one conjugated."""
-    from .matrix_products import dot
 
     return into(dot(input.conj() if input.dtype.is_complex else input, other), out)
 
@@ -324,7 +323,6 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     ones = x.new_ones((*x.shape, 1))
     if x.dtype.category == 1:
         ones, x = ones.long(), x.long()
-    from ..movement.joining import cat
 
     return cat([ones, x.unsqueeze(-1).expand(*x.shape, count - 1).cumprod(-1)], -1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ from ...ir.host_bytes import require_numpy, unpack
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, layout, real_layout
 from ...record.devices import canonical_device, device, host_device
-from ...tensors.tensor import MetaValue, Tensor, storage_size
+from ...tensors.printing import format_tensor
+from ...tensors.tensor import MetaValue, Tensor, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
+from ..elementwise.call import _result_layout, default_float
 from ..in_place.writing import assign, check_writable, converted
-from .factories import as_dtype, from_bytes
+from .factories import array_tensor, as_dtype, filled, from_bytes
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike, Number
@@ -57,7 +60,6 @@ def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
 
 def dense_layout(input: Tensor, memory_format: Any) -> Layout:
     """Return the layout of a copy: in a named order of elements, else in that of the input where it is dense."""
-    from ..elementwise.call import _result_layout
 
     shape = input._layout.shape
     if memory_format is None or memory_format is preserve_format:
@@ -176,15 +178,11 @@ def to(
 
 def _warn_discarded(source: dtype, kind: dtype) -> None:
     if source is complex64 and kind is not complex64 and kind is not bool_:
-        import warnings
-
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
 
 
 def _to_device(source: Tensor, place: device) -> Tensor:
     if place.type == "meta":
-        from ...tensors.tensor import empty_tensor
-
         return empty_tensor(source._layout.shape, source.dtype, place)
     if source.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -273,7 +271,6 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: a tensor with dimensions as value.
     """
-    from .factories import filled
 
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
@@ -410,7 +407,6 @@ def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
 
 def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
     """Return what a function of NumPy computed from the tensor as a tensor."""
-    from .factories import array_tensor
 
     del context, return_scalar
     return array_tensor(array, None, host_device()).to(self.device)
@@ -433,11 +429,8 @@ def _single(self: Tensor, name: str) -> Any:
 
 
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
-    from ...tensors.printing import format_tensor
-
     name = self.grad_fn.name() if self.grad_fn is not None else None
     shown = None if self.device.type == "cpu" else str(self.device)
-    from ..elementwise.call import default_float
 
     kind = self.__class__.__name__
     own = kind not in ("Tensor", "Parameter")

@@ -9,6 +9,7 @@ from ...ir.layouts import Layout, contiguous_layout
 from ...record.devices import canonical_device
 from ...tensors.tensor import Storage, Tensor
 from .factories import from_bytes
+from .strided import empty_strided
 
 
 def _reduce(self: Tensor, protocol: int) -> Any:
@@ -31,8 +32,6 @@ def _rebuild(
 
 
 def _rebuild_meta(kind: Any, layout: Layout, dtype: dtype, requires_grad: bool, attributes: Any) -> Tensor:
-    from .strided import empty_strided
-
     plain = empty_strided(layout.shape, layout.strides, dtype=dtype, device="meta")
     result = Tensor._make_subclass(kind, plain, requires_grad)
     result.__dict__.update(attributes)

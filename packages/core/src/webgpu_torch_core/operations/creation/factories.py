@@ -27,7 +27,7 @@ from ...ir.layouts import contiguous_layout
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
 from ..common import kernel_cache, record_on, require_tensor, sizes_from
-from ..complex.interleaving import complex_alias
+from ..complex.interleaving import complex_alias, join
 from ..elementwise.call import default_float
 from ..outputs import into
 
@@ -195,8 +195,6 @@ def fill_kernel(shape: tuple[int, ...], kind: dtype) -> Pointwise:
 def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Tensor:
     """Return a tensor of one number."""
     if kind is complex64:
-        from ..complex.interleaving import join
-
         number = complex(value)
         return join(number.real, number.imag, contiguous_layout(shape), place)
     engine = engine_for(place)

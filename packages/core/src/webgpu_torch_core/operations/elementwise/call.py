@@ -9,6 +9,7 @@ from ...dispatch.complex_rules import involves_complex, rule
 from ...dispatch.registry import Operation, register
 from ...dispatch.titles import ELEMENTWISE
 from ...ir import expression as ir
+from ...ir import interpreter
 from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
@@ -19,6 +20,7 @@ from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
 from ..common import same_device
+from ..in_place.writing import make_in_place, type_title
 from .refusals import REFUSALS
 
 default_float: list[dtype] = [float32]
@@ -205,8 +207,6 @@ class Elementwise:
         return found
 
     def _remember_definition(self, kernel: Pointwise, leaves: list[ir.Expression], arguments: list[Any]) -> None:
-        from ...ir import interpreter
-
         if self.runs_on_numbers and all(isinstance(each, ir.Expression) for each in arguments):
             interpreter.register_definition(kernel, self.definition, (*leaves, *arguments))
 
@@ -408,8 +408,6 @@ def elementwise(
         entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))
         entry.definition = core
         if is_method and in_place and promotion != "bool_only":
-            from ..in_place.writing import make_in_place
-
             entry.in_place = f"{name}_"
             changed = make_in_place(function, entry.in_place)
             for each in (name, *aliases):
@@ -487,8 +485,6 @@ def finish_out(result: Tensor, out: Tensor) -> Tensor:
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )
     if result.dtype.category > out.dtype.category:
-        from ..in_place.writing import type_title
-
         raise RuntimeError(
             f"result type {type_title(result)} can't be cast to the desired output type {type_title(out)}"
         )

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, complex64
+from ...ir.dtypes import bool_, complex64, float64
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import is_half, needs_gradient, require_tensor
@@ -107,7 +107,6 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("elementwise")
 def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent`` in float64; of complex numbers in complex64, the widest that there is."""
-    from ...ir.dtypes import float64
 
     if any(each.__class__ is complex or getattr(each, "dtype", None) is complex64 for each in (input, exponent)):
         return _out(pow(input, exponent), out)

@@ -15,6 +15,8 @@ from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Storage, Tensor
+from ..complex.interleaving import part_alias, real_alias
+from ..movement.views import spread
 
 
 def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -240,7 +242,6 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
 
 def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     """Return the real tensors of a write in which complex numbers take part."""
-    from ..complex.interleaving import part_alias, real_alias
 
     if target.dtype is complex64:
         return real_alias(target), real_alias(source if source.dtype is complex64 else source.to(complex64))
@@ -368,8 +369,6 @@ def view_gradient(view: Tensor, base: Tensor) -> None:
 
         grad = _floats(grad, mixed)
         if repeats(layout):
-            from ..movement.views import spread
-
             flat = spread(grad, layout, storage_extent(whole))
             return (_numbers(flat.as_strided(whole.shape, whole.strides, whole.offset), base_kind),)
         flat = zeros((storage_extent(whole),), dtype=grad.dtype, device=grad.device)

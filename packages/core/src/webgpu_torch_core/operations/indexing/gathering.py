@@ -20,6 +20,7 @@ from ...ir.layouts import (
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, kernel_cache, needs_gradient, record, wide
+from ..elementwise.overloads import where
 from ..in_place.writing import check_apart
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
@@ -352,8 +353,6 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
     saved, kept = (input._save(), index._save(), src._save()), result._save_result()
 
     def run_backward(grad: Tensor) -> Any:
-        from ..elementwise.overloads import where
-
         input, index, src = (each.unpack() for each in saved)
         kind, narrow = input.dtype, is_half(input)
         # 16-bit gradients are quotients of products: they round once, at the end.
@@ -414,7 +413,6 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: a value of more than zero dimensions.
     """
-    from ..elementwise.overloads import where
 
     _check_index("index_fill_", index)
     if isinstance(value, Tensor) and value.ndim:

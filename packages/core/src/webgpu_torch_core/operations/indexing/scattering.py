@@ -12,6 +12,7 @@ from ..common import wide
 from ..in_place.writing import make_in_place
 from ..movement.views import as_strided, diagonal, select_dimension
 from ..outputs import into
+from ..reduction.moments import vector_norm
 from ..reduction.reductions import sum_to_size as summed_to
 from .gathering import scatter_reduce
 
@@ -140,7 +141,6 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     Raises:
         RuntimeError: a norm order that is not positive, a negative limit, or fewer than two dimensions.
     """
-    from ..reduction.moments import vector_norm
 
     if p <= 0:
         raise RuntimeError(f"renorm: non-positive-norm not supported, got p = {p}")

@@ -9,7 +9,10 @@ from ...ir.dtypes import bool_, int64, uint8
 from ...ir.layouts import broadcast_shapes, contiguous_strides, number_of_elements
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, needs_gradient
-from ..in_place.writing import check_apart, check_distinct, type_title
+from ..creation.factories import arange, tensor
+from ..elementwise.overloads import where
+from ..in_place.writing import check_apart, check_distinct, make_in_place, type_title
+from ..movement.joining import stack
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
@@ -20,7 +23,6 @@ from .index_checks import check_positions, outside
 
 def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
-    from ..creation.factories import tensor
 
     items = list(subscript) if isinstance(subscript, tuple) else [subscript]
     entries: list[Any] = []
@@ -249,7 +251,6 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         return tuple(rows) if input.ndim else (positions,)
     if not rows:
         return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
-    from ..movement.joining import stack
 
     return into(stack(rows, 1), out)
 
@@ -272,8 +273,6 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
     A running count says where each one goes. ``size`` makes room for so many: then nothing waits for the data, and what is not
     filled is zero.
     """
-    from ..creation.factories import arange
-    from ..elementwise.overloads import where
 
     flags = (input.detach() != 0).reshape(-1)
     if flags.numel() == 0:
@@ -310,7 +309,6 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     picked = take_positions(flat, 0, positions.clamp(0, max(flat.numel() - 1, 0)), "MaskedScatterBackward0").reshape(
         shape
     )
-    from ..elementwise.overloads import where
 
     return where(mask.expand(shape), picked, input.expand(shape))
 
@@ -330,8 +328,6 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _in_place_forms() -> None:
-    from ..in_place.writing import make_in_place
-
     for function in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter):
         setattr(Tensor, f"{function.__name__}_", make_in_place(function, f"{function.__name__}_"))
 

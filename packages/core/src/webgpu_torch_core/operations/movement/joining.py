@@ -13,9 +13,11 @@ from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_di
 from ...replay.remembered import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_empty, is_whole, kernel_cache, record, sizes_from
+from ..creation.factories import arange
+from ..elementwise.overloads import where
 from ..in_place.writing import check_apart, type_title
 from ..outputs import into
-from .views import copy_as
+from .views import copy_as, slice_view
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions
@@ -365,8 +367,6 @@ def place_inside(
         if steps == (1,) * len(steps):
             return place_inside(grad, tuple(-each for each in before), original)
         for dim, (start, size, stride) in enumerate(zip(before, original, steps, strict=True)):
-            from .views import slice_view
-
             grad = slice_view(grad, dim, start, size, stride)
         return grad
 
@@ -382,9 +382,6 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 
 def _diagonal_matrix(values: Tensor, diagonal: int) -> Tensor:
-    from ..creation.factories import arange
-    from ..elementwise.overloads import where
-
     size = values.shape[0] + abs(diagonal)
     column = place_inside(values, (max(-diagonal, 0),), (size,)).unsqueeze(1)
     positions = arange(size, device=values.device)

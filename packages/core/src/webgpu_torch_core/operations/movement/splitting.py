@@ -9,6 +9,9 @@ from ...dispatch.registry import operation
 from ...ir.layouts import contiguous_strides, layout, wrap_dimension
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import is_whole, sizes_from
+from ..creation.conversion import has_memory_format
+from ..creation.factories import empty
+from ..in_place.writing import write
 from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
 
 # Splitting
@@ -74,7 +77,6 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor with elements in row-major order, or in another memory format: itself where they already are."""
     if memory_format is None:
         return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
-    from ..creation.conversion import has_memory_format
 
     return self if has_memory_format(self, memory_format) else self.clone(memory_format=memory_format)
 
@@ -83,7 +85,6 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Change shape in place, growing the storage where needed; new elements are undefined."""
     del memory_format
-    from ..creation.factories import empty
 
     shape = Size(sizes_from(sizes))
     needed = shape.numel()
@@ -92,7 +93,6 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         grown = empty(needed, dtype=self.dtype, device=self.device)
         if have:
             old = Tensor._from_storage(self._storage, layout((have,), (1,)), self.dtype, self.device)
-            from ..in_place.writing import write
 
             write(slice_view(grown, 0, 0, have, 1), old.detach())
         self._storage.value = grown._storage.value

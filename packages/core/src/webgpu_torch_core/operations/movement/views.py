@@ -9,8 +9,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...ir.dtypes import dtype as dtype_class
 from ...ir.layouts import (
     Layout,
+    broadcast_shapes,
     contiguous_layout,
     expand_layout,
     infer_size,
@@ -53,7 +55,6 @@ def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
     Raises:
         RuntimeError: the strides do not allow it; use ``reshape``.
     """
-    from ...ir.dtypes import dtype as dtype_class
 
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtype_class)):
         from .reinterpreting import view_as_type
@@ -266,7 +267,6 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 @operation("view", method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors expanded to their common shape."""
-    from ...ir.layouts import broadcast_shapes
 
     tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
     shape = broadcast_shapes(*(each._layout.shape for each in tensors))

@@ -12,7 +12,7 @@ from ...ir.dtypes import complex64, compute_dtype, dtype, float32, int32, int64,
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import philox
-from ...record.devices import canonical_device, device
+from ...record.devices import canonical_device, device, engine_for
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import attach, kernel_cache, record_on, sizes_from
 from ..complex.interleaving import complex_alias
@@ -78,7 +78,6 @@ def _philox(
     count = number_of_elements(shape)
     seed, offset = generator.philox_state(count)
     parameters = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, 0, *numbers)
-    from ...record.devices import engine_for
 
     kernel = philox_kernel(kind, count, result)
     return record_on(engine_for(place), place, kernel, (), parameters, (contiguous_layout(shape),))
@@ -106,7 +105,6 @@ def draw(
     source = source_generator(generator, place)
     if place.type not in HOST_DEVICES:
         return _philox(kind, shape, result, place, source, (first, second))
-    from ...record.devices import engine_for
 
     count = number_of_elements(shape)
     data = engine_for(place).device.draw(kind, source.host_stream(), count, result, first, second)
@@ -208,8 +206,6 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
     """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
     source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
-        from ...record.devices import engine_for
-
         count = number_of_elements(shape)
         data = engine_for(place).device.draw("integers", source.host_stream(), count, kind, low, high)
         return from_bytes(data, shape, kind, place)

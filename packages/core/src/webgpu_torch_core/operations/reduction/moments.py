@@ -10,6 +10,7 @@ from ...ir.dtypes import dtype, float32, float64
 from ...ir.dtypes import dtype as dtype_class
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, attach, needs_gradient, reduced_shape
+from ..elementwise import deviation_
 from .reductions import _dtype_title, _into, amax, amin, count_of, mean, restore, sum
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[T
 
 
 def _deviation(variance: Tensor) -> Tensor:
-    from ..elementwise import deviation_
-
     return deviation_(variance)
 
 

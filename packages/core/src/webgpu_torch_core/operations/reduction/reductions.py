@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
+from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uint8
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
 from ...replay.remembered import remembered
 from ...tensors.tensor import Tensor
+from .. import elementwise
 from ..common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape, require_tensor
 from ..elementwise.call import default_float
+from ..movement.joining import cat
 from ..outputs import into as _into
+from ..return_types import make
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions, Number
@@ -176,14 +179,11 @@ def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: 
 
 
 def _cat(tensors: Any, dim: int) -> Tensor:
-    from ..movement.joining import cat
-
     return cat(tensors, dim)
 
 
 def _truth(input: Tensor) -> Tensor:
     """Return what ``all`` and ``any`` give over no dimension: each element's own truth."""
-    from ...ir.dtypes import uint8
 
     return (input != 0).to(uint8) if input.dtype is uint8 else input != 0
 
@@ -194,7 +194,6 @@ def all(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Te
     if dim == ():
         return _into(_truth(input), out)
     dims = as_dimensions(dim, input.ndim)
-    from ...ir.dtypes import uint8
 
     kind = uint8 if input.dtype is uint8 else bool_
     return _into(reduce(input, "all", dims, keepdim, kind, bool_), out)
@@ -206,7 +205,6 @@ def any(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Te
     if dim == ():
         return _into(_truth(input), out)
     dims = as_dimensions(dim, input.ndim)
-    from ...ir.dtypes import uint8
 
     kind = uint8 if input.dtype is uint8 else bool_
     return _into(reduce(input, "any", dims, keepdim, kind, bool_), out)
@@ -290,8 +288,6 @@ def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out:
 
 
 def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: str) -> Any:
-    from ..return_types import make
-
     dims = as_dimensions(dim, input.ndim)
     positions = _position(input, f"arg{kind}", dim, True, title)
     values = input.gather(dims[0], positions) if dims else input.clone()
@@ -327,8 +323,6 @@ def min(
 
 
 def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, out: Any) -> Any:
-    from .. import elementwise
-
     require_tensor(title, "input", 1, input)
     if isinstance(dim, Tensor):
         return getattr(elementwise, kind)(input, dim, out=out)
@@ -340,7 +334,6 @@ def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, o
 @operation("composite")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """Minimum and maximum over a dimension (all by default)."""
-    from ..return_types import make
 
     found = make(
         "aminmax",

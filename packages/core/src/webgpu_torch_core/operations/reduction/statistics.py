@@ -23,6 +23,7 @@ from ..movement.views import narrow
 from ..outputs import into
 from ..return_types import make
 from ..sorting.order import sort
+from ..sorting.searching import searchsorted
 from .moments import vector_norm
 from .reductions import sum as summed
 
@@ -462,8 +463,6 @@ def _edges(values: Tensor, bins: int, ends: Any) -> Tensor:
 
 
 def _counts(points: Tensor, edges: list[Tensor], weight: Tensor | None, density: bool) -> Tensor:
-    from ..sorting.searching import searchsorted
-
     flat, inside = None, None
     for number, each in enumerate(edges):
         values = points[:, number].contiguous()

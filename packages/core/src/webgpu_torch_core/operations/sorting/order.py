@@ -12,6 +12,8 @@ from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_di
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
+from ..creation.ranges import eye
+from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
 
@@ -104,7 +106,6 @@ def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
 
 def _cumprod_gradient_by_row(rows: Tensor, seeds: Tensor) -> Tensor:
     """The same without divisions, so that it has derivatives at zeros: a row per left-out input, with a one in its place."""
-    from ..creation.ranges import eye
 
     length = rows.shape[-1]
     identity = eye(length, dtype=bool_, device=rows.device)
@@ -204,7 +205,6 @@ def _running_share(input: Tensor, grad: Tensor, dim: int) -> Tensor:
 
 def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Tensor:
     """Return the running sum in which what is summed so far is multiplied by a factor at every step, by doubling."""
-    from ..movement.joining import cat
 
     size, step = values.shape[axis], 1
 
