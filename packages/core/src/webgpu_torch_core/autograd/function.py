@@ -306,6 +306,7 @@ def _template(value: Any) -> Any:
 
 def _positional(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Return a call's arguments in the order of the parameters, defaults filled in."""
+    # Slow to import, and seldom needed.
     import inspect
 
     bound = inspect.signature(forward).bind(*args, **kwargs)

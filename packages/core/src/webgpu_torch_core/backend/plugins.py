@@ -324,6 +324,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _entry_points() -> list[tuple[Any, Any]]:
+    # Slow to import, and seldom needed.
     from importlib.metadata import distributions
 
     found: dict[tuple[str, str], tuple[Any, Any]] = {}
@@ -337,6 +338,7 @@ def _entry_points() -> list[tuple[Any, Any]]:
 
 
 def _version(distribution: str) -> str:
+    # Slow to import, and seldom needed.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -350,6 +352,7 @@ registry = Registry()
 
 def describe() -> str:
     """Return what ``webgpu-torch info`` prints: versions, plugins with origin, devices, and what is wrong with which."""
+    # Slow to import, and seldom needed.
     import platform
 
     registry.load()

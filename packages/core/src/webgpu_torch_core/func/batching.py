@@ -163,6 +163,7 @@ def _title(func: Any) -> str:
 
 def _answer(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Answer a call for all examples of the innermost batch among its arguments."""
+    # A circle: that module imports this one.
     from .rules import rule_for
 
     del cls, types

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -358,8 +359,6 @@ def _sample_with_replacement(
     generator: MersenneTwister, weights: Sequence[float], num_samples: int, element: dtype
 ) -> list[int]:
     """Return indices by bisection of the running sum, which PyTorch keeps in the type of the weights."""
-    from bisect import bisect_left
-
     _check_weights(weights)
     typecode = "d" if element is float64 else "f"
     running = array(typecode, (0.0,))

@@ -81,6 +81,7 @@ class Node:
             self._remember_place()
 
     def _remember_place(self) -> None:
+        # Slow to import, and seldom needed.
         import traceback
 
         frames = traceback.extract_stack()

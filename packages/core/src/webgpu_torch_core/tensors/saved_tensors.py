@@ -107,6 +107,7 @@ class Packed:
         Raises:
             TypeError: that is no tensor.
         """
+        # A circle: that module imports this one.
         from .tensor import Tensor
 
         result = self.unpack_hook(self.value)
@@ -174,6 +175,7 @@ class SavedOperand:
             raise _modified(self, where, result.version, self.result_version)
         if self.packed is not None:
             return self.packed.unpack()
+        # A circle: that module imports this one.
         from .tensor import Storage, Tensor
 
         storage: Any = self.storage

@@ -48,6 +48,7 @@ class Tensor(TensorKinds, TensorMethods):
     device: device
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        # A floor above this one: looked up when it is used.
         from ..operations.creation.factories import legacy_tensor
 
         made = legacy_tensor(*args, **kwargs)
@@ -58,6 +59,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        # A floor above this one: looked up when it is used.
         from ..dispatch.overrides import notice_class
 
         notice_class(cls)
@@ -65,6 +67,7 @@ class Tensor(TensorKinds, TensorMethods):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer a call of the public API with an argument of this class: results are of the class, too."""
+        # A floor above this one: looked up when it is used.
         from ..dispatch.overrides import default_handler
 
         return default_handler(cls, func, types, args, kwargs)
@@ -75,6 +78,7 @@ class Tensor(TensorKinds, TensorMethods):
         Raises:
             TypeError: not a class of tensors.
         """
+        # A floor above this one: looked up when it is used.
         from ..dispatch.overrides import as_subclass
 
         return as_subclass(self, cls)
@@ -167,6 +171,7 @@ class Tensor(TensorKinds, TensorMethods):
         """Return whether elements follow each other in row-major order, or in that of a memory format."""
         if memory_format is None:
             return self._layout.is_contiguous
+        # A floor above this one: looked up when it is used.
         from ..operations.creation.conversion import has_memory_format
 
         return has_memory_format(self, memory_format)
@@ -221,6 +226,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     def untyped_storage(self) -> Any:
         """Return the memory that the tensor and its views share, as bytes."""
+        # A floor above this one: looked up when it is used.
         from ..operations.creation.untyped_storage import UntypedStorage
 
         return UntypedStorage.of_tensor(self)
@@ -324,10 +330,12 @@ class Tensor(TensorKinds, TensorMethods):
 
     def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
         if gradient.dtype is not self.dtype:
+            # A floor above this one: looked up when it is used.
             from ..operations.in_place.writing import converted
 
             gradient = converted(gradient, self.dtype)
         if self._grad is None:
+            # A floor above this one: looked up when it is used.
             from ..operations.in_place.writing import owned
 
             # What else holds the gradient must not see later sums: only what nobody does is kept as it is.
@@ -360,6 +368,7 @@ class Tensor(TensorKinds, TensorMethods):
         base, state = self._base, self._base_state
         if base is None or base._storage.version == state[0] or base._grad_fn is state[1]:
             return
+        # A floor above this one: looked up when it is used.
         from ..operations.in_place.writing import view_gradient
 
         view_gradient(self, base)
@@ -369,6 +378,7 @@ class Tensor(TensorKinds, TensorMethods):
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
         """Add this tensor's gradients to the leaves' ``.grad``, as :meth:`torch.Tensor.backward`."""
+        # A floor above this one: looked up when it is used.
         from ..autograd.engine import backward
 
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)

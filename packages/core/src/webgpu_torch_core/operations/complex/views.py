@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -257,6 +258,7 @@ _adjoint_property("mH", "The conjugate transposes of matrices.")
 @operation("elementwise")
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle of complex numbers in radians; of real ones 0, or pi where negative."""
+    # A circle: that module imports this one.
     from .arithmetic import angle_of
 
     return _out(angle_of(input), out)
@@ -268,6 +270,7 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     if input.dtype is not complex64:
         return e.sign(input, out=out)
+    # A circle: that module imports this one.
     from .arithmetic import sgn_of
 
     return _out(sgn_of(input), out)
@@ -282,6 +285,4 @@ _in_place()
 
 def number_parts(value: Number) -> tuple[float, float | None]:
     """Return a Python number's real part, and its imaginary part or None for a real number."""
-    import builtins
-
     return (value.real, value.imag) if isinstance(value, builtins.complex) else (float(value), ZERO)

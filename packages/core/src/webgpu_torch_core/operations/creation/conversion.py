@@ -16,6 +16,7 @@ from ...record.devices import canonical_device, device, host_device
 from ...tensors.printing import format_tensor
 from ...tensors.tensor import MetaValue, Tensor, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
+from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
 from ..elementwise.call import _result_layout, default_float
 from ..in_place.writing import assign, check_writable, converted
 from .factories import array_tensor, as_dtype, filled, from_bytes
@@ -47,8 +48,6 @@ def _copy(input: Tensor, kind: dtype, target: Layout) -> Tensor:
 
 
 def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
-    from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
-
     if input.dtype is not complex64:
         return copy_real(input, target)
     if kind is complex64:
@@ -234,6 +233,7 @@ def webgpu(self: Tensor, device: DeviceLike = None) -> Tensor:
 @operation("composite", namespace="method")
 def type(self: Tensor, dtype: dtype | str | None = None, non_blocking: bool = False) -> Any:
     """The tensor in another type; without one, the name of its class such as ``torch.FloatTensor``."""
+    # A floor above this one: looked up when it is used.
     from ...api.typed_tensors import TYPES, TypedTensorType
 
     del non_blocking
@@ -357,8 +357,6 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
         raise TypeError("Got unsupported ScalarType BFloat16")
     source = self.detach()
     if source.dtype is complex64:
-        from ..complex.interleaving import real_alias
-
         return numpy(real_alias(source), force=force).view(np.complex64)[..., 0]
     engine = source._engine
     share = getattr(engine.device, "as_array", None) if not isinstance(source._storage.value, MetaValue) else None

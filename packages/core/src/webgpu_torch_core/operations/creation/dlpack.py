@@ -104,6 +104,7 @@ def imported(source: Any) -> Tensor:
 
 
 def _tensor_of(loan: _Loan) -> Tensor:
+    # A circle: that module imports this one.
     from .host_memory import bytes_at, over_memory
 
     array = loan.managed.array

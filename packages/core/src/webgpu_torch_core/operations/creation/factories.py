@@ -170,6 +170,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) 
     if isinstance(data, Tensor):
         return data.to(device=device or data.device, dtype=kind or data.dtype)
     if type(data).__module__ == "numpy" and hasattr(data, "ctypes"):
+        # A circle: that module imports this one.
         from .host_memory import from_numpy
 
         shared = from_numpy(data)
@@ -294,6 +295,7 @@ def empty(
 
 def _laid_out_as(result: Tensor, input: Tensor, memory_format: Any) -> Tensor:
     """Return equal or undefined elements in the order in memory that a copy of ``input`` would have."""
+    # A circle: that module imports this one.
     from .conversion import dense_layout
 
     wanted = dense_layout(input, memory_format)

@@ -38,6 +38,7 @@ def over_memory(
 
 def bytes_at(address: int, nbytes: int, keeper: Any) -> memoryview:
     """Return the bytes at an address, writable; they keep their owner alive."""
+    # Slow to import, and seldom needed.
     import ctypes
 
     window: Any = (ctypes.c_ubyte * nbytes).from_address(address)

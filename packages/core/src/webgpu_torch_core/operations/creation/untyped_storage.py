@@ -47,6 +47,7 @@ class UntypedStorage:
             FileNotFoundError: there is no such file.
             ValueError: the file is shorter than ``nbytes``, or ``shared`` asks for a file that writes reach.
         """
+        # Slow to import, and seldom needed.
         import mmap
 
         if shared:

@@ -64,6 +64,7 @@ _OF_NUMBERS = ("add", "sub", "mul", "true_divide_", "divide_trunc", "divide_floo
 
 
 def _numbers_as_tensors(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    # A circle: that module imports this one.
     from ..creation.factories import tensor
 
     if name not in _OF_NUMBERS or not isinstance(operands[0], int | float | complex):
@@ -246,6 +247,7 @@ class Elementwise:
             }
 
         def run_backward(grad: Tensor) -> list[Any]:
+            # A circle: that module imports this one.
             from ..reduction.reductions import sum_to_size
 
             # Operands that the gradient does not need are not kept.

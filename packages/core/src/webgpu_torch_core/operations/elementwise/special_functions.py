@@ -11,6 +11,7 @@ from .. import elementwise as e
 from .. import return_types
 from ..common import require_tensor
 from ..in_place.writing import make_in_place, type_title
+from ..neural import layers
 from .call import default_float, finish_out, result_type
 from .polynomials import LARGEST_DEGREE
 
@@ -149,14 +150,10 @@ _polynomial("legendre_polynomial_p", e.legendre_p_, "The Legendre polynomial of 
 @operation("composite", namespace="special")
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """``exp(input)`` divided by its sum along a dimension."""
-    from ..neural.layers import softmax as plain
-
-    return plain(input, dim, dtype=dtype)
+    return layers.softmax(input, dim, dtype=dtype)
 
 
 @operation("composite", namespace="special")
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """The logarithm of :func:`softmax`."""
-    from ..neural.layers import log_softmax as plain
-
-    return plain(input, dim, dtype=dtype)
+    return layers.log_softmax(input, dim, dtype=dtype)

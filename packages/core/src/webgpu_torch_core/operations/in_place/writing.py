@@ -150,6 +150,7 @@ def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
     if gradient.dtype is complex64:
         if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel // 2:
             return gradient
+        # A circle: that module imports this one.
         from ..creation.strided import empty_strided
 
         return empty_strided(own.shape, wanted.strides, dtype=complex64, device=gradient.device).copy_(gradient)
@@ -317,6 +318,7 @@ def converted(grad: Tensor, kind: dtype) -> Tensor:
     if grad.dtype is kind:
         return grad
     if grad.dtype is complex64 and kind is not complex64:
+        # A circle: that module imports this one.
         from ..complex.views import part
 
         grad = part(grad, 0)
@@ -333,6 +335,7 @@ def _common_units(view: Tensor, base: Tensor) -> tuple[Layout, Layout]:
 def _floats(grad: Tensor, mixed: bool) -> Tensor:
     if not mixed or grad.dtype is not complex64:
         return grad
+    # A circle: that module imports this one.
     from ..complex.views import view_as_real
 
     return view_as_real(grad)
@@ -341,6 +344,7 @@ def _floats(grad: Tensor, mixed: bool) -> Tensor:
 def _numbers(grad: Tensor, kind: dtype) -> Tensor:
     if kind is not complex64 or grad.dtype is complex64:
         return grad
+    # A circle: that module imports this one.
     from ..complex.views import view_as_complex
 
     return view_as_complex(grad)
@@ -350,6 +354,7 @@ def _laid_out(grad: Tensor, layout: Layout) -> Tensor:
     """Return a tensor whose storage holds the gradient's elements at a layout's places (0 in gaps)."""
     if layout.is_contiguous and not layout.offset:
         return grad.contiguous()
+    # A circle: that module imports this one.
     from ..creation.factories import zeros
 
     flat = zeros((storage_extent(layout),), dtype=grad.dtype, device=grad.device)
@@ -365,6 +370,7 @@ def view_gradient(view: Tensor, base: Tensor) -> None:
     base_edge = base._gradient_edge()
 
     def run_backward(grad: Tensor) -> tuple[Any]:
+        # A circle: that module imports this one.
         from ..creation.factories import zeros
 
         grad = _floats(grad, mixed)

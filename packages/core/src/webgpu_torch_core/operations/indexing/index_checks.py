@@ -25,6 +25,7 @@ def outside(index: Tensor, size: int, wraps: bool) -> int | None:
     if layout.is_contiguous:
         numbers = numbers[layout.offset : layout.offset + layout.numel]
     else:
+        # Slow to import, and seldom needed.
         from numpy.lib.stride_tricks import as_strided
 
         strides = tuple(each * value.dtype.itemsize for each in layout.strides)

@@ -188,6 +188,7 @@ def _eig(A: Tensor) -> tuple[Tensor, Tensor]:
                 inner = part if inner is None else inner + part
             if inner is None:
                 return None
+            # A circle: that module imports this one.
             from .solving import solve
 
             result = solve(adjoint(V), inner @ adjoint(V))

@@ -57,6 +57,7 @@ def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
     """
 
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtype_class)):
+        # A circle: that module imports this one.
         from .reinterpreting import view_as_type
 
         return view_as_type(self, dtype or shape[0])
@@ -245,6 +246,7 @@ def expand(self: Tensor, *sizes: Any, **named: Any) -> Tensor:
     original = self._layout.shape
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..reduction.reductions import sum_to_size
 
         return sum_to_size(grad, original)
@@ -333,6 +335,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 def spread(grad: Tensor, target: Layout, extent: int) -> Tensor:
     """Return ``extent`` elements of a storage with a gradient added at a layout's places, each as often as it is shown."""
+    # A circle: that module imports this one.
     from ..creation.factories import arange, zeros
 
     index = arange(extent, device=grad.device).as_strided(target.shape, target.strides, target.offset).reshape(-1)
@@ -369,6 +372,7 @@ def select_dimension(input: Tensor, dim: int, index: int) -> Tensor:
     )
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..indexing.gathering import embed
 
         return embed(grad.unsqueeze(position), shape, position, start, 1)
@@ -413,6 +417,7 @@ def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> T
     full = source.shape
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..indexing.gathering import embed
 
         return embed(grad, full, dim, start, step)
@@ -439,7 +444,10 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     shape = source.shape
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..creation.factories import zeros
+
+        # A circle: that module imports this one.
         from ..in_place.writing import write
 
         whole = zeros(shape, dtype=grad.dtype, device=grad.device)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes
+from ...random_streams.counts import fill_binomial, fill_poisson
 from ...tensors.tensor import Tensor
 from ..common import attach, require_tensor
 from ..creation.factories import from_bytes
@@ -22,7 +23,6 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     Raises:
         RuntimeError: a negative rate, or a type that is not floating-point.
     """
-    from ...random_streams.counts import fill_poisson
 
     require_tensor("poisson", "input", 1, input)
     if not input.dtype.is_floating_point:
@@ -43,7 +43,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
         RuntimeError: types that differ or are not floating-point.
         NotImplementedError: 16-bit numbers.
     """
-    from ...random_streams.counts import fill_binomial
 
     require_tensor("binomial", "count", 1, count)
     require_tensor("binomial", "prob", 2, prob)

@@ -12,6 +12,7 @@ from ...ir.dtypes import complex64, compute_dtype, dtype, float32, int32, int64,
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import philox
+from ...random_streams.distributions import fill_bernoulli, fill_multinomial, fill_permutation
 from ...record.devices import canonical_device, device, engine_for
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import attach, kernel_cache, record_on, sizes_from
@@ -254,8 +255,6 @@ def randperm(
     place = place_of(device)
     source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
-        from ...random_streams.distributions import fill_permutation
-
         result = from_bytes(fill_permutation(source.host_stream(), n), (n,), int64, place)
     else:
         result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
@@ -329,8 +328,6 @@ def bernoulli_of(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:
     """Return ones with the probabilities in a tensor, else zeros."""
     place = probabilities.device
     if place.type in HOST_DEVICES:
-        from ...random_streams.distributions import fill_bernoulli
-
         data = fill_bernoulli(
             source_generator(generator, place).host_stream(),
             probabilities.numel(),
@@ -369,8 +366,6 @@ def multinomial(
     rows = 1 if input.ndim == 1 else input.shape[0]
     shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
     if input.device.type in HOST_DEVICES:
-        from ...random_streams.distributions import fill_multinomial
-
         source = source_generator(generator, input.device)
         data = fill_multinomial(
             source.host_stream(), input.detach().reshape(-1).tolist(), rows, num_samples, replacement, input.dtype

@@ -124,6 +124,7 @@ def norm(
         out, dtype = None, out
     order = 2.0 if p in ("fro", None) else p
     if order == "nuc":
+        # A circle: that module imports this one.
         from ..linalg.norms import matrix_norm
 
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
