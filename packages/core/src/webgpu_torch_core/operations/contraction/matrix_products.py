@@ -204,7 +204,7 @@ def _check_bmm(input: Tensor, mat2: Tensor) -> None:
         )
 
 
-@operation("contraction")
+@operation("contraction", title="MvBackward0")
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector."""
     _check_mv(input, vec)
@@ -220,7 +220,7 @@ def _check_mv(input: Tensor, vec: Tensor) -> None:
         )
 
 
-@operation("contraction")
+@operation("contraction", title="DotBackward0")
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
@@ -235,7 +235,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else _into(result, out)
 
 
-@operation("contraction")
+@operation("contraction", title="AddmmBackward0")
 @remembered
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
@@ -245,7 +245,7 @@ def addmm(
     return _added(input, mat1, mat2, beta, alpha, out)
 
 
-@operation("contraction")
+@operation("contraction", title="BaddbmmBackward0")
 @remembered
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
@@ -255,7 +255,7 @@ def baddbmm(
     return _added(input, batch1, batch2, beta, alpha, out)
 
 
-@operation("contraction")
+@operation("contraction", title="AddmvBackward0")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
 
-@operation("contraction")
+@operation("contraction", title="AddbmmBackward0")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -49,7 +49,7 @@ def addbmm(
     return addmm(input, left, right, beta=beta, alpha=alpha, out=out)
 
 
-@operation("contraction")
+@operation("contraction", title="AddrBackward0")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -154,7 +154,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return into((left * right).reshape(shape), out)
 
 
-@operation("composite")
+@operation("composite", title="TraceBackward0")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
@@ -168,7 +168,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return input.reshape(-1).diag(offset)
 
 
-@operation("composite")
+@operation("composite", title="DiagEmbedBackward0")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices with the last dimension's elements on a diagonal, in two new dimensions."""
     depth = input.ndim + 1
@@ -215,7 +215,7 @@ def cross_of_torch(input: Tensor, other: Tensor, dim: int | None = None, *, out:
     return cross(input, other, dim=dim, out=out)
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="CdistBackward0")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The ``p``-distances between the rows of two matrices: [..., n, d] and [..., m, d] give [..., n, m].
 

@@ -160,9 +160,6 @@ from .rounding import (
     trunc,
 )
 
-for _function in (exp, exp2, expm1, sqrt, rsqrt, reciprocal, sigmoid, tan, tanh):
-    _function.operation.saves_result = True
-
 __all__ = [
     "_trigamma",
     "abs",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from ...ir.dtypes import int32
+from ...ir.dtypes import bool_, int32
 from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import cast, less, where
 from ...ir.scalar import erf as _erf
@@ -21,7 +21,13 @@ from .call import elementwise
 # Activations
 
 
-@elementwise
+def _refuse_flags(operands, promoted):
+    del operands
+    if promoted is bool_:
+        raise RuntimeError("Boolean inputs not supported for relu")
+
+
+@elementwise(saves_result=True, refuses=_refuse_flags)
 def relu(input):
     """``max(input, 0)``."""
     return _maximum(input, 0)
@@ -31,9 +37,6 @@ def relu(input):
 def _(grad, input):
     # Nothing of NaN is at most 0: there the gradient passes, as in PyTorch.
     return where(input <= 0.0, 0.0, grad)
-
-
-relu.operation.saves_result = True
 
 
 @elementwise(promotion="float", namespace="functional", method=False)
@@ -48,7 +51,7 @@ def _(grad, input):
     return grad * share * (1.0 + input * (1.0 - share))
 
 
-@elementwise(promotion="float", method=False, namespace="internal")
+@elementwise(promotion="float", method=False, namespace="internal", title="GeluBackward0")
 def gelu_erf(input):
     """``input * Phi(input)`` with the exact normal distribution function."""
     return input * 0.5 * (1.0 + _erf(input * math.sqrt(0.5)))
@@ -61,7 +64,7 @@ def _(grad, input):
     return grad * (distribution + input * density)
 
 
-@elementwise(promotion="float", method=False, namespace="internal")
+@elementwise(promotion="float", method=False, namespace="internal", title="GeluBackward0")
 def gelu_tanh(input):
     """GELU by Hendrycks and Gimpel's tanh formula."""
     inner = math.sqrt(2.0 / math.pi) * (input + input * input * input * 0.044715)
@@ -95,7 +98,7 @@ def softplus_(input, *, beta=1.0, threshold=20.0):
     return where(less(threshold, scaled), input, _log1p(_exp(scaled)) / beta)
 
 
-@elementwise(promotion="float", namespace="functional", method=False)
+@elementwise(promotion="float", namespace="functional", method=False, title="LogSigmoidBackward0")
 def logsigmoid(input):
     """``log(sigmoid(input))`` without overflow."""
     return _minimum(input, 0.0) - _log1p(_exp(-_absolute(input)))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...dispatch.complex_rules import involves_complex, rule
 from ...dispatch.registry import Operation, register
-from ...dispatch.titles import ELEMENTWISE
 from ...ir import expression as ir
 from ...ir import interpreter
 from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
@@ -21,31 +20,11 @@ from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
 from ..common import same_device
 from ..in_place.writing import make_in_place, type_title
-from .refusals import REFUSALS
 
 default_float: list[dtype] = [float32]
 
 CACHE_LIMIT = 4096
 _instances: list[Elementwise] = []
-#: what takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and products, among
-#: others, take it as it is.
-ROUNDING = frozenset(
-    (
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "remainder",
-        "fmod",
-        "power_",
-        "xlogy",
-        "clamp_low",
-        "clamp_high",
-        "clamp_both",
-    )
-)
 
 
 class Resolution:
@@ -59,23 +38,42 @@ class Resolution:
         self.dtype = dtype
 
 
-#: what PyTorch computes of two Python numbers, too
-_OF_NUMBERS = ("add", "sub", "mul", "true_divide_", "divide_trunc", "divide_floor", "floor_divide")
-
-
-def _numbers_as_tensors(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def _numbers_as_tensors(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     # A circle: that module imports this one.
     from ..creation.factories import tensor
 
-    if name not in _OF_NUMBERS or not isinstance(operands[0], int | float | complex):
+    if not taken or not isinstance(operands[0], int | float | complex):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}")
     return (tensor(operands[0]), *operands[1:])
 
 
-def _plain(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def _plain(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return operands with NumPy's numbers as Python's, and a tensor among them."""
     numbers = tuple(each.item() if type(each).__module__ == "numpy" else each for each in operands)
-    return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, numbers)
+    return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, taken, numbers)
+
+
+class Facts(NamedTuple):
+    """What an element-wise operation declares beside its formula and promotion.
+
+    Attributes:
+        title: the name of its gradient node where it is not the operation's own, or a function of the operands.
+        refuses: a function of the operands and their promoted type that raises where PyTorch does.
+        rounds_numbers: it takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and
+            products, among others, take it as it is.
+        takes_numbers: PyTorch computes it of two Python numbers, too.
+        saves_result: PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
+        whole: it is one of integers and booleans only.
+        result_dtype: a function of the operands that gives the result's type, where it is not the promoted one.
+    """
+
+    title: str | Callable[[tuple[Any, ...]], str] | None = None
+    refuses: Callable[[tuple[Any, ...], dtype], None] | None = None
+    rounds_numbers: bool = False
+    takes_numbers: bool = False
+    saves_result: bool = False
+    whole: bool = False
+    result_dtype: Callable[[tuple[Any, ...]], dtype] | None = None
 
 
 class Elementwise:
@@ -85,13 +83,20 @@ class Elementwise:
     (default promotion, boolean result), ``first`` (the result has the first operand's type).
     """
 
-    def __init__(self, name: str, definition: Callable[..., Any], promotion: str, title: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        definition: Callable[..., Any],
+        promotion: str,
+        facts: Facts = Facts(),
+        title: str | None = None,
+    ) -> None:
         self.name = name
         self.definition = definition
         self.promotion = promotion
         self.title = title or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
-        self.refusal = REFUSALS.get(name)
-        self.node_title = ELEMENTWISE.get(name, self.title)
+        self.facts = facts
+        self.node_title = facts.title or self.title
         # Which type a number stands for depends on the default type: each has resolutions of its own.
         self.caches: dict[dtype, dict[tuple[Any, ...], Resolution]] = {}
         self.cache = self.caches.setdefault(default_float[0], {})
@@ -100,13 +105,8 @@ class Elementwise:
         self.defaults: tuple[Any, ...] = ()
         self.declared: Callable[..., Any] | None = None
         self.gradients: dict[Any, Elementwise | None] = {}
-        self.result_dtype: Callable[..., dtype] | None = None
-        # Of integers and booleans only.
-        self.whole = False
         # A gradient derived from the expression has no Python text of its own to step through.
         self.runs_on_numbers = True
-        # PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
-        self.saves_result = False
 
     def backward(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
         """Declare the gradient: a scalar function ``(grad, *arguments)`` returning one value per operand."""
@@ -148,10 +148,10 @@ class Elementwise:
         found = self.cache.get(identity)
         if found is None:
             if first is None or any(type(each).__module__ == "numpy" for each in operands):
-                return self.call(_plain(self.name, operands), extras)
+                return self.call(_plain(self.name, self.facts.takes_numbers, operands), extras)
             if involves_complex(operands):
-                if self.refusal is not None:
-                    self.refusal(operands, complex64)
+                if self.facts.refuses is not None:
+                    self.facts.refuses(operands, complex64)
                 return rule(self.name)(None, *operands, *extras)
             found = self._resolve(identity, operands, extras)
         engine = values[0].engine
@@ -182,7 +182,7 @@ class Elementwise:
                 leaves.append(ir.cast(ir.cast(leaf, promoted), compute))
             else:
                 leaf = _number_leaf(each, promoted, compute, parameter_types)
-                rounds = self.name in ROUNDING and compute is not promoted
+                rounds = self.facts.rounds_numbers and compute is not promoted
                 leaves.append(ir.cast(ir.cast(leaf, promoted), compute) if rounds else leaf)
         for each, default in zip(extras, self.defaults, strict=True):
             if (each.__class__ is float or each.__class__ is int) and each != default:
@@ -215,14 +215,14 @@ class Elementwise:
         promoted = result_type(*operands)
         if promoted.category < 2 and self.name in ("add", "sub") and any(each.__class__ is float for each in extras):
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-        if self.refusal is not None:
-            self.refusal(operands, promoted)
-        if self.whole and promoted.category >= 2:
+        if self.facts.refuses is not None:
+            self.facts.refuses(operands, promoted)
+        if self.facts.whole and promoted.category >= 2:
             raise NotImplementedError(f"{self.name} takes integers and booleans, and there is none for {promoted!r}")
         if self.promotion == "float" and promoted.category < 2:
             promoted = default_float[0]
-        if self.result_dtype is not None:
-            return promoted, self.result_dtype(operands)
+        if self.facts.result_dtype is not None:
+            return promoted, self.facts.result_dtype(operands)
         return promoted, bool_ if self.promotion == "bool" else promoted
 
     # Gradient
@@ -237,7 +237,7 @@ class Elementwise:
             if gradient is not None:
                 needed.update(gradient[1])
                 plans.append((index, gradient[0], gradient[1], each._layout.shape, each.dtype))
-        if self.saves_result and 0 in needed:
+        if self.facts.saves_result and 0 in needed:
             saved: dict[int, Any] = {0: SavedOperand(operands[0], edges[0], result, self.title)}
         else:
             saved = {
@@ -392,18 +392,20 @@ def elementwise(
     aliases: tuple[str, ...] = (),
     in_place: bool = True,
     tensors: int = 0,
+    **facts: Any,
 ) -> Any:
     """Declare an element-wise operation from its scalar definition.
 
     The definition's positional parameters are operands (tensors or numbers), its keyword-only ones are options: numbers
     become run-time parameters, anything else specialises the kernel. The result is the torch-level function; its
     ``backward`` attribute declares a gradient where the one derived from the definition would not be the best.
-    ``tensors``: how many leading operands may not be numbers.
+    ``tensors``: how many leading operands may not be numbers. ``facts``: as in :class:`Facts`.
     """
 
     def decorate(definition: Callable[..., Any]) -> Any:
         name = definition.__name__
-        core = Elementwise(name, definition if not _keyword_names(definition) else _positional(definition), promotion)
+        formula = definition if not _keyword_names(definition) else _positional(definition)
+        core = Elementwise(name, formula, promotion, Facts(**facts))
         core.defaults = tuple((definition.__kwdefaults__ or {}).values())
         function = _make_function(name, definition, core, tensors)
         is_method = namespace == "torch" if method is None else method

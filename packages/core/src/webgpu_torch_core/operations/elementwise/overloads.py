@@ -222,7 +222,7 @@ def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 Tensor.where = _method_where  # type: ignore[attr-defined]
 
 
-@operation("elementwise")
+@operation("elementwise", title="MaskedFillBackward0")
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, else ``input``."""
     require_tensor("masked_fill", "input", 1, input)
@@ -294,7 +294,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return input._layout.shape == other._layout.shape and bool((input == other).all().item())
 
 
-@operation("elementwise")
+@operation("elementwise", title="NanToNumBackward0")
 def nan_to_num(
     input: Tensor,
     nan: Number | None = 0.0,

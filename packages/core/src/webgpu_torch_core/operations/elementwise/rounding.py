@@ -44,7 +44,16 @@ def trunc(input):
     return input if _is_integer(input) else truncate(input)
 
 
-@elementwise
+_NAMES = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long"}
+
+
+def _fraction(operands, promoted):
+    del operands
+    if promoted.category < 2:
+        raise NotImplementedError(f"\"frac_cpu\" not implemented for '{_NAMES[promoted.name]}'")
+
+
+@elementwise(refuses=_fraction)
 def frac(input):
     """``input - trunc(input)``."""
     return input - truncate(input)

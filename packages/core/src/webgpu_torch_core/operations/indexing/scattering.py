@@ -134,7 +134,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return summed_to(self, shape) if shape else self.sum()
 
 
-@operation("composite")
+@operation("composite", title="RenormBackward0")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
     """Slices along a dimension scaled down so that none has a ``p``-norm above ``maxnorm``.
 

@@ -285,7 +285,7 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
     return spare.scatter(0, slots, arange(flags.numel(), device=input.device))[:count], running[-1]
 
 
-@operation("composite")
+@operation("composite", title="MaskedSelectBackward0")
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where the mask holds, as a 1-d tensor."""
     if mask.dtype is not bool_:
@@ -297,7 +297,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     return into(input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)], out)
 
 
-@operation("composite")
+@operation("composite", title="MaskedScatterBackward0")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with source's elements, in order, where the mask holds."""
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
@@ -313,7 +313,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return where(mask.expand(shape), picked, input.expand(shape))
 
 
-@operation("composite")
+@operation("composite", title="TakeBackward0")
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at flat positions.
 

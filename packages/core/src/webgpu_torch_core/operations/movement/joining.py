@@ -151,7 +151,7 @@ def _join(pieces: list[Tensor], dim: int) -> Tensor:
     return attach(result, "CatBackward0", pieces, run_backward)
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="StackBackward0")
 @remembered
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
@@ -226,7 +226,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     return attach(record(kernel, (input,), (), (shape,)), "FlipBackward0", (input,), lambda grad: flip(grad, chosen))
 
 
-@operation("indexed")
+@operation("indexed", title="RollBackward0")
 def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
     """Elements shifted along dimensions, wrapping around."""
     if dims is None:
@@ -249,7 +249,7 @@ def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
     )
 
 
-@operation("indexed", namespace="method")
+@operation("indexed", namespace="method", title="RepeatBackward0")
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """The tensor tiled ``repeats`` times along each dimension; always in new memory."""
     counts = sizes_from(repeats)
@@ -262,7 +262,7 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
     return copy_as(spread, sizes, "RepeatBackward0")
 
 
-@operation("composite")
+@operation("composite", title="RepeatBackward0")
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """The tensor tiled, missing leading repeats being 1."""
     counts = sizes_from(dims)

@@ -17,7 +17,7 @@ from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueez
 # Splitting
 
 
-@operation("view")
+@operation("view", title="SplitBackward0")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of a dimension: of one size, or of the given sizes."""
     if not tensor.ndim:
@@ -43,7 +43,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return _several(pieces)
 
 
-@operation("view")
+@operation("view", title="SplitBackward0")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
     chunks = operator.index(chunks)
@@ -56,7 +56,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, max(-(-size // chunks), 1), index)
 
 
-@operation("view")
+@operation("view", title="UnbindBackward0")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every position of a dimension, as separate tensors."""
     index = wrap_dimension(dim, input.ndim)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import by_dimension
 from ...ir.dtypes import dtype as dtype_class
 from ...ir.layouts import (
     Layout,
@@ -185,7 +186,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return make_view(input, target, "TransposeBackward0", lambda grad: transpose(grad, first, second))
 
 
-@operation("view")
+@operation("view", title="TBackward0")
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; 0-d and 1-d tensors as they are."""
     if input.ndim > 2:
@@ -275,7 +276,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(expand(each, shape) for each in tensors)
 
 
-@operation("view")
+@operation("view", title=by_dimension("Squeeze", 0, 1))
 def squeeze(input: Tensor, dim: Dimensions = None) -> Tensor:
     """Dimensions of size 1 dropped: all, or the given ones."""
     shape = input._layout.shape

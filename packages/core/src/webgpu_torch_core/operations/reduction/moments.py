@@ -49,7 +49,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     return dim, correction
 
 
-@operation("composite")
+@operation("composite", title="VarBackward0")
 def var(
     input: Tensor,
     dim: Dimensions = None,
@@ -64,7 +64,7 @@ def var(
     return _into(_moments(input, dim, correction, keepdim)[0].to(input.dtype), out)
 
 
-@operation("composite")
+@operation("composite", title="StdBackward0")
 def std(
     input: Tensor,
     dim: Dimensions = None,
@@ -79,7 +79,7 @@ def std(
     return _into(_deviation(_moments(input, dim, correction, keepdim)[0]).to(input.dtype), out)
 
 
-@operation("composite")
+@operation("composite", title="VarMeanBackward0")
 def var_mean(
     input: Tensor,
     dim: Dimensions = None,
@@ -94,7 +94,7 @@ def var_mean(
     return variance.to(input.dtype), center.to(input.dtype)
 
 
-@operation("composite")
+@operation("composite", title="StdMeanBackward0")
 def std_mean(
     input: Tensor,
     dim: Dimensions = None,

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import by_dimension
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uint8
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
@@ -107,7 +108,7 @@ def count_of(input: Tensor, dims: tuple[int, ...]) -> int:
     return number_of_elements(input._layout.shape[index] for index in dims)
 
 
-@operation("composite")
+@operation("composite", title=by_dimension("Mean", 0, 1))
 @remembered
 def mean(
     input: Tensor,
@@ -140,7 +141,7 @@ def _dtype_title(kind: dtype) -> str:
     return names.get(kind.name, kind.name)
 
 
-@operation("reduction")
+@operation("reduction", title=by_dimension("Prod", 0, 1))
 def prod(
     input: Tensor,
     dim: Dimensions = None,
@@ -296,7 +297,7 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
     return make(title, values=values, indices=positions)
 
 
-@operation("reduction")
+@operation("reduction", title=by_dimension("Max", 1, 0))
 def max(
     input: Tensor,
     dim: Dimensions = None,
@@ -309,7 +310,7 @@ def max(
     return _min_or_max(input, dim if other is None else other, keepdim, "maximum", "max", out)
 
 
-@operation("reduction")
+@operation("reduction", title=by_dimension("Min", 1, 0))
 def min(
     input: Tensor,
     dim: Dimensions = None,
@@ -343,7 +344,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     return _into(found, out, True)
 
 
-@operation("composite", aliases=("special_logsumexp",))
+@operation("composite", aliases=("special_logsumexp",), title="LogsumexpBackward0")
 def logsumexp(input: Tensor, dim: Dimensions, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions without overflow."""
     dims = as_dimensions(dim, input.ndim)

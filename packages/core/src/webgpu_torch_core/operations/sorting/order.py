@@ -248,7 +248,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return into(_sorted(input, dim, largest, int(k), "topk"), out, True)
 
 
-@operation("sort")
+@operation("sort", title="KthvalueBackward0")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The ``k``-th smallest value along a dimension, and its position."""
     size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
