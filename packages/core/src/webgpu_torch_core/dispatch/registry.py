@@ -24,7 +24,7 @@ class Operation:
         name: PyTorch's name without namespace.
         namespace: ``torch``, ``functional`` (``torch.nn.functional``), ``special`` or ``linalg``; ``method`` only a method.
         function: the torch-level callable.
-        kind: elementwise, reduction, indexed, scan, sort, contraction, view, composite.
+        kind: elementwise, reduction, indexed, scan, sort, scatter, contraction, view, creation, random, composite.
         aliases: other names of the same function.
         method: whether it is a Tensor method too.
         in_place: the name of the in-place method (None: there is none).
