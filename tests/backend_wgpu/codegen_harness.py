@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 from webgpu_torch_backend_wgpu.codegen import generate
+from webgpu_torch_backend_wgpu.facts import TYPICAL
 from webgpu_torch_backend_wgpu.gpu.interface import DISPATCH, STORAGE, UNIFORM, GpuError, Owned, PipelineRequest
 from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
 from webgpu_torch_backend_wgpu.limits import capabilities
@@ -36,7 +37,7 @@ class Harness:
             pytest.skip("no WebGPU adapter on this machine")
         adapter = found[0]
         self.gpu = runtime.open(adapter, [each for each in ("shader-f16", "shader-int64") if each in adapter.features])
-        native = capabilities(adapter, self.gpu)
+        native = capabilities(adapter, self.gpu, TYPICAL["discrete"].replace(rounds_halves=False))
         self.native = native.replace(invocations=min(native.invocations, 1024))
         self.small = self.native.replace(
             half=False, int64=False, invocations=256, workgroup_bytes=16384, workgroups_per_dimension=7

@@ -14,9 +14,10 @@ import torch
 from codegen_harness import TORCH, harness
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from webgpu_torch_backend_wgpu.codegen import generate
-from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, choose_tile, generate_tile
+from webgpu_torch_backend_wgpu.codegen import choose, generate
+from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, generate_tile
 from webgpu_torch_backend_wgpu.codegen.contraction_vector import Strip, generate_vector
+from webgpu_torch_backend_wgpu.program import Capabilities
 from webgpu_torch_core.ir.dtypes import bfloat16, bool_, compute_dtype, dtype, float16, float32, int32, int64
 from webgpu_torch_core.ir.expression import (  # fmt: skip
     Expression,
@@ -274,15 +275,33 @@ def test_one_buffer_on_both_sides() -> None:
     close(run(kernel, [left])[0], a @ a, 36)
 
 
+def chosen_tile(kernel: Contraction, capabilities: Capabilities) -> Tile:
+    """Return the tile that is taken for a contraction."""
+    variant, plan = choose(kernel, capabilities)
+    assert variant.name == "tiles"
+    return plan
+
+
 def test_chosen_tiles() -> None:
-    gpu = harness().native.replace(adapter="nvidia h200")
-    assert choose_tile(product(1, 4096, 4096, 1)[0].replace(k=(4096,)), gpu).m == 128
+    gpu = harness().native.replace(software=False)
+    assert chosen_tile(product(1, 4096, 4096, 1)[0].replace(k=(4096,)), gpu).m == 128
     tall = product(1, 64, 64, 1)[0].replace(k=(100_000,))
-    assert choose_tile(tall, gpu).splits > 64
-    assert choose_tile(tall.replace(dtype=int64), gpu).splits == 1
-    software = gpu.replace(adapter="mesa llvmpipe")
-    assert choose_tile(tall, software).threads == 64
-    assert choose_tile(product(1, 512, 512, 1)[0].replace(k=(512,)), software).m == 128
+    assert chosen_tile(tall, gpu).splits > 64
+    assert chosen_tile(tall.replace(dtype=int64), gpu).splits == 1
+    software = gpu.replace(software=True)
+    assert chosen_tile(tall, software).threads == 64
+    assert chosen_tile(product(1, 512, 512, 1)[0].replace(k=(512,)), software).m == 128
+    # A result of one row is no tile's.
+    assert choose(product(1, 1, 512, 64)[0], gpu)[0].name == "few rows"
+
+
+@pytest.mark.parametrize("shape", [(4096, 4096, 4096), (64, 64, 100_000), (120, 40, 500)], ids=str)
+def test_tiles_fit_small_adapters(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    small = harness().native.replace(software=False, invocations=128, workgroup_bytes=16384)
+    tile = chosen_tile(product(1, m, n, 1)[0].replace(k=(k,)), small)
+    assert tile.threads <= 128
+    assert tile.nbytes <= 16384
 
 
 def test_same_bits_run_after_run() -> None:

@@ -155,6 +155,47 @@ def record_schedulers(name: str) -> None:
     save_file(outputs, cases.FOLDER / f"{name}.safetensors")
 
 
+def record_pipeline(name: str) -> None:
+    """Record the weights' names, and the images that diffusers' pipelines make."""
+    xl = name.endswith("xl")
+    kind = "StableDiffusionXL" if xl else "StableDiffusion"
+    configs, shapes = {}, {}
+    with tempfile.TemporaryDirectory() as name_of_folder, torch.no_grad():
+        folder, parts = Path(name_of_folder), {}
+        for part, (model, options) in cases.PIPELINES[name].items():
+            library = transformers if "text" in part else diffusers
+            model = getattr(library, model)
+            made = model(model.config_class(**options)) if library is transformers else model(**options)
+            made.save_pretrained(folder / part)
+            file = next((folder / part).glob("*.safetensors"))
+            shapes[part] = {key: list(value.shape) for key, value in sorted(load_file(file).items())}
+            save_file(cases.weights(torch, shapes[part]), file, metadata={"format": "pt"})
+            configs[part] = json.loads((folder / part / "config.json").read_text(encoding="utf-8"))
+            parts[part] = model.from_pretrained(folder / part).eval()
+        for end in ("", "_2") if xl else ("",):
+            cases.write_clip_tokenizer(folder / f"tokenizer{end}")
+            parts[f"tokenizer{end}"] = transformers.CLIPTokenizer.from_pretrained(folder / f"tokenizer{end}")
+        parts["scheduler"] = diffusers.PNDMScheduler(**cases._NOISE, skip_prk_steps=True, set_alpha_to_one=False)
+        if not xl:
+            parts |= {"safety_checker": None, "feature_extractor": None}
+
+        def made_by(task: str, **given: Any) -> torch.Tensor:
+            pipeline = getattr(diffusers, f"{kind}{task}Pipeline")(**parts)
+            pipeline.set_progress_bar_config(disable=True)
+            draws = torch.Generator().manual_seed(8)
+            images = pipeline(cases.PROMPTS, num_inference_steps=6, generator=draws, output_type="pt", **given).images
+            return images
+
+        picture, mask = cases.picture(torch), cases.picture(torch, 1)
+        outputs = {
+            "text": made_by("", height=16, width=24, guidance_scale=4.0),
+            "negative": made_by("", height=16, width=16, negative_prompt=["dog", "2 dogs"]),
+            "image": made_by("Img2Img", image=picture, strength=0.6),
+            "mask": made_by("Inpaint", image=picture, mask_image=mask, height=16, width=16, strength=1.0),
+        }
+    write(name, configs, shapes, outputs)
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
     kinds = (
@@ -165,6 +206,7 @@ if __name__ == "__main__":
         (("whisper",), record_whisper),
         (cases.DIFFUSION, record_diffusion),
         (("schedulers",), record_schedulers),
+        (cases.PIPELINES, record_pipeline),
     )
     for group, record in kinds:
         for each in group:

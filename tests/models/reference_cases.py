@@ -299,3 +299,48 @@ STEPS = (8, 20)
 def pretended(sample: Any, bias: Any, timestep: float) -> Any:
     """Return what stands for a network's output."""
     return sample * 0.3 + bias * (0.2 * math.sin(timestep / 100))
+
+
+def write_clip_tokenizer(folder: Path) -> int:
+    """Write a CLIP tokenizer of bytes and a few merges; return the number of its tokens."""
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789,.!"
+    merges = ["c a", "ca t</w>", "r e", "re d</w>", "o n</w>"]
+    words = [*letters, *(f"{each}</w>" for each in letters), *(each.replace(" ", "") for each in merges)]
+    words += ["<|startoftext|>", "<|endoftext|>"]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.json").write_text(json.dumps({word: number for number, word in enumerate(words)}))
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+    special = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    values = {"tokenizer_class": "CLIPTokenizer", "model_max_length": 16, "unk_token": "<|endoftext|>", **special}
+    (folder / "tokenizer_config.json").write_text(json.dumps(values))
+    return len(words)
+
+
+_WORDS = 85
+_SMALL_TEXT = {**_TOWER, "vocab_size": _WORDS, "max_position_embeddings": 16, "eos_token_id": 84, "bos_token_id": 83}
+#: by part of a pipeline, its class and configuration
+PIPELINES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "pipeline": {
+        "text_encoder": ("CLIPTextModel", _SMALL_TEXT),
+        "unet": ("UNet2DConditionModel", {**_UNET, "cross_attention_dim": 32}),
+        "vae": ("AutoencoderKL", _VAE),
+    },
+    "pipeline_xl": {
+        "text_encoder": ("CLIPTextModel", _SMALL_TEXT),
+        "text_encoder_2": ("CLIPTextModelWithProjection", {**_SMALL_TEXT, "projection_dim": 20, "hidden_act": "gelu"}),
+        "unet": (
+            "UNet2DConditionModel",
+            {**DIFFUSION["unet_xl"][1], "cross_attention_dim": 64, "time_cond_proj_dim": None},
+        ),
+        "vae": ("AutoencoderKL", _VAE),
+    },
+}
+PROMPTS = ["a red cat on a mat, 2 birds!", "an owl"]
+
+
+def picture(library: Any, channels: int = 3) -> Any:
+    """Return an image [1, channels, 16, 16] from 0 to 1; of one channel it is a mask."""
+    rows, columns = library.arange(16).reshape(1, 16, 1) / 16, library.arange(16).reshape(1, 1, 16) / 16
+    if channels == 1:
+        return ((rows + columns) < 0.9).float().unsqueeze(0)
+    return library.stack([rows + 0 * columns, 0 * rows + columns, rows * columns], dim=1)

@@ -320,8 +320,9 @@ def compiled(t: Any, modules: Any, tale: list[Any]) -> None:
     layer.register_forward_hook(lambda module, args, result: result * 10)
     if t is facade:
         layer.compile()
-    for number in (1.0, 2.0, 3.0):
-        tale.append(plain(layer(t.full((1, 2), number))))
+    with t.no_grad():
+        for number in (1.0, 2.0, 3.0):
+            tale.append(plain(layer(t.full((1, 2), number))))
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """PyTorch's CPU random numbers, vectorised: the bits of :mod:`webgpu_torch_core.random_streams.distributions`, much faster.
 
-The words come from the core's generator, so both may take turns on one stream. Here, too, a fused multiply-add of
+The words are those of the core's generator, so both may take turns on one stream; many at once come from NumPy's own Mersenne
+Twister, which takes the state over and hands it back. Here, too, a fused multiply-add of
 float32 numbers is a product and a sum in double precision, rounded once; logarithms, sines and cosines of doubles are
 the C library's, since NumPy's own differ from it in the last bit.
 """
@@ -8,6 +9,7 @@ the C library's, since NumPy's own differ from it in the last bit.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +17,6 @@ import numpy as np
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, float64
 from webgpu_torch_core.random_streams import box_muller as scalar
 from webgpu_torch_core.random_streams import distributions as core
-from webgpu_torch_core.random_streams.streams import integer_words, normal_words, uniform_words
 
 from .printer import TYPES
 from .runtime import to_bfloat16
@@ -24,10 +25,19 @@ Array = Any
 
 #: fewer elements are quicker, and in part drawn otherwise, one by one
 SMALLEST = 16
+#: elements drawn at a time of distributions whose draws follow each other, a multiple of 16: longer runs need no more memory
+PIECE = 1 << 18
 #: elements transformed at a time: their intermediate values stay in cache
-CHUNK = 8192
+CHUNK = 1 << 15
+
+#: words from which on moving the state to NumPy and back costs less than it saves
+BULK = 1 << 13
+_BITS = np.random.MT19937(0)
+_GENERATOR = np.random.Generator(_BITS)
+_LOCK = threading.Lock()
 
 _LOW_24, _LOW_53 = np.uint32(0xFFFFFF), np.uint64((1 << 53) - 1)
+_SQRT_HALF_BITS = np.float32(scalar._SQRT_HALF).view(np.int32)
 _UNIT_24, _UNIT_53 = np.float32(2.0**-24), 2.0**-53
 
 
@@ -37,11 +47,22 @@ def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second:
     if chosen is None or count < SMALLEST or element.category > 2 or not _is_valid(kind, element, first, second):
         return core.draw(kind, stream, count, element, first, second)
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(chosen(stream, count, element, first, second)).view(np.uint8)
+        if kind not in _ONE_BY_ONE or count < 2 * PIECE:
+            return np.ascontiguousarray(chosen(stream, count, element, first, second)).view(np.uint8)
+        result = np.empty(count, TYPES[element.name])
+        for start in range(0, count - PIECE + 1, PIECE):
+            # The last piece is the longer one: normal numbers treat the end of a whole draw apart.
+            stop = start + PIECE if start + 2 * PIECE <= count else count
+            result[start:stop] = chosen(stream, stop - start, element, first, second)
+        return result.view(np.uint8)
 
 
 def _is_valid(kind: str, element: dtype, first: Any, second: Any) -> bool:
     """Return whether the arguments are ordinary: the core raises for the others, or draws them slowly."""
+    if kind == "permutation":
+        return True
+    if kind in ("bernoulli_of", "multinomial"):
+        return _are_valid(kind, element, first, second)
     if kind == "integers":
         return first < second and (element.category == 1 or -(1 << 24) <= first < second <= 1 << 24)
     if kind == "bernoulli":
@@ -49,6 +70,51 @@ def _is_valid(kind: str, element: dtype, first: Any, second: Any) -> bool:
     if element.category < 2 or not all(math.isfinite(each) and abs(each) < 1e100 for each in (first, second)):
         return False
     return {"uniform": first <= second, "normal": second >= 0.0, "exponential": first > 0.0}[kind]
+
+
+def _are_valid(kind: str, element: dtype, data: Any, options: Any) -> bool:
+    """Return whether every probability or weight is ordinary, and of a type that NumPy computes with as PyTorch does."""
+    of = options if kind == "bernoulli_of" else element
+    if of not in (float32, float64):
+        return False
+    values = np.frombuffer(data, TYPES[of.name])
+    if kind == "bernoulli_of":
+        return bool(((values >= 0) & (values <= 1)).all())
+    rows, samples, replacement = options
+    table = values.reshape(rows, -1)
+    return (
+        0 < samples and (replacement or samples <= table.shape[1])
+        and bool(((table >= 0) & (table < np.inf)).all()) and bool((table > 0).any(1).all())
+    )  # fmt: skip
+
+
+def _words(stream: Any, count: int, kind: Any) -> Array:
+    """Return the stream's next words of 32 or 64 bits, as :meth:`MersenneTwister.words` and ``words64``."""
+    if count < BULK:
+        return np.frombuffer(stream.words(count) if kind is np.uint32 else stream.words64(count), kind)
+    state, used = stream.position()
+    with _LOCK:
+        _BITS.state = {"bit_generator": "MT19937", "state": {"key": np.array(state, np.uint32), "pos": used}}
+        # Over the whole range of the type NumPy takes the words as they are, of two halves the high one first.
+        words = _GENERATOR.integers(0, np.iinfo(kind).max, count, kind, endpoint=True)
+        after: Any = _BITS.state["state"]
+    stream.move_to(after["key"].tolist(), int(after["pos"]))
+    return words
+
+
+def _uniform_words(stream: Any, count: int, element: dtype) -> Array:
+    return _words(stream, count, np.uint64 if element is float64 else np.uint32)
+
+
+def _normal_words(stream: Any, count: int, element: dtype) -> Array:
+    """Return what :func:`random_streams.normal_words` returns."""
+    remainder = count % 16
+    whole = _uniform_words(stream, count - remainder, element)
+    if not remainder:
+        return whole
+    if element.itemsize > 2:
+        _uniform_words(stream, remainder, element)
+    return np.concatenate((whole, _uniform_words(stream, 16, element)))
 
 
 def _encode(values: Array, element: dtype) -> Array:
@@ -59,15 +125,27 @@ def _encode(values: Array, element: dtype) -> Array:
 
 
 def _doubles(stream: Any, count: int) -> Array:
-    return _unit_doubles(np.frombuffer(uniform_words(stream, count, float64), np.uint64))
+    return _unit_doubles(_words(stream, count, np.uint64))
 
 
 def _unit_doubles(words: Array) -> Array:
-    return (words & _LOW_53).astype(np.float64) * _UNIT_53
+    return _scaled(words, _LOW_53, np.int64, np.float64, _UNIT_53)
 
 
 def _unit_singles(words: Array) -> Array:
-    return (words & _LOW_24).astype(np.float32) * _UNIT_24
+    return _scaled(words, _LOW_24, np.int32, np.float32, _UNIT_24)
+
+
+def _scaled(words: Array, mask: Any, signed: Any, kind: Any, unit: Any) -> Array:
+    """Return the low bits of words as numbers below 1, a piece in cache at a time."""
+    result = np.empty(words.shape, kind)
+    rows = max(CHUNK // math.prod(words.shape[1:]), 1)
+    for start in range(0, len(words), rows):
+        part = result[start : start + rows]
+        # Signed integers become floats in one instruction, unsigned ones do not.
+        part[...] = (words[start : start + rows] & mask).view(signed)
+        part *= unit
+    return result
 
 
 def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -> Array:
@@ -78,7 +156,9 @@ def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -
             return draws
         draws = fused_multiply_add(draws, high - low, low)
         return np.where(draws == high, low, draws)
-    draws = _unit_singles(np.frombuffer(uniform_words(stream, count, element), np.uint32))
+    draws = _unit_singles(_words(stream, count, np.uint32))
+    if plain and element is float32:
+        return draws
     if not plain:
         base, top = np.float32(low), np.float32(high)
         draws = (draws * np.float64(top - base) + np.float64(base)).astype(np.float32)
@@ -89,11 +169,11 @@ def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -
 
 
 def _normal(stream: Any, count: int, element: dtype, mean: float, std: float) -> Array:
-    words = normal_words(stream, count, element)
+    words = _normal_words(stream, count, element).reshape(-1, 16)
     if element is float64:
-        blocks = _normal_doubles(np.frombuffer(words, np.uint64).reshape(-1, 16), mean, std)
+        blocks = _normal_doubles(words, mean, std)
     else:
-        blocks = _encode(_normal_singles(np.frombuffer(words, np.uint32).reshape(-1, 16), mean, std), element)
+        blocks = _encode(_normal_singles(words, mean, std), element)
     if count % 16:
         tail = blocks[-16:].copy()
         blocks = blocks[:count]
@@ -136,11 +216,13 @@ def _normal_singles(words: Array, mean: float, std: float) -> Array:
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
     """Return a polynomial of float32 numbers held as doubles, rounded to float32 at each fused step."""
-    result = np.full_like(x, coefficients[0])
-    for coefficient in coefficients[1:]:
-        result *= x
+    result, single = x * coefficients[0], np.empty(x.shape, np.float32)
+    for coefficient in coefficients[1:-1]:
         result += coefficient
-        result = result.astype(np.float32).astype(np.float64)
+        np.copyto(single, result, casting="same_kind")
+        np.copyto(result, single)
+        result *= x
+    result += coefficients[-1]
     return result.astype(np.float32)
 
 
@@ -149,10 +231,11 @@ def _fused(left: Array, right: Any, addend: Any) -> Array:
 
 
 def _log(values: Array) -> Array:
-    mantissa, exponent = np.frexp(values)
-    small = mantissa < np.float32(scalar._SQRT_HALF)
-    x = np.where(small, mantissa + mantissa, mantissa) - np.float32(1.0)
-    exponent = (exponent - small).astype(np.float32)
+    # The mantissa is to lie between the roots of 1/2 and 2, and the exponent is what is left.
+    bits = values.view(np.int32)
+    shift = (bits - _SQRT_HALF_BITS) & ~np.int32(0x7FFFFF)
+    x = (bits - shift).view(np.float32) - np.float32(1.0)
+    exponent = (shift >> 23).astype(np.float32)
     square = x * x
     y = _horner(scalar._LOG_COEFFICIENTS, x.astype(np.float64)) * x
     y = _fused(y, square, exponent * np.float32(scalar._LOG_TWO_LOW))
@@ -179,22 +262,30 @@ def _sine_cosine(angles: Array) -> tuple[Array, Array]:
 
 
 def _bernoulli(stream: Any, count: int, element: dtype, p: float, _: Any) -> Array:
-    words = np.frombuffer(uniform_words(stream, count, float64), np.uint64)
-    drawn = (words & _LOW_53).astype(np.float64) < p * 2.0**53
+    drawn = (_words(stream, count, np.uint64) & _LOW_53) < np.uint64(math.ceil(p * 2.0**53))
     return _encode(drawn.astype(np.float32), element) if element.category == 2 else drawn.astype(TYPES[element.name])
 
 
 def _exponential(stream: Any, count: int, element: dtype, rate: float, _: Any) -> Array:
-    draws = (-1.0 / rate) * _each(math.log1p, -_doubles(stream, count))
-    return draws if element is float64 else _encode(draws.astype(np.float32), element)
+    draws = _doubles(stream, count)
+    if element is float64:
+        return (-1.0 / rate) * _each(math.log1p, -draws)
+    return _encode(_rounded(draws, np.log1p(-draws) * (-1.0 / rate), lambda u: (-1.0 / rate) * math.log1p(-u)), element)
+
+
+def _rounded(arguments: Array, results: Array, exact: Callable[[float], float]) -> Array:
+    """Return doubles as float32 numbers; where an error in their last bits could decide, ``exact`` computes them anew."""
+    above = (results * (1.0 + 2.0**-48)).astype(np.float32)
+    doubtful = np.flatnonzero(above != (results * (1.0 - 2.0**-48)).astype(np.float32))
+    above[doubtful] = [exact(each) for each in arguments[doubtful].tolist()]
+    return above
 
 
 def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> Array:
     span = high - low
-    words = integer_words(stream, count, span)
-    kind = np.uint64 if words.itemsize == 8 else np.uint32
-    draws = np.frombuffer(words, kind)
-    if span < 1 << (8 * words.itemsize):
+    kind = np.uint64 if span >= 1 << 28 else np.uint32
+    draws = _words(stream, count, kind)
+    if span < 1 << 64:
         draws = draws % kind(span)
     # Two's complement: the sum wraps to the right integer whatever the sign of the bound.
     wrapped = draws.astype(np.uint64) + np.uint64(low & 0xFFFFFFFFFFFFFFFF)
@@ -206,8 +297,81 @@ def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> A
     )
 
 
+def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Array:
+    """Return what :func:`random_distributions.fill_permutation` returns.
+
+    Exchanges that touch different places are made at once: about as many as the root of what is left, since then the first
+    two that meet are likely to come later.
+    """
+    result = np.arange(count)
+    kind = np.uint32 if count < 0xFFFFFFFF // 20 else np.uint64
+    others = (_words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)).astype(np.int64)
+    others += result[:-1]
+    first_of, order = np.empty(count, np.int64), np.arange(int(math.sqrt(count)) + 1)
+    start, last = 0, count - (1 << 10)
+    while start < last:
+        size = int(0.6 * math.sqrt(count - start))
+        here, numbers = others[start : start + size], order[:size]
+        # Of equal places the first is written last, and stays.
+        first_of[here[::-1]] = numbers[::-1]
+        again = first_of[here] != numbers
+        number = int(again.argmax())
+        end = start + (number if again[number] else size)
+        here = others[start:end]
+        # An exchange with a place further on in the block must come before that place's own.
+        inside = here[(here < end) & (here != np.arange(start, end))]
+        if inside.size:
+            end = int(inside.min())
+            here = others[start:end]
+        kept = result[start:end].copy()
+        result[start:end] = result[here]
+        result[here] = kept
+        start = end
+    rest = result[start:].tolist()
+    for index, other in enumerate((others[start:] - start).tolist()):
+        rest[index], rest[other] = rest[other], rest[index]
+    result[start:] = rest
+    return result
+
+
+def _bernoulli_of(stream: Any, count: int, element: dtype, chances: Any, kind: dtype) -> Array:
+    p = np.frombuffer(chances, TYPES[kind.name])
+    drawn = (_doubles(stream, count) if kind is float64 else _unit_singles(_words(stream, count, np.uint32))) < p
+    return _encode(drawn.astype(np.float32), element) if element.category == 2 else drawn.astype(TYPES[element.name])
+
+
+def _multinomial(stream: Any, count: int, element: dtype, weights: Any, options: tuple[int, int, bool]) -> Array:
+    """Return what :func:`random_distributions.fill_multinomial` returns."""
+    rows, samples, replacement = options
+    table = np.frombuffer(weights, TYPES[element.name]).reshape(rows, -1)
+    if replacement and samples > 1:
+        # One running sum after the other in the type of the weights, as PyTorch adds.
+        sums = np.cumsum(table, axis=1, dtype=table.dtype)
+        sums /= sums[:, -1:].copy()
+        sums[:, -1] = 1.0
+        draws = _doubles(stream, count).reshape(rows, samples)
+        return np.stack(
+            [np.searchsorted(row, drawn) for row, drawn in zip(sums.astype(np.float64), draws, strict=True)]
+        )
+    waits = _exponential(stream, table.size, element, 1.0, None).reshape(table.shape)
+    scores = np.where(waits == 0, np.inf, table / waits)
+    if samples == 1:
+        return scores.argmax(1)
+    return np.stack([_greatest(row, samples) for row in scores])
+
+
+def _greatest(scores: Array, count: int) -> Array:
+    """Return the positions of the greatest numbers in falling order, of equal ones the first first."""
+    if count * 4 > scores.size:
+        return np.argsort(-scores, kind="stable")[:count]
+    candidates = np.flatnonzero(scores >= np.partition(scores, scores.size - count)[scores.size - count])
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:count]]
+
+
+_ONE_BY_ONE = ("uniform", "normal", "bernoulli", "exponential", "integers")
 _VECTORISED = {
     "uniform": _uniform, "normal": _normal, "bernoulli": _bernoulli, "exponential": _exponential, "integers": _integers,
+    "permutation": _permutation, "bernoulli_of": _bernoulli_of, "multinomial": _multinomial,
 }  # fmt: skip
 
 

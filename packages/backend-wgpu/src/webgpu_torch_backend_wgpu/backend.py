@@ -63,13 +63,15 @@ class WgpuBackend(Backend):
 
     def open(self, index: int) -> Device:
         from .device import WgpuDevice
+        from .facts import known_facts
         from .limits import wanted_features
 
         found = self.adapters()
         if not 0 <= index < len(found):
             raise RuntimeError(f"WebGPU adapter {index} does not exist: {len(found)} found. {_ADVICE}")
         adapter = found[index]
-        return WgpuDevice(self.runtime.open(adapter, wanted_features(adapter)), adapter, index)
+        gpu = self.runtime.open(adapter, wanted_features(adapter))
+        return WgpuDevice(gpu, adapter, known_facts(gpu, adapter, self.runtime.computes), index)
 
     def numerics(self) -> str:
         """Return how accurate the scalar functions are on the first adapter, one line each (``info --numerics``)."""

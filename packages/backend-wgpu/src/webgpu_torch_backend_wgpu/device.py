@@ -15,6 +15,7 @@ from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.ir.kernels import Kernel
 
 from .errors import DeviceLostError, translate
+from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
 from .limits import capabilities, maximum_bindings
 from .memory import Buffer, Pool
@@ -39,11 +40,11 @@ class WgpuDevice(Device):
 
     asynchronous = True
 
-    def __init__(self, gpu: Gpu, adapter: Adapter, index: int) -> None:
+    def __init__(self, gpu: Gpu, adapter: Adapter, facts: Facts, index: int) -> None:
         self.name = f"webgpu:{index}"
         self.gpu = gpu
         self.adapter = adapter
-        self.capabilities = capabilities(adapter, gpu)
+        self.capabilities = capabilities(adapter, gpu, facts)
         self.maximum_bindings = maximum_bindings(self.capabilities)
         self.binding_bytes = self.capabilities.binding_bytes
         self.dtypes: frozenset[dtype] = frozenset(STORED_DTYPES) - {float64}
@@ -238,6 +239,7 @@ class WgpuDevice(Device):
             "half": str(self.capabilities.half),
             "int64": str(self.capabilities.int64),
             "binding bytes": str(self.capabilities.binding_bytes),
+            **{name.replace("_", " "): str(getattr(self.capabilities.facts, name)) for name in Facts.fields},
         }
 
     def memory_allocated(self) -> int:

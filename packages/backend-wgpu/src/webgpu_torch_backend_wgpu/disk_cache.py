@@ -15,11 +15,23 @@ from typing import Any
 ENTRY_LIMIT = 4096
 
 
-def cache_directory() -> Path:
-    """Return where caches go: ``WEBGPU_TORCH_CACHE``, or the platform's folder for them."""
+def cache_directory() -> Path | None:
+    """Return where caches go: ``WEBGPU_TORCH_CACHE``, or the platform's folder for them; None where there is no home."""
     given = os.environ.get("WEBGPU_TORCH_CACHE")
     if given:
         return Path(given)
+    try:
+        return _platform_directory()
+    except RuntimeError:
+        return None
+
+
+def _platform_directory() -> Path:
+    """Return the platform's folder for caches.
+
+    Raises:
+        RuntimeError: the user has no home folder.
+    """
     if sys.platform == "darwin":
         base = Path.home() / "Library" / "Caches"
     elif sys.platform == "win32":
@@ -48,7 +60,9 @@ class DiskCache:
 
     def __init__(self, name: str, adapter: str, driver: str, directory: Path | None = None) -> None:
         safe = "".join(each if each.isalnum() else "-" for each in f"{adapter}-{driver}")[:120]
-        self.path = (directory or cache_directory()) / library_version() / safe / f"{name}.json"
+        folder = directory or cache_directory()
+        #: the file; None where there is no folder for it
+        self.path = folder / library_version() / safe / f"{name}.json" if folder else None
         self._lock = threading.Lock()
         self._values: dict[str, Any] | None = None
 
@@ -72,13 +86,17 @@ class DiskCache:
             self._write(values)
 
     def _read(self) -> dict[str, Any]:
+        if self.path is None:
+            return {}
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
     def _write(self, values: dict[str, Any]) -> None:
+        if self.path is None:
+            return
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".writing-")

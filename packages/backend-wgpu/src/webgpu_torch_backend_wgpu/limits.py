@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .facts import Facts
 from .gpu.interface import Adapter, Gpu
 from .program import Capabilities
 
@@ -25,11 +26,12 @@ def wanted_features(adapter: Adapter) -> list[str]:
     return [each for each in WANTED_FEATURES if each in adapter.features]
 
 
-def capabilities(adapter: Adapter, gpu: Gpu) -> Capabilities:
-    """Return what generated code may use on an opened adapter."""
+def capabilities(adapter: Adapter, gpu: Gpu, facts: Facts) -> Capabilities:
+    """Return what generated code may use on an opened adapter, given what its self-test found out."""
     limits, features = gpu.limits, gpu.features
     return Capabilities(
-        adapter=f"{adapter.vendor} {adapter.device}".lower(),
+        software=adapter.kind == "cpu",
+        facts=facts,
         workgroups_per_dimension=limits.max_compute_workgroups_per_dimension,
         invocations=limits.max_compute_invocations_per_workgroup,
         workgroup_bytes=limits.max_compute_workgroup_storage_size,

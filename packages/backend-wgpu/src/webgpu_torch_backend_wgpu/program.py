@@ -6,15 +6,18 @@ from typing import NamedTuple
 
 from webgpu_torch_core.ir.kernels import Record
 
+from .facts import Facts
+
 
 class Capabilities(Record):
-    """What generated code may use on an adapter."""
+    """What generated code may use on an adapter; ``software``: threads of the host compute."""
 
     __slots__ = fields = (
-        "adapter", "workgroups_per_dimension", "invocations", "workgroup_bytes", "storage_buffers", "binding_bytes", "half",
+        "software", "facts", "workgroups_per_dimension", "invocations", "workgroup_bytes", "storage_buffers", "binding_bytes", "half",
         "int64", "subgroups",
     )  # fmt: skip
-    adapter: str
+    software: bool
+    facts: Facts
     workgroups_per_dimension: int
     invocations: int
     workgroup_bytes: int

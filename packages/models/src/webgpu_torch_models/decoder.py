@@ -88,6 +88,8 @@ class DecoderConfig(ModelConfig):
             self.layer_types = [self.default_layer_type(layer) for layer in range(self.num_hidden_layers)]
         if len(self.layer_types) != self.num_hidden_layers:
             raise ValueError(f"layer_types has {len(self.layer_types)} entries for {self.num_hidden_layers} layers")
+        for kind in set(self.layer_types):
+            RotaryEmbedding(self.rope(kind), self.head_dim)
 
     def default_layer_type(self, layer: int) -> str:
         """Return "full_attention" or "sliding_attention" for a layer of a configuration that does not list them."""

@@ -148,6 +148,36 @@ def _special_tokens(folder: Path) -> dict[str, str]:
     return result
 
 
+def _is_clip(folder: Path) -> bool:
+    path = folder / "tokenizer_config.json"
+    return path.is_file() and str(read_json(path).get("tokenizer_class", "")).startswith("CLIPTokenizer")
+
+
+def _clip_tokenizer(vocabulary: str, merges: str) -> Any:
+    """Return CLIP's tokenizer: lower case, words by their kind of characters, merges that know where words end."""
+    library = _library()
+    start, end = "<|startoftext|>", "<|endoftext|>"
+    backend = library.Tokenizer(
+        library.models.BPE.from_file(vocabulary, merges, unk_token=end, end_of_word_suffix="</w>")
+    )
+    spaces = library.normalizers.Replace(library.Regex(r"\s+"), " ")
+    backend.normalizer = library.normalizers.Sequence(
+        [library.normalizers.NFC(), spaces, library.normalizers.Lowercase()]
+    )
+    words = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+    backend.pre_tokenizer = library.pre_tokenizers.Sequence(
+        [
+            library.pre_tokenizers.Split(library.Regex(words), behavior="removed", invert=True),
+            library.pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    backend.decoder = library.decoders.ByteLevel()
+    backend.add_special_tokens([start, end])
+    ends = ((each, backend.token_to_id(each)) for each in (end, start))
+    backend.post_processor = library.processors.RobertaProcessing(*ends, trim_offsets=False, add_prefix_space=False)
+    return backend
+
+
 class AutoTokenizer:
     """Tokenizers by name."""
 
@@ -166,6 +196,8 @@ class AutoTokenizer:
         vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
         if (folder / TOKENIZER_FILE).is_file():
             backend = _read(library.Tokenizer.from_file, folder / TOKENIZER_FILE)
+        elif vocabulary.is_file() and merges.is_file() and _is_clip(folder):
+            backend = _read(_clip_tokenizer, vocabulary, merges)
         elif vocabulary.is_file() and merges.is_file():
             backend = _read(library.ByteLevelBPETokenizer, vocabulary, merges)._tokenizer
         else:

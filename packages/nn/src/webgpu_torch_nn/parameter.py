@@ -7,7 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.overrides import disabled_implementation
-from webgpu_torch_core.replay.remembered import PLAIN
+from webgpu_torch_core.replay.recipes import PLAIN
 
 
 class _ParameterType(type(Tensor)):

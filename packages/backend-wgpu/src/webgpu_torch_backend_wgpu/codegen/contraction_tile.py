@@ -8,11 +8,12 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from webgpu_torch_core.ir.kernels import Contraction, Record
 from webgpu_torch_core.ir.layouts import number_of_elements
 
+from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame
@@ -58,6 +59,16 @@ class Tile(Record):
         """Threads per workgroup."""
         return (self.m // self.rows) * (self.n // self.columns)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of workgroup memory that blocks of 32-bit numbers take."""
+        return 4 * (self.m + self.n + 2 * self.pad) * self.k * self.stages
+
+    @property
+    def block(self) -> tuple[int, int, int, int, int]:
+        """What a workgroup and each of its threads compute, however sums are split and blocks follow each other."""
+        return self.m, self.n, self.k, self.rows, self.columns
+
 
 LARGE = Tile(128, 256, 8, 16, 8, span=8, band=8)
 MIDDLE = Tile(128, 128, 8, 8, 8)
@@ -69,19 +80,16 @@ FORTY = Tile(128, 40, 16, 8, 4, pad=4)
 SMALL = Tile(64, 64, 16, 4, 4)
 TINY = Tile(32, 32, 16, 4, 4)
 
-#: multiprocessors of a large GPU; WebGPU does not tell how many an adapter has
-_UNITS = 132
-#: what tiles reach there (operations per second) with all multiprocessors busy, and how many steps of k pass before they do
-_RATES = {
-    LARGE: (47e12, 200), NARROW: (41e12, 24), FLAT: (39e12, 24), EIGHTY: (35e12, 24), FORTY: (29e12, 24), SMALL: (27e12, 16),
-    TINY: (13e12, 16),
+#: the share of an adapter's operations per second that tiles reach with all units busy, and how many steps of k pass
+#: before they do
+_SHARES = {
+    LARGE: (0.94, 200), NARROW: (0.82, 24), FLAT: (0.78, 24), EIGHTY: (0.7, 24), FORTY: (0.58, 24), SMALL: (0.54, 16),
+    TINY: (0.26, 16), MIDDLE: (0.6, 24),
 }  # fmt: skip
-#: the share of its rate that a multiprocessor reaches with one block; with more it reaches all of it
+#: the share of its rate that a unit reaches with one block; with more it reaches all of it
 _ALONE = 0.68
 #: how much faster a split sum must be
 _MARGIN = 1.15
-#: bytes per second, and seconds of a dispatch, that adding up the parts of a split sum costs
-_ADDING_RATE, _DISPATCH = 3e12, 5e-6
 #: in how many parts a sum may be split
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 #: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
@@ -93,39 +101,43 @@ _LEAST_DEPTH = 128
 _MOST_SCRATCH = 1 << 26
 
 
-def choose_tile(kernel: Contraction, capabilities: Capabilities) -> Tile:
-    """Return the tile, with the sum split or not, that should take the least time on a large GPU."""
+def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
+    """Return the tiles, with the sum split or not, that an adapter has threads and workgroup memory for."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     if kernel.dtype.name != "float32":
-        return TINY
-    if "llvmpipe" in capabilities.adapter:
-        # A CPU: large blocks pass fewer barriers, but small kernels compile faster than they run.
-        return MIDDLE if min(m, n) >= MIDDLE.m and m * n * k * batch >= _MUCH_FOR_A_CPU else TINY
+        yield TINY
+        return
+    if capabilities.software:
+        # Large blocks pass fewer barriers, but small kernels compile faster than they run.
+        yield MIDDLE if min(m, n) >= MIDDLE.m and m * n * k * batch >= _MUCH_FOR_A_CPU else TINY
+        return
     room = min(_MOST_SCRATCH, capabilities.binding_bytes) // max(4 * m * n * batch, 1)
     most = max(1, min(k // _LEAST_DEPTH, room))
-    tile, splits = min(
-        ((tile, splits) for tile in _RATES for splits in (_SPLITS if tile is not LARGE else (1,)) if splits <= most),
-        key=lambda choice: _seconds(*choice, m, n, k, batch),
-    )
-    if tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE):
-        tile = tile.replace(band=8)
-    return tile.replace(splits=splits)
+    for tile in _SHARES:
+        if tile is MIDDLE or tile.threads > capabilities.invocations or tile.nbytes > capabilities.workgroup_bytes:
+            continue
+        for splits in _SPLITS if tile is not LARGE else (1,):
+            if splits <= most:
+                banded = tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE)
+                yield tile.replace(splits=splits, band=8 if banded else tile.band)
 
 
-def _seconds(tile: Tile, splits: int, m: int, n: int, k: int, batch: int) -> float:
-    """Return an estimate of the time a contraction takes; it holds for one GPU, but ranks tiles on others, too.
+def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
+    """Return an estimate of the time that a tile takes for a contraction.
 
-    Blocks count whole, however little of them is inside the result, and multiprocessors wait for the one with most blocks.
-    A large block has a multiprocessor to itself; smaller ones share it and hide each other's waiting.
+    Blocks count whole, however little of them is inside the result, and units wait for the one with most blocks.
+    A large block has a unit to itself; smaller ones share it and hide each other's waiting.
     """
-    rate, lead = _RATES[tile]
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    splits, large = tile.splits, tile.block == LARGE.block
+    share, lead = next(found for each, found in _SHARES.items() if each.block == tile.block)
     blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
-    rounds = -(-blocks // _UNITS)
-    busy = blocks / _UNITS / rounds * (_ALONE if rounds == 1 and tile is not LARGE else 1.0)
-    seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (rate * busy)
+    rounds = -(-blocks // facts.units)
+    busy = blocks / facts.units / rounds * (_ALONE if rounds == 1 and not large else 1.0)
+    seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (share * facts.flops * busy)
     if splits == 1:
         return seconds
-    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / _ADDING_RATE + _DISPATCH
+    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / facts.bandwidth + facts.dispatch
 
 
 #: writes what is done with neighbouring columns of the result: ``write(row, column, values)``

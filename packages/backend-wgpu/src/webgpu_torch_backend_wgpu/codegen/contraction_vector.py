@@ -18,8 +18,8 @@ from .statements import Assign
 
 #: most rows of the small side
 SKINNY = 8
-#: workgroups that keep a large GPU's memory busy
-_ENOUGH = 264
+#: workgroups for each unit of an adapter that keep its memory busy
+_ENOUGH = 2
 
 
 class Strip(Record):
@@ -38,21 +38,22 @@ def generate_vector(kernel: Contraction, capabilities: Capabilities, strip: Stri
 
 
 def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
-    """Return teams large enough to fill a GPU, and split sums where even these do not."""
+    """Return teams large enough to fill an adapter, and split sums where even these do not."""
+    enough = _ENOUGH * capabilities.facts.units
     if big.axis == "k":
         team = 8
         while team < 64 and team * big.lanes * 2 < frame.k and (
-            team < 32 or big.rows * frame.batch * team < _ENOUGH * WORKGROUP
+            team < 32 or big.rows * frame.batch * team < enough * WORKGROUP
         ):  # fmt: skip
             team *= 2
         return Strip(team, 1)
     team = 8
-    while team < 32 and big.rows * frame.batch * team < _ENOUGH * WORKGROUP * big.lanes and team * 16 < frame.k:
+    while team < 32 and big.rows * frame.batch * team < enough * WORKGROUP * big.lanes and team * 16 < frame.k:
         team *= 2
     groups = -(-big.rows * team // (WORKGROUP * big.lanes)) * frame.batch
     splits = 1
-    if groups * 2 <= _ENOUGH // 2 and "llvmpipe" not in capabilities.adapter:
-        splits = max(1, min(-(-_ENOUGH // groups), frame.k // (team * 8), 16))
+    if groups * 2 <= enough // 2 and not capabilities.software:
+        splits = max(1, min(-(-enough // groups), frame.k // (team * 8), 16))
     return Strip(team, splits)
 
 

@@ -146,11 +146,13 @@ class Operation(Node):
     __slots__ = ("arguments", "symbol")
 
     def __init__(self, symbol: str, left: Node, right: Node | int) -> None:
-        if isinstance(right, int):
+        if type(right) is int:
             right = Number(right, left.type)
         self.symbol, self.arguments = symbol, (left, right)  # pyright: ignore
-        kind = right.type if right.type in SCALAR_OF else left.type
-        self.type = "bool" if symbol in COMPARISONS else kind
+        if symbol in COMPARISONS:
+            self.type = "bool"
+        else:
+            self.type = right.type if right.type in SCALAR_OF else left.type  # pyright: ignore
 
 
 class Call(Node):

@@ -10,8 +10,6 @@ from ..program import Capabilities
 from .access import LANES, aligned
 
 WORKGROUP = 256
-#: threads that fill a large GPU; below it, more threads per row pay
-FULL = 1 << 17
 #: elements of all loads together that one thread keeps in registers
 REGISTERS = 64
 #: rounds over a row beyond which few rows are split among workgroups
@@ -34,6 +32,7 @@ class Team:
         self.lanes = 1 if self.vector is None else LANES
         self.steps = self.length // self.lanes
         self.cached = _cached_loads(kernel)
+        self.full = capabilities.facts.threads
         limit = min(capabilities.invocations, 1024)
         self.size = self._interleaved_size() if self.interleaved else self._size(limit)
         self.workgroup = max(min(WORKGROUP, limit), self.size)
@@ -56,25 +55,29 @@ class Team:
     def _size(self, limit: int) -> int:
         size = 1
         rounds = 4 if self.vector is not None else 8
-        while size < limit and size < self.steps and (size * rounds < self.steps or size * self.row_count < FULL // 4):
+        while (
+            size < limit
+            and size < self.steps
+            and (size * rounds < self.steps or size * self.row_count < self.full // 4)
+        ):
             size *= 2
         # Threads beyond 256 per row share a workgroup's barriers: only rows too long for the registers of 256 need them.
-        few = self.row_count * WORKGROUP < FULL
+        few = self.row_count * WORKGROUP < self.full
         while size > WORKGROUP and size * rounds // 2 >= self.steps and not few:
             size //= 2
         return size
 
     def _interleaved_size(self) -> int:
         size = 1
-        while size < 32 and size * 8 < self.steps and size * self.row_count < FULL:
+        while size < 32 and size * 8 < self.steps and size * self.row_count < self.full:
             size *= 2
         return size
 
     def _chunks(self) -> int:
         threads = self.row_count * self.size
-        if self.rounds <= SPLIT_ROUNDS or threads >= FULL // 4:
+        if self.rounds <= SPLIT_ROUNDS or threads >= self.full // 4:
             return 1
-        return max(1, min(FULL // threads, self.rounds // 8, 1024))
+        return max(1, min(self.full // threads, self.rounds // 8, 1024))
 
 
 def _rows_side_by_side(kernel: RowProgram) -> bool:

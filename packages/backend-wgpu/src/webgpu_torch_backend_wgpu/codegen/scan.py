@@ -27,15 +27,16 @@ CHUNK_TILES = 4
 MAXIMUM_CHUNKS = 256
 
 
-def generate_scan(kernel: Scan, capabilities: Capabilities) -> Program:
-    """Return the program of a scan."""
-    plan = ScanPlan(kernel, capabilities)
-    if plan.chunks == 1:
-        return Program((_scan_pass(kernel, capabilities, plan, None),), ())
+def generate_scan(kernel: Scan, capabilities: Capabilities, plan: ScanPlan) -> Program:
+    """Return the program of a scan whose rows each belong to one workgroup."""
+    return Program((_scan_pass(kernel, capabilities, plan, None),), ())
+
+
+def generate_chunked_scan(kernel: Scan, capabilities: Capabilities, plan: ScanPlan) -> Program:
+    """Return the program of a scan whose rows are cut into chunks."""
     partials = Partials()
-    scalars = Combining(Module(kernel, capabilities), kernel.monoid).scalars
-    totals = partials.records(plan.rows * plan.chunks, *scalars)
     writer = _Writer(kernel, capabilities, plan)
+    totals = partials.records(plan.rows * plan.chunks, *writer.values.scalars)
     with writer.tiles():
         pass
     with writer.body.when(every(writer.valid, writer.part.equals(fixed(0)))):

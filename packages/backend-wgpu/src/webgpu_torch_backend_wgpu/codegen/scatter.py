@@ -26,28 +26,34 @@ from .types import element_type
 
 #: what combines 32-bit integers in any order
 _ATOMICS = {"sum": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin", "xor": "atomicXor"}
-#: fewest entries worth sorting
-SORTED_ENTRIES = 17
 
 
-def generate_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
-    """Return the program of a scatter."""
+def any_order(kernel: Scatter, capabilities: Capabilities) -> bool:
+    """Return whether entries may be combined in any order: one of several writers wins, or integers are combined."""
     element = element_type(kernel.outputs[0].dtype.name, capabilities)
     known = kernel.monoid is not None and standard_name(kernel.monoid) in _ATOMICS
-    atomic = known and element.scalar in ("i32", "u32") and element.lanes == 1
-    if kernel.monoid is None or atomic:
-        return Program((_parallel_pass(kernel, capabilities),), ())
+    return kernel.monoid is None or (known and element.scalar in ("i32", "u32") and element.lanes == 1)
+
+
+def generate_parallel_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
+    """Return the program of a scatter whose entries may be combined in any order: a thread for each."""
+    return Program((_parallel_pass(kernel, capabilities),), ())
+
+
+def generate_serial_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
+    """Return the program of a scatter in which a thread goes through all entries of a lane."""
+    return Program((_serial_pass(kernel, capabilities),), ())
+
+
+def generate_sorted_scatter(kernel: Scatter, capabilities: Capabilities, of_entry: Expression) -> Program:
+    """Return the program of a scatter whose entries are sorted by their part of the index first."""
     entries = number_of_elements(kernel.entries)
-    parts = separate(kernel.index, len(kernel.lanes)) if entries >= SORTED_ENTRIES else None
-    if parts is None:
-        return Program((_serial_pass(kernel, capabilities),), ())
 
     def make() -> Sorter:
-        return Sorter(Module(kernel, capabilities), parts[1], (), kernel.entries, len(kernel.lanes))
+        return Sorter(Module(kernel, capabilities), of_entry, (), kernel.entries, len(kernel.lanes))
 
     sorting = RunSort(1, entries, entries, make)
-    passes = sorting.passes()
-    passes.append(_sorted_pass(kernel, capabilities, sorting))
+    passes = [*sorting.passes(), _sorted_pass(kernel, capabilities, sorting)]
     return Program(tuple(passes), (sorting.nbytes,))
 
 

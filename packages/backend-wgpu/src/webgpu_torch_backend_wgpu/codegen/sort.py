@@ -21,29 +21,36 @@ from .steps import convert
 from .workgroup import Partials
 
 
-def generate_sort(kernel: Sort, capabilities: Capabilities) -> Program:
-    """Return the program of a sort: one pass for short rows, passes over scratch memory for long ones."""
+def sorting_of(kernel: Sort, capabilities: Capabilities) -> RunSort:
+    """Return how the rows of a sort are sorted."""
     rows, length = number_of_elements(kernel.shape[:-1]), kernel.shape[-1]
-    sorting = RunSort(rows, length, kernel.limit, lambda: _KernelSorter(kernel, capabilities))
-    if length <= sorting.block:
-        sorter = _KernelSorter(kernel, capabilities)
-        body = sorter.module.body
-        first_row, _ = sorting.sort_blocks(sorter)
-        with body.loop("e", THREAD, lambda e: e < sorting.rows_together * kernel.limit, sorting.workgroup) as e:
-            own_row = body.let("own_row", first_row + e // kernel.limit)
-            at = body.let("at", e % kernel.limit)
-            with body.when(own_row < rows):
-                place = body.let("place", sorter.places[(e // kernel.limit) * sorting.padded + at])
-                sorter.emit(own_row, at, place)
-        return Program((sorter.module.finish(sorting.workgroup, sorting.blocks),), ())
+    return RunSort(rows, length, kernel.limit, lambda: _KernelSorter(kernel, capabilities))
+
+
+def generate_block_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSort) -> Program:
+    """Return the program of a sort of rows that fit workgroup memory: one pass."""
+    sorter = _KernelSorter(kernel, capabilities)
+    body = sorter.module.body
+    first_row, _ = sorting.sort_blocks(sorter)
+    with body.loop("e", THREAD, lambda e: e < sorting.rows_together * kernel.limit, sorting.workgroup) as e:
+        own_row = body.let("own_row", first_row + e // kernel.limit)
+        at = body.let("at", e % kernel.limit)
+        with body.when(own_row < sorting.rows):
+            place = body.let("place", sorter.places[(e // kernel.limit) * sorting.padded + at])
+            sorter.emit(own_row, at, place)
+    return Program((sorter.module.finish(sorting.workgroup, sorting.blocks),), ())
+
+
+def generate_run_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSort) -> Program:
+    """Return the program of a sort of long rows: passes over scratch memory."""
     passes = sorting.passes()
     sorter = _KernelSorter(kernel, capabilities)
     module, body = sorter.module, sorter.module.body
-    count = rows * kernel.limit
+    count = sorting.rows * kernel.limit
     i = body.let("i", LINEAR_GROUP * module.workgroup + THREAD)
     body.leave(i >= count)
     row, at = body.let("row", i // kernel.limit), body.let("at", i % kernel.limit)
-    place = body.let("place", sorting.place(module, row * length + at))
+    place = body.let("place", sorting.place(module, row * sorting.length + at))
     sorter.emit(row, at, place)
     passes.append(module.finish(module.workgroup, -(-count // module.workgroup), " (emit)"))
     return Program(tuple(passes), (sorting.nbytes,))

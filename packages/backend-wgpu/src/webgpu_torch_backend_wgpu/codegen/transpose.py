@@ -51,8 +51,9 @@ def turned_loads(kernel: Pointwise, capabilities: Capabilities) -> tuple[int, li
     return None
 
 
-def generate_turned(kernel: Pointwise, capabilities: Capabilities, along: int, turned: list[Expression]) -> Program:
-    """Return the program of a pointwise kernel whose loads ``turned`` run along dimension ``along``."""
+def generate_turned(kernel: Pointwise, capabilities: Capabilities, plan: tuple[int, list[Expression]]) -> Program:
+    """Return the program of a pointwise kernel some of whose loads run along a dimension: ``plan`` has this and them."""
+    along, turned = plan
     module = Module(kernel, capabilities)
     buffers = Buffers(module)
     body, last = module.body, len(kernel.shape) - 1

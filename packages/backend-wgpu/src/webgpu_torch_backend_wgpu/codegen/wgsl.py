@@ -62,8 +62,6 @@ _BINDING = {
 _CHAINS = frozenset({"&", "|", "^", "&&", "||"})
 _UNARY = 9
 _SUFFIX = {"u32": "u", "i32": "i", "i64": "li"}
-#: adapters whose own conversion to f16 rounds to nearest even (WGSL leaves the rounding open)
-_ROUNDS_HALVES = ("nvidia",)
 _BYTES = {"f16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8}
 _HALVES = frozenset({"f16", *(VECTORS["f16", size] for size in (2, 3, 4))})
 
@@ -117,7 +115,7 @@ class Printer:
         indent = "  " * depth
         for each in statements:
             self.pieces.append(indent)
-            _STATEMENTS[type(each)](self, each, depth)
+            STATEMENTS[type(each)](self, each, depth)
             self.pieces.append("\n")
 
     def braces(self, statements: Sequence[Statement], depth: int) -> None:
@@ -130,15 +128,19 @@ class Printer:
         """Spell an expression, in parentheses where it binds less tightly than ``level``."""
         if node.type in _HALVES:
             self.half = True
-        _NODES[type(node)](self, node, level)
+        if type(node) is Name:
+            # Most nodes are: it saves a call.
+            self.pieces.append(node.text)
+        else:
+            NODES[type(node)](self, node, level)
 
     def say(self, *parts: str | Node) -> None:
         """Spell text and expressions one after another."""
         for each in parts:
-            if isinstance(each, str):
+            if type(each) is str:
                 self.pieces.append(each)
             else:
-                self.node(each)
+                self.node(each)  # pyright: ignore
 
     def listed(self, nodes: Sequence[Node]) -> None:
         """Spell expressions with commas between them."""
@@ -363,12 +365,14 @@ class Helper(Name):
     __slots__ = ()
 
 
-_NODES: dict[type[Node], Callable[[Printer, Any, int], None]] = {
+#: how each kind of expression is spelled: ``spell(printer, node, level)``, in parentheses where it binds less tightly
+NODES: dict[type[Node], Callable[[Printer, Any, int], None]] = {
     Name: Printer.name, Array: Printer.name, Helper: Printer.helper, Number: Printer.number, Literal: Printer.literal,
     Prefix: Printer.prefix, Operation: Printer.operation, Call: Printer.call, Member: Printer.member, Index: Printer.index,
     Load: Printer.load, LoadGroup: Printer.load_group, Word: Printer.word,
 }  # fmt: skip
-_STATEMENTS: dict[type[Statement], Callable[[Printer, Any, int], None]] = {
+#: how each statement is spelled: ``spell(printer, statement, depth)``
+STATEMENTS: dict[type[Statement], Callable[[Printer, Any, int], None]] = {
     Let: Printer.let, Var: Printer.var, Assign: Printer.assign, Store: Printer.store, StoreGroup: Printer.store_group,
     Atomic: Printer.atomic, Exchange: Printer.exchange, If: Printer.condition, For: Printer.loop, While: Printer.repetition,
     Return: Printer.exit, Break: Printer.interruption, Barrier: Printer.barrier,
@@ -410,7 +414,7 @@ def print_module(
     printer.braces(body, 0)
     bindings = _declarations(declared, printer)
     functions = [_accessor(buffer, what, printer) for buffer, what in printer.accessors]
-    rounds = any(each in capabilities.adapter for each in _ROUNDS_HALVES)
+    rounds = capabilities.facts.rounds_halves
     helpers = prelude(printer.helpers, {ROUNDING_HALF.name: ROUNDING_HALF} if rounds else None)
     head = "enable f16;\n" if printer.half else ""
     printer.pieces.append("\n")

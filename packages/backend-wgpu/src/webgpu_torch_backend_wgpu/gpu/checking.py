@@ -367,6 +367,7 @@ class CheckingRuntime(Runtime):
     """Checking devices of any adapters."""
 
     name = "checking"
+    computes = False
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
         self._adapters = list(adapters)

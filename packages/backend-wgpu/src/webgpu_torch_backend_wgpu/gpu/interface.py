@@ -209,6 +209,8 @@ class Runtime(ABC):
 
     #: by which name ``WEBGPU_TORCH_RUNTIME`` asks for it
     name: str
+    #: False where kernels are not run, so that nothing can be measured
+    computes = True
 
     @abstractmethod
     def version(self) -> str:

@@ -157,6 +157,11 @@ def mode_stack() -> list[Any]:
     return list(_state.modes)
 
 
+def intercepted() -> bool:
+    """Return whether calls go elsewhere in this thread: to a mode, or past all overriding."""
+    return bool(_state.modes) or _state.off or _state.subclasses_off
+
+
 def is_enabled() -> bool:
     """Return whether classes may override in this thread."""
     return not (_state.off or _state.subclasses_off)

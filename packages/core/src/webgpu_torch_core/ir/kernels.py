@@ -8,13 +8,14 @@ compile the merged ones. Kernels are immutable and hashable, so a compiled kerne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .dtypes import dtype
 from .expression import Expression
 from .layouts import Shape, number_of_elements
+from .reindexing import Terms, reindex, reindex_strides
 
 if TYPE_CHECKING:
     from .monoids import Monoid
@@ -113,7 +114,12 @@ class Kernel(Record):
     """
 
     __slots__ = ()
-    form = "kernel"
+    form: ClassVar[str] = "kernel"
+    #: the fields that hold sizes, in the order of coordinates; element-wise stores range over the first ``stored_groups``
+    dimension_groups: ClassVar[tuple[str, ...]] = ("shape",)
+    stored_groups: ClassVar[int] = 1
+    #: the last dimension is one line of elements with an order, and outputs have a fixed layout: neither can be split
+    is_ordered: ClassVar[bool] = False
     operands: tuple[Operand, ...]
     outputs: tuple[Output, ...]
     parameters: tuple[dtype, ...]
@@ -127,9 +133,24 @@ class Kernel(Record):
         """Return the kernel with each expression changed."""
         raise NotImplementedError
 
+    def reindexed(self, sizes: Sequence[Shape], terms: Terms) -> Any:
+        """Return the kernel over another domain with the same points: sizes per dimension group, and :mod:`.reindexing`'s terms."""
+        moved = self.map_expressions(lambda root: reindex(root, terms))
+        return moved.replace(**self._sizes(sizes))
+
+    def _sizes(self, sizes: Sequence[Shape]) -> dict[str, Any]:
+        return dict(zip(self.dimension_groups, map(tuple, sizes), strict=True))
+
     def elements(self) -> int:
         """Return the number of points in the domain."""
         raise NotImplementedError
+
+
+def _reindex_stores(stores: tuple[Store, ...], terms: Terms) -> tuple[Store, ...]:
+    return tuple(
+        Store(each.output, each.offset, reindex_strides(each.strides, terms), reindex(each.value, terms))
+        for each in stores
+    )
 
 
 def _map_stores(stores: tuple[Store, ...], change: Callable[[Expression], Expression]) -> tuple[Store, ...]:
@@ -149,6 +170,9 @@ class Pointwise(Kernel):
 
     def map_expressions(self, change: Callable[[Expression], Expression]) -> Pointwise:
         return self.replace(stores=_map_stores(self.stores, change))
+
+    def reindexed(self, sizes: Sequence[Shape], terms: Terms) -> Pointwise:
+        return self.replace(**self._sizes(sizes), stores=_reindex_stores(self.stores, terms))
 
     def elements(self) -> int:
         return number_of_elements(self.shape)
@@ -190,6 +214,8 @@ class RowProgram(Kernel):
         "operands", "outputs", "parameters", "name", "outer", "inner", "reductions", "row_stores", "stores",
     )  # fmt: skip
     form = "row program"
+    dimension_groups = ("outer", "inner")
+    stored_groups = 2
     outer: Shape
     inner: Shape
     reductions: tuple[Reduction, ...]
@@ -209,6 +235,14 @@ class RowProgram(Kernel):
             stores=_map_stores(self.stores, change),
         )
 
+    def reindexed(self, sizes: Sequence[Shape], terms: Terms) -> RowProgram:
+        return self.replace(
+            **self._sizes(sizes),
+            reductions=tuple(Reduction(each.monoid, reindex(each.value, terms)) for each in self.reductions),
+            row_stores=_reindex_stores(self.row_stores, terms[: len(sizes[0])]),
+            stores=_reindex_stores(self.stores, terms),
+        )
+
     def elements(self) -> int:
         return number_of_elements(self.outer) * number_of_elements(self.inner)
 
@@ -226,6 +260,8 @@ class Contraction(Kernel):
         "operands", "outputs", "parameters", "name", "batch", "m", "n", "k", "left", "right", "dtype", "stores",
     )  # fmt: skip
     form = "contraction"
+    dimension_groups = ("batch", "m", "n", "k")
+    stored_groups = 3
     batch: Shape
     m: Shape
     n: Shape
@@ -244,6 +280,14 @@ class Contraction(Kernel):
     def map_expressions(self, change: Callable[[Expression], Expression]) -> Contraction:
         return self.replace(left=change(self.left), right=change(self.right), stores=_map_stores(self.stores, change))
 
+    def reindexed(self, sizes: Sequence[Shape], terms: Terms) -> Contraction:
+        return self.replace(
+            **self._sizes(sizes),
+            left=reindex(self.left, terms),
+            right=reindex(self.right, terms),
+            stores=_reindex_stores(self.stores, terms[: len(terms) - len(sizes[3])]),
+        )
+
     def elements(self) -> int:
         return number_of_elements(self.batch + self.m + self.n + self.k)
 
@@ -258,6 +302,7 @@ class Scan(Kernel):
         "operands", "outputs", "parameters", "name", "shape", "monoid", "value", "reverse", "offset", "strides",
     )  # fmt: skip
     form = "scan"
+    is_ordered = True
     shape: Shape
     monoid: Monoid
     value: Expression
@@ -270,6 +315,9 @@ class Scan(Kernel):
 
     def map_expressions(self, change: Callable[[Expression], Expression]) -> Scan:
         return self.replace(value=change(self.value))
+
+    def reindexed(self, sizes: Sequence[Shape], terms: Terms) -> Scan:
+        return super().reindexed(sizes, terms).replace(strides=reindex_strides(self.strides, terms))
 
     def elements(self) -> int:
         return number_of_elements(self.shape)
@@ -284,6 +332,7 @@ class Sort(Kernel):
 
     __slots__ = fields = ("operands", "outputs", "parameters", "name", "shape", "value", "dtype", "descending", "limit")
     form = "sort"
+    is_ordered = True
     shape: Shape
     value: Expression
     dtype: dtype
@@ -312,6 +361,8 @@ class Scatter(Kernel):
         "operands", "outputs", "parameters", "name", "lanes", "entries", "index", "value", "monoid",
     )  # fmt: skip
     form = "scatter"
+    dimension_groups = ("lanes", "entries")
+    stored_groups = 2
     lanes: Shape
     entries: Shape
     index: Expression

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import dtype
@@ -18,8 +19,31 @@ _STIRLING_TAILS = (
 )  # fmt: skip
 
 
-def _uniform(generator: MersenneTwister) -> Callable[[], float]:
-    return lambda: (generator.random64() & 0x1FFFFFFFFFFFFF) * 2.0**-53
+@contextmanager
+def _uniform(generator: MersenneTwister, count: int) -> Generator[Callable[[], float]]:
+    """Give a function that returns the next uniform number of the stream; about ``count`` will be asked for, a few more or less.
+
+    Numbers are drawn ahead, many at a time, and the stream then goes on after the last one that was taken.
+    """
+    at_once = min(max(count, 1), 4096)
+    start, blocks, left = generator.position(), 0, iter(())
+
+    def numbers() -> Iterator[float]:
+        nonlocal blocks, left
+        while True:
+            left = iter([(word & 0x1FFFFFFFFFFFFF) * 2.0**-53 for word in generator.words64(at_once)])
+            blocks += 1
+            yield from left
+
+    yield numbers().__next__
+    ahead = sum(1 for _ in left)
+    if ahead:
+        generator.move_to(*start)
+        taken = blocks * at_once - ahead
+        while taken:
+            part = min(taken, 1 << 16)
+            generator.words64(part)
+            taken -= part
 
 
 def _logarithm(value: float) -> float:
@@ -32,10 +56,10 @@ def fill_poisson(generator: MersenneTwister, rates: Sequence[float], element: dt
     From a rate of 10 on by transformed rejection: W. Hoermann, "The transformed rejection method for generating Poisson random
     variables", 1993 (PTRS); below by products of uniform numbers (D. Knuth). Raises RuntimeError for a negative rate.
     """
-    uniform = _uniform(generator)
     if any(rate < 0 for rate in rates):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return encode([_poisson(rate, uniform) for rate in rates], element)
+    with _uniform(generator, 4 * len(rates)) as uniform:
+        return encode([_poisson(rate, uniform) for rate in rates], element)
 
 
 def _poisson(rate: float, uniform: Callable[[], float]) -> float:
@@ -77,8 +101,8 @@ def fill_binomial(
     Few expected successes add up geometric waits; others use transformed rejection: W. Hoermann, "The generation of binomial
     random variates", 1993 (BTRS).
     """
-    uniform = _uniform(generator)
-    return encode([_binomial(n, p, uniform) for n, p in zip(counts, probabilities, strict=True)], element)
+    with _uniform(generator, 4 * len(counts)) as uniform:
+        return encode([_binomial(n, p, uniform) for n, p in zip(counts, probabilities, strict=True)], element)
 
 
 def _binomial(count: float, probability: float, uniform: Callable[[], float]) -> float:

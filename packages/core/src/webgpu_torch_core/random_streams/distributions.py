@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int64, uint8
+from webgpu_torch_core.ir.host_bytes import unpack
 from webgpu_torch_core.random_streams.box_muller import fused_multiply_add, normal_float32, normal_float64
 from webgpu_torch_core.random_streams.streams import MersenneTwister, integer_words, normal_words, uniform_words
 
@@ -377,8 +378,23 @@ def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, firs
 
     ``first`` and ``second`` are the bounds of ``uniform`` and ``integers``, mean and standard deviation of ``normal``
     (and of ``normal_pairs``, drawn as fewer than 16 are),
-    the probability of ``bernoulli`` and the rate of ``exponential``. Errors as the ``fill_*`` functions.
+    the probability of ``bernoulli`` and the rate of ``exponential``; of ``permutation`` neither counts. Where each draw has
+    an argument of its own, ``first`` is host bytes: probabilities of type ``second`` for ``bernoulli_of``, rates for
+    ``poisson``, and for ``multinomial`` weights, of which there are ``second``: rows, samples a row, with replacement or
+    not. Errors as the ``fill_*`` functions.
     """
+    if kind == "permutation":
+        return fill_permutation(generator, count)
+    if kind == "bernoulli_of":
+        return fill_bernoulli(generator, count, unpack(first, second), element, second)
+    if kind == "multinomial":
+        rows, samples, replacement = second
+        return fill_multinomial(generator, unpack(first, element), rows, samples, replacement, element)
+    if kind == "poisson":
+        # A circle: that module imports this one.
+        from .counts import fill_poisson
+
+        return fill_poisson(generator, unpack(first, element), element)
     if kind == "uniform":
         return fill_uniform(generator, count, element, first, second)
     if kind == "normal":

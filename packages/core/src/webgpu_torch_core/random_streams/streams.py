@@ -14,6 +14,7 @@ import os
 import struct
 from _random import Random
 from array import array
+from collections.abc import Sequence
 
 from webgpu_torch_core.ir.dtypes import dtype, float64
 
@@ -24,6 +25,7 @@ STATE_BYTES = 5056
 """Bytes of :meth:`MersenneTwister.get_state`."""
 
 _STATE_WORDS = 624
+_WORDS_AT_ONCE = 1 << 20
 # PyTorch's record: seed, left, seeded, next, 624 words in 64 bits each, two unused doubles around the cached
 # double normal, its flag, four bytes of padding, the cached float normal, its flag, three bytes of padding.
 _STATE_LAYOUT = struct.Struct(f"<QiiQ{_STATE_WORDS}Qdddi4xfB3x")
@@ -82,9 +84,12 @@ class MersenneTwister:
     def words(self, count: int) -> array[int]:
         """Return the next ``count`` 32-bit words as an ``array('I')``."""
         result = array("I")
-        if count > 0:
+        while count > 0:
             self._fresh = False
-            result.frombytes(self._engine.getrandbits(32 * count).to_bytes(4 * count, "little"))
+            # The number of bits is a C int.
+            part = min(count, _WORDS_AT_ONCE)
+            result.frombytes(self._engine.getrandbits(32 * part).to_bytes(4 * part, "little"))
+            count -= part
         return result
 
     def words64(self, count: int) -> array[int]:
@@ -103,6 +108,16 @@ class MersenneTwister:
     def random64(self) -> int:
         """Return the next 64-bit word, made of two 32-bit words, the high one first."""
         return self.random() << 32 | self.random()
+
+    def position(self) -> tuple[tuple[int, ...], int]:
+        """Return the machine's 624 words and how many of them are used up, for another implementation to go on from."""
+        *state, used = self._engine.getstate()
+        return tuple(state), used
+
+    def move_to(self, state: Sequence[int], used: int) -> None:
+        """Go on from where another implementation stands that drew words from :meth:`position`."""
+        self._engine.setstate((*state, used))
+        self._fresh = False
 
     def clone_state(self) -> MersenneTwister:
         """Return an independent generator that continues as this one would."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..ir.dtypes import dtype
+from ..ir.dtypes import dtype, float32
 
 
 class Context(threading.local):
@@ -38,5 +37,7 @@ class Context(threading.local):
 
 
 context = Context()
+#: the type of floating-point tensors that are not told theirs; of the whole process, as in PyTorch
+default_float: list[dtype] = [float32]
 
-__all__ = ["Context", "context"]
+__all__ = ["Context", "context", "default_float"]

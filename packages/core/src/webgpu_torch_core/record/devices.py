@@ -76,6 +76,7 @@ class MetaEngine:
     """Stands where a real engine would: values on the meta device have a shape and type but no data."""
 
     name = META
+    maximum_bindings = 1 << 30
 
 
 meta_engine = MetaEngine()

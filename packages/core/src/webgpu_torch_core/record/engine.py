@@ -82,6 +82,11 @@ class Engine:
         return self._recorder.checks
 
     @property
+    def maximum_bindings(self) -> int:
+        """Most operands plus outputs that one kernel of the device may bind."""
+        return self.device.maximum_bindings
+
+    @property
     def reads(self) -> int:
         """How often this thread has read results."""
         return self._recorder.reads

@@ -64,7 +64,7 @@ class Node:
         self,
         title: str,
         edges: tuple[tuple[Node, int] | None, ...],
-        backward: Callable[..., Any],
+        backward: Callable[..., Any] | None,
         output_count: int = 1,
     ) -> None:
         del title
@@ -135,6 +135,19 @@ class Node:
         backward = self.backward
         if backward is not None and (backward.__class__ is not _FUNCTION or _holds_tensors(backward)):
             self.backward = None
+
+    def spent(self) -> Node | None:
+        """Return a node in this one's place that keeps nothing, if going backward from it can only raise; else None."""
+        seen: set[Node] = set()
+        waiting: list[Node] = [self]
+        while waiting:
+            node = waiting.pop()
+            if node.backward is None:
+                return Node(self.title, (), None, self.output_count)
+            if node not in seen:
+                seen.add(node)
+                waiting += [edge[0] for edge in node.edges if edge is not None]
+        return None
 
     def _sequence_nr(self) -> int:
         return self.sequence

@@ -161,7 +161,8 @@ class Tape:
     def clear(self) -> None:
         """Forget everything, which has been computed: values that came in still refer to the tape."""
         self.open = False
-        self.entries, self.slots, self.leaves, self.computed, self.failure = [], [], {}, {}, None
+        self.entries, self.slots, self.leaves, self.computed = [], [], {}, {}
+        self.failure = self.capture = None
 
     def buffer_of(self, slot: int) -> Any:
         """Return a slot's buffer, None where it has none (yet, or any more)."""

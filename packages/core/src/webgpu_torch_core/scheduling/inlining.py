@@ -7,22 +7,29 @@ coordinates are affine in the consumer's and its expression can be re-indexed an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ..ir.expression import Expression, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Record, Scan, Sort
-from ..ir.layouts import Shape, contiguous_strides
-from .domain import Terms, groups, reindex, schedule_cache, split_dimensions
+from ..ir.expression import Expression, load, load_at, rewrite, topological
+from ..ir.kernels import Contraction, Kernel, Record
+from ..ir.layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.reindexing import Terms, reindex
+from .domain import groups, schedule_cache, split_dimensions
 
 
 class Definition(Record):
-    """What a graph slot holds: an expression over a shape, stored contiguously; ``shared`` where several kernels load it."""
+    """What a graph slot holds: an expression over a shape, stored contiguously.
 
-    __slots__ = fields = ("shape", "value", "shared")
+    ``shared``: several kernels load it. ``settled``: it costs nothing to have it in memory, because it stays alive anyway or
+    can be the epilogue of the kernel whose result it is computed from.
+    """
+
+    __slots__ = fields = ("shape", "value", "shared", "settled")
     shape: Shape
     value: Expression
     shared: bool
+    settled: bool
 
     def loads(self) -> int:
         """Return how many loads the expression makes."""
@@ -81,10 +88,14 @@ def decompose(offset: int, strides: Shape, sizes: Shape, shape: Shape) -> tuple[
 class Inliner:
     """Expands the loads of one graph's kernels in recording order."""
 
-    def __init__(self, uses: dict[int, int], maximum_bindings: int, long: dict[int, int]) -> None:
+    def __init__(
+        self, uses: dict[int, int], alive: frozenset[int], maximum_bindings: int, long: dict[int, int]
+    ) -> None:
         self.definitions: dict[int, Definition] = {}
         self.uses = uses
+        self.alive = alive
         self.maximum_bindings = maximum_bindings
+        self.hosts: set[int] = set()
         self.long = tuple(long.items())
 
     def expand(self, kernel: Any) -> Any:
@@ -94,7 +105,12 @@ class Inliner:
 
     def define(self, slot: int, shape: Shape, value: Expression) -> None:
         """Make a slot's expression available to later kernels."""
-        self.definitions[slot] = Definition(shape, value, self.uses.get(slot, 0) > 1)
+        settled = slot in self.alive or not self.hosts.isdisjoint(_loaded(value))
+        self.definitions[slot] = Definition(shape, value, self.uses.get(slot, 0) > 1, settled)
+
+    def host(self, slots: Iterable[int]) -> None:
+        """Note slots whose kernel can take an epilogue."""
+        self.hosts.update(slots)
 
 
 @schedule_cache
@@ -119,24 +135,29 @@ def bindings(slots: AbstractSet[int], long: dict[int, int]) -> int:
 def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_bindings: int, long: dict[int, int]) -> Any:
     sizes = tuple(size for group in groups(kernel) for size in group)
     slots = set(bound_slots(kernel))
-    heavy = isinstance(kernel, Contraction)
+    pays = prologue_pays if isinstance(kernel, Contraction) else _worthwhile
 
     def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
-        del arguments
-        if node.step != "load":
+        if node.step == "load":
+            slot, offset, strides = node.payload
+        elif node.step == "load_at" and isinstance(kernel, Contraction):
+            slot, offset, strides = node.payload, 0, ()
+        else:
             return None
-        slot, offset, strides = node.payload
         definition = definitions.get(slot)
-        if definition is None or not _worthwhile(definition, heavy, node, sizes):
+        if definition is None or not pays(definition, node, kernel):
             return None
         added = (slots | _loaded(definition.value)) - {slot}
         if bindings(added, long) + 2 > maximum_bindings:
             return None
+        if node.step == "load_at":
+            computed = _at_index(definition, arguments[0], len(sizes))
+            slots.update(added if computed is not None else ())
+            return computed
         try:
             found = decompose(offset, strides, sizes, definition.shape)
         except NeedsSplit:
-            # The last dimension of a scan or sort is one line of elements; it cannot be split.
-            if isinstance(kernel, Scan | Sort):
+            if kernel.is_ordered:
                 return None
             raise
         if found is None:
@@ -147,14 +168,85 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_binding
     return kernel.map_expressions(lambda each: rewrite(each, replace))
 
 
-def _worthwhile(definition: Definition, heavy: bool, node: Expression, sizes: Shape) -> bool:
+def _at_index(definition: Definition, index: Expression, rank: int) -> Expression | None:
+    """Return the value at a computed place of a row-major shape, where all it loads is as dense, or one number."""
+    real = [place for place, size in enumerate(definition.shape) if size != 1]
+    dense = contiguous_strides(definition.shape)
+
+    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+        if node.step == "load":
+            slot, offset, strides = node.payload
+            if not any(strides[place] for place in real):
+                return load(slot, offset, (0,) * rank, node.dtype)
+            return load_at(slot, index + offset if offset else index, node.dtype)
+        return None
+
+    for node in topological(definition.value):
+        if node.step in ("load_at", "coordinate"):
+            return None
+        if node.step == "load":
+            strides = [node.payload[2][place] for place in real]
+            if any(strides) and strides != [dense[place] for place in real]:
+                return None
+    return rewrite(definition.value, replace)
+
+
+#: rows of a block of a contraction's result, for which a loaded element is used as often; a strip has this many columns
+BLOCK, STRIP = 64, 4
+#: most rows of a result that is computed in strips instead of blocks
+FEW_ROWS = 8
+#: steps that cost about as much as a multiplication; others cost as much as ``_DEAR`` of them
+_CHEAP = frozenset(
+    "add subtract multiply divide negate absolute sign minimum maximum fused_multiply_add floor ceil truncate round sign_bit "
+    "is_nan equal not_equal less less_equal bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right select".split()
+)
+_DEAR = 8
+
+
+@schedule_cache
+def prologue_pays(definition: Definition, node: Expression, kernel: Contraction) -> bool:
+    """Return whether a contraction should compute an operand's elements instead of loading them.
+
+    It loads each element of a side once per block of the other side's rows and uses it for as many multiplications as the
+    block has rows: what is computed at each load must be little beside these, and load no more than the element itself.
+    """
     value = definition.value
-    if heavy:
-        # A contraction loads each element many times: inline only what moves or converts data.
-        return value.step == "load" or (value.step == "cast" and value.arguments[0].step == "load")
+    nodes = topological(value)
+    steps = [each.step for each in nodes if each.arguments and each.step != "cast"]
+    if not definition.loads():
+        return False
+    if not steps:
+        # Data that is only moved or converted.
+        return True
+    if (
+        definition.shared
+        or definition.settled
+        or "load_at" in steps
+        or any(each.step == "coordinate" for each in nodes)
+    ):
+        return False
+    rows = {"m": number_of_elements(kernel.m), "n": number_of_elements(kernel.n)}
+    own, other = ("m", "n") if node in topological(kernel.left) else ("n", "m")
+    few = min(rows.values()) <= FEW_ROWS
+    block = rows[other] if few and rows[own] > rows[other] else STRIP if few else BLOCK
+    if block >= rows[other] and node.step == "load" and _repeats(node.payload[2], _sizes(kernel, other)) == 1:
+        # Every element is loaded once, whoever computes it.
+        return value.size <= 400 and definition.loads() <= 4
+    cost = sum(1 if step in _CHEAP else _DEAR for step in steps)
+    whole = [each for each in nodes if each.step == "load" and _repeats(each.payload[2], definition.shape) == 1]
+    return cost * 4 <= block and len(whole) <= 1
+
+
+def _sizes(kernel: Contraction, hidden: str) -> Shape:
+    """Return the sizes of a contraction's dimensions, those of one side's rows left out as ones."""
+    return tuple(1 if name == hidden else size for name in ("batch", "m", "n", "k") for size in getattr(kernel, name))
+
+
+def _worthwhile(definition: Definition, node: Expression, kernel: Kernel) -> bool:
+    value = definition.value
     if value.size <= 6:
         return True
-    repeats = _repeats(node.payload[2], sizes)
+    repeats = _repeats(node.payload[2], tuple(size for group in groups(kernel) for size in group))
     if not definition.shared and repeats == 1:
         return value.size <= 400
     # Recomputing beats a round trip through memory while it stays small.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..ir.expression import Expression, make, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Store
+from ..ir.kernels import Contraction, Kernel, Pointwise, Record, RowProgram, Store
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
-from .domain import groups, redomain, split_dimensions, store_domain
+from .domain import groups, schedule_cache, split_dimensions, store_domain
 
 Factors = dict[int, Shape]
+#: most reductions of a row program that was merged for the sake of what it reads
+MOST_REDUCTIONS = 8
 
 
 def common_refinement(left: list[int], right: list[int]) -> tuple[list[Shape], list[Shape]] | None:
@@ -45,7 +48,7 @@ def drop_ones(kernel: Any) -> Any:
     if 1 not in sizes:
         return kernel
     terms = tuple(((index, 1),) for index, size in enumerate(sizes) if size != 1)
-    return redomain(kernel, [tuple(size for size in group if size != 1) for group in groups(kernel)], terms)
+    return kernel.reindexed([tuple(size for size in group if size != 1) for group in groups(kernel)], terms)
 
 
 def _full_store(kernel: Any, slot: int, outputs: tuple[int, ...]) -> Store | None:
@@ -111,7 +114,7 @@ def _permute_to(consumer: Pointwise, producer: Any, slot: int, output: int) -> t
         return None
     order = [position[stride] for stride in store.strides]
     terms = tuple(((index, 1),) for index in order)
-    return redomain(consumer, [domain], terms), producer
+    return consumer.reindexed([domain], terms), producer
 
 
 def merge_epilogue(
@@ -287,7 +290,7 @@ def _align_to_rows(
     if not isinstance(consumer, RowProgram):
         order = _refined_order(outer + inner, first[0] + second[0])
         sizes = rows.outer + (rows.inner if inner else ())
-        consumer = redomain(consumer, [sizes], tuple(((index, 1),) for index in order))
+        consumer = consumer.reindexed([sizes], tuple(((index, 1),) for index in order))
     return consumer, rows, not inner and bool(rows.inner)
 
 
@@ -306,6 +309,29 @@ def _refined_order(order: list[int], parts: list[Shape]) -> list[int]:
         start[dimension] = position
         position += lengths[dimension]
     return [start[dimension] + step for dimension in order for step in range(lengths[dimension])]
+
+
+def merge_rows_side_by_side(
+    consumer: RowProgram, outputs: tuple[int, ...], rows: RowProgram, row_outputs: tuple[int, ...]
+) -> tuple[RowProgram, tuple[int, ...]] | None:
+    """Return one row program for two that read elements of the same rows, so that these are read once, or None."""
+    if len(rows.reductions) + len(consumer.reductions) > MOST_REDUCTIONS:
+        return None
+    consumer, rows = drop_ones(consumer), drop_ones(rows)
+    aligned = _align_to_rows(consumer, rows, set(), row_outputs)
+    if aligned is None:
+        return None
+    consumer, rows, _ = aligned
+    if _elements_read(consumer).isdisjoint(_elements_read(rows)):
+        return None
+    return _append_reductions(consumer, outputs, rows, row_outputs, {})
+
+
+def _elements_read(rows: RowProgram) -> set[Expression]:
+    """Return the loads that vary along rows."""
+    depth = len(rows.outer)
+    roots = [each.value for each in rows.reductions] + [store.value for store in rows.stores]
+    return {node for node in topological(*roots) if node.step == "load" and any(node.payload[2][depth:])}
 
 
 def _append_reductions(
@@ -343,8 +369,41 @@ def _append_reductions(
     return merged, row_outputs + outputs
 
 
+class Rule(Record):
+    """How a later kernel joins an earlier one: forms of both, whether the later one reads the earlier one's results."""
+
+    __slots__ = fields = ("host", "consumer", "depends", "merge")
+    host: type[Kernel]
+    consumer: type[Kernel]
+    depends: bool
+    merge: Callable[..., tuple[Any, tuple[int, ...]] | None]
+
+
+#: tried in this order
+RULES = (
+    Rule(RowProgram, Pointwise, True, merge_into_rows),
+    Rule(RowProgram, RowProgram, True, merge_into_rows),
+    Rule(RowProgram, RowProgram, False, merge_rows_side_by_side),
+    Rule(RowProgram, Pointwise, True, merge_epilogue),
+    Rule(Contraction, Pointwise, True, merge_epilogue),
+    Rule(Pointwise, Pointwise, True, merge_epilogue),
+    Rule(Pointwise, Pointwise, False, merge_side_by_side),
+)
+
+
+@schedule_cache
+def merged(
+    kernel: Kernel, outputs: tuple[int, ...], host: Kernel, host_outputs: tuple[int, ...], depends: bool
+) -> tuple[Any, tuple[int, ...]] | None:
+    """Return the host with the kernel's work added and what it then stores, or None; ``depends``: on the host's values."""
+    for rule in RULES:
+        if (rule.host, rule.consumer, rule.depends) == (type(host), type(kernel), depends):
+            found = rule.merge(kernel, outputs, host, host_outputs)
+            if found is not None:
+                return found
+    return None
+
+
 def is_mergeable(kernel: Kernel) -> bool:
     """Return whether other kernels may be appended to this one."""
-    return isinstance(kernel, Pointwise | RowProgram | Contraction) and all(
-        each.initial is None for each in kernel.outputs
-    )
+    return any(rule.host is type(kernel) for rule in RULES) and all(each.initial is None for each in kernel.outputs)

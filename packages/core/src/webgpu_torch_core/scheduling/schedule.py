@@ -7,13 +7,16 @@ from typing import Any
 
 from ..backend.interface import Plan
 from ..ir.expression import Expression, make, rewrite
-from ..ir.kernels import Contraction, Kernel, Pointwise, RowProgram
+from ..ir.kernels import Kernel, Pointwise, RowProgram
 from ..ir.layouts import contiguous_strides
 from . import merging
 from .domain import schedule_cache
 from .inlining import Inliner, bindings, bound_slots
 from .localizing import localize, unfused
 from .memory import assign_buffers
+
+#: bindings left free by a merger of independent row programs
+ROOM = 3
 
 
 class Recorded:
@@ -140,7 +143,7 @@ class _Builder:
         self.maximum_bindings = maximum_bindings
         #: how many bindings more than one the buffers of long slots take
         self.long = long
-        self.inliner = Inliner(uses, maximum_bindings, long)
+        self.inliner = Inliner(uses, alive, maximum_bindings, long)
         self.pending: list[tuple[Any, tuple[int, ...], tuple[int | None, ...]]] = []
 
     def add(self, item: Recorded) -> None:
@@ -150,6 +153,8 @@ class _Builder:
         self.pending.append((kernel, item.outputs, initials))
         if _is_definition(kernel, self.slots[item.outputs[0]].numel):
             self.inliner.define(item.outputs[0], kernel.shape, kernel.stores[0].value)
+        elif merging.is_mergeable(kernel):
+            self.inliner.host(item.outputs)
 
     def finish(self) -> list[Group]:
         """Return the groups that compute every alive or loaded slot."""
@@ -207,9 +212,11 @@ class _Merger:
         if any(each is not group and each.ancestors & bit for each in sources.values()):
             return False
         bound = (group.slots | loads | set(outputs)) - {s for s in group.outputs if s not in self.wanted}
-        if bindings(bound, self.long) > self.maximum_bindings:
+        # Rows that only share what they read leave bindings for what follows from them: that saves more.
+        apart = group.identity not in sources and isinstance(kernel, RowProgram)
+        if bindings(bound, self.long) > self.maximum_bindings - (ROOM if apart else 0):
             return False
-        merged = _try_merge(kernel, outputs, group.kernel, group.outputs, group.identity in sources)
+        merged = merging.merged(kernel, outputs, group.kernel, group.outputs, group.identity in sources)
         if merged is None:
             return False
         group.kernel, group.outputs = merged
@@ -245,27 +252,6 @@ class _Merger:
         for group in self.groups:
             _drop_unread(group, wanted)
         return self.groups
-
-
-@schedule_cache
-def _try_merge(
-    kernel: Any, outputs: tuple[int, ...], host: Any, host_outputs: tuple[int, ...], depends: bool
-) -> tuple[Any, tuple[int, ...]] | None:
-    """Return the host with the kernel's work added and what it then stores, or None; ``depends``: on the host's values."""
-    if isinstance(host, RowProgram):
-        if depends:
-            merged = merging.merge_into_rows(kernel, outputs, host, host_outputs)
-            if merged is None and isinstance(kernel, Pointwise) and host.stores:
-                merged = merging.merge_epilogue(kernel, outputs, host, host_outputs)
-            return merged
-        return None
-    if not isinstance(kernel, Pointwise):
-        return None
-    if depends:
-        return merging.merge_epilogue(kernel, outputs, host, host_outputs)
-    if isinstance(host, Contraction):
-        return None
-    return merging.merge_side_by_side(kernel, outputs, host, host_outputs)
 
 
 def _drop_unread(group: Group, wanted: set[int]) -> None:

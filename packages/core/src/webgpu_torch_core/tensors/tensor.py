@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import complex64, dtype, float32
 from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
+from ..record.changes import changed_tensor
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
 from ..record.grad_mode import recording
@@ -255,7 +256,9 @@ class Tensor(TensorKinds, TensorMethods):
             )
         if value and self._grad_fn is not None:
             return
-        self._requires_grad = bool(value)
+        if self._requires_grad != value:
+            self._requires_grad = bool(value)
+            changed_tensor(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set :attr:`requires_grad` in place and return the tensor."""
@@ -413,6 +416,7 @@ class Tensor(TensorKinds, TensorMethods):
         self._layout = value._layout
         self.dtype = value.dtype
         self.device = value.device
+        changed_tensor(self)
 
     def retain_grad(self) -> None:
         """Keep ``.grad`` of a tensor that is not a leaf."""

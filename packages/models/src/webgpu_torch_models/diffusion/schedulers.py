@@ -125,21 +125,24 @@ class PNDMScheduler(DDIMScheduler):
         self.outputs: list[Tensor] = []
         self.start: Tensor | None = None
         self.sum: Any = 0
+        # Not the step's number: a run may begin in the middle.
+        self.count = 0
 
     def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
-        if index < len(self.early):
-            return self._runge_kutta(output, index, sample)
-        return self._multistep(output, index, sample)
+        method = self._runge_kutta if self.count < len(self.early) else self._multistep
+        result = method(output, index, sample)
+        self.count += 1
+        return result
 
     def _runge_kutta(self, output: Tensor, index: int, sample: Tensor) -> Tensor:
         half = self.config.num_train_timesteps // self.steps // 2
-        after = int(self.timesteps[index]) - (0 if index % 2 else half)
-        now = int(self.early[index // 4 * 4])
-        self.sum = self.sum + output * (1 / 6 if index % 4 in (0, 3) else 1 / 3)
-        if index % 4 == 0:
+        after = int(self.timesteps[index]) - (0 if self.count % 2 else half)
+        now = int(self.early[self.count // 4 * 4])
+        self.sum = self.sum + output * (1 / 6 if self.count % 4 in (0, 3) else 1 / 3)
+        if self.count % 4 == 0:
             self.outputs.append(output)
             self.start = sample
-        if index % 4 == 3:
+        if self.count % 4 == 3:
             output, self.sum = self.sum, 0
         return self._transfer(sample if self.start is None else self.start, now, after, output)
 
@@ -147,14 +150,14 @@ class PNDMScheduler(DDIMScheduler):
         stride = self.config.num_train_timesteps // self.steps
         now = int(self.timesteps[index])
         after = now - stride
-        if index == 1:
+        if self.count == 1:
             # The first step again, by the mean of both its ends.
             now, after = now + stride, now
             output = (output + self.outputs[-1]) / 2
             sample, self.start = self.start if self.start is not None else sample, None
             return self._transfer(sample, now, after, output)
         self.outputs = [*self.outputs[-3:], output]
-        if index == 0:
+        if self.count == 0:
             self.start = sample
         return self._transfer(sample, now, after, self._extrapolated())
 

@@ -11,7 +11,7 @@ from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.functional import rms_norm as rms_norm
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
-from webgpu_torch_core.replay.remembered import remembered
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide
 

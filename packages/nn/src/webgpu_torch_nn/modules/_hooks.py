@@ -9,22 +9,29 @@ from collections.abc import Callable
 from typing import Any
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.record.changes import Hooks, hooks_of_all
 
 from webgpu_torch_nn.modules._attributes import ModuleAttributes
 from webgpu_torch_nn.utils.hooks import BackwardHook, RemovableHandle
 
 # Hooks of every module, kept apart from the modules' own so that a call can skip both with a few truth tests.
-global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
-global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
-global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
+global_forward_pre_hooks = Hooks()
+global_forward_hooks = Hooks()
+global_forward_hooks_with_kwargs = Hooks()
+global_forward_hooks_always_called = Hooks()
+global_backward_pre_hooks = Hooks()
+global_backward_hooks = Hooks()
 # Which form those have, once there was one.
 global_backward_form: dict[str, bool | None] = {"full": None}
-global_buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+global_buffer_registration_hooks = Hooks()
+global_module_registration_hooks = Hooks()
+global_parameter_registration_hooks = Hooks()
+
+
+hooks_of_all += [
+    global_forward_pre_hooks, global_forward_hooks, global_forward_hooks_with_kwargs, global_forward_hooks_always_called,
+    global_backward_pre_hooks, global_backward_hooks,
+]  # fmt: skip
 
 
 def _register(hooks: OrderedDict[int, Callable], hook: Callable, **flags: OrderedDict[int, bool]) -> RemovableHandle:

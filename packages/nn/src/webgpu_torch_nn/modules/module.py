@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.record.changes import Hooks, Registry, changed
 
 from webgpu_torch_nn.modules._conversion import ConversionMixin, clear_grad, typename
 from webgpu_torch_nn.modules._hooks import (
@@ -89,22 +90,22 @@ class Module(ConversionMixin, HookMixin, StateMixin):
         # Written to __dict__ because __setattr__ looks for parameters and modules on every assignment.
         self.__dict__.update(
             training=True,
-            _parameters={},
-            _buffers={},
+            _parameters=Registry(),
+            _buffers=Registry(),
             _non_persistent_buffers_set=set(),
-            _backward_pre_hooks=OrderedDict(),
-            _backward_hooks=OrderedDict(),
+            _backward_pre_hooks=Hooks(),
+            _backward_hooks=Hooks(),
             _is_full_backward_hook=None,
-            _forward_hooks=OrderedDict(),
-            _forward_hooks_with_kwargs=OrderedDict(),
-            _forward_hooks_always_called=OrderedDict(),
-            _forward_pre_hooks=OrderedDict(),
-            _forward_pre_hooks_with_kwargs=OrderedDict(),
-            _state_dict_hooks=OrderedDict(),
-            _state_dict_pre_hooks=OrderedDict(),
-            _load_state_dict_pre_hooks=OrderedDict(),
-            _load_state_dict_post_hooks=OrderedDict(),
-            _modules={},
+            _forward_hooks=Hooks(),
+            _forward_hooks_with_kwargs=Hooks(),
+            _forward_hooks_always_called=Hooks(),
+            _forward_pre_hooks=Hooks(),
+            _forward_pre_hooks_with_kwargs=Hooks(),
+            _state_dict_hooks=Hooks(),
+            _state_dict_pre_hooks=Hooks(),
+            _load_state_dict_pre_hooks=Hooks(),
+            _load_state_dict_post_hooks=Hooks(),
+            _modules=Registry(),
         )
         if self.call_super_init:
             super().__init__(*args, **kwargs)
@@ -233,6 +234,7 @@ class Module(ConversionMixin, HookMixin, StateMixin):
             self._set_buffer(name, value)
         else:
             super().__setattr__(name, value)
+            changed()
 
     def _set_buffer(self, name: str, value: Any) -> None:
         if value is not None and not (isinstance(value, Tensor) or hasattr(value, "__torch_function__")):
@@ -255,6 +257,7 @@ class Module(ConversionMixin, HookMixin, StateMixin):
             del self._modules[name]
         else:
             super().__delattr__(name)
+            changed()
 
     def __getstate__(self) -> dict:
         state = self.__dict__.copy()
@@ -263,9 +266,13 @@ class Module(ConversionMixin, HookMixin, StateMixin):
 
     def __setstate__(self, state: dict) -> None:
         # What PyTorch's versions before this one did not save starts empty.
-        fresh: dict[str, Any] = {name: OrderedDict() for name in _REGISTRIES_OF_HOOKS}
+        fresh: dict[str, Any] = {name: Hooks() for name in _REGISTRIES_OF_HOOKS}
         fresh |= {"_non_persistent_buffers_set": set(), "_is_full_backward_hook": None}
-        self.__dict__.update(fresh | state)
+        own = fresh | state
+        for names, kind in ((_REGISTRIES_OF_HOOKS, Hooks), (("_parameters", "_buffers", "_modules"), Registry)):
+            own |= {name: kind(own[name]) for name in names if name in own and not isinstance(own[name], kind)}
+        self.__dict__.update(own)
+        changed()
 
     def __dir__(self) -> list[str]:
         names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]

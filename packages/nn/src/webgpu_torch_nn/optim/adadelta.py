@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live
 
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
@@ -63,9 +62,9 @@ class Adadelta(ParameterwiseOptimizer):
         count(state)
         values, grad = gradient(parameter, group)
         squares, changes = real_view(state["square_avg"]), real_view(state["acc_delta"])
-        old, new = live(lambda: group["rho"]), live(lambda: 1 - group["rho"])
-        eps = live(lambda: group["eps"])
+        old, new = group["rho"], 1 - group["rho"]
+        eps = group["eps"]
         squares.mul_(old).add_(grad * grad * new)
         delta = (changes + eps).sqrt() / (squares + eps).sqrt() * grad
         changes.mul_(old).add_(delta * delta * new)
-        values.add_(delta * live(lambda: -rate(group)))
+        values.sub_(delta * rate(group))

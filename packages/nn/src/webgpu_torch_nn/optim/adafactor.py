@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live
 
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, rate, shrinkage
 
@@ -88,9 +87,9 @@ class Adafactor(ParameterwiseOptimizer):
         count(state)
         grad: Any = -parameter.grad if group["maximize"] else parameter.grad  # type: ignore[operator]
         floor = torch.finfo(parameter.dtype).eps if group["eps"][0] is None else group["eps"][0]
-        share = live(lambda: state["step"] ** group["beta2_decay"])
+        share = state["step"] ** group["beta2_decay"]
         size = _root_mean_square(parameter).clamp(min=group["eps"][1])
-        size = size * live(lambda: -min(rate(group), state["step"] ** -0.5))
+        size = size * (-min(rate(group), state["step"] ** -0.5))
         if group["weight_decay"] != 0:
             parameter.mul_(shrinkage(parameter, group))
         if grad.dim() > 1:

@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live
 
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
@@ -75,5 +74,5 @@ class Adagrad(ParameterwiseOptimizer):
         values, grad = gradient(parameter, group)
         total = real_view(state["sum"])
         total.add_(grad * grad)
-        size = live(lambda: -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"]))
-        values.add_(grad / (total.sqrt() + live(lambda: group["eps"])) * size)
+        size = -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"])
+        values.add_(grad / (total.sqrt() + group["eps"]) * size)

@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live
 
 from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view, to_scalar
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options
@@ -64,7 +63,7 @@ class Adam(ParameterwiseOptimizer):
         super().__init__(params, defaults)
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        names = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
+        names = "exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ())
         return {"step": 0.0} | {name: torch.zeros_like(parameter) for name in names}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
@@ -72,15 +71,15 @@ class Adam(ParameterwiseOptimizer):
         count(state)
         values, grad = gradient(parameter, group)
         exp_avg, exp_avg_sq = real_view(state["exp_avg"]), real_view(state["exp_avg_sq"])
-        exp_avg.lerp_(grad, live(lambda: 1 - group["betas"][0]))
-        exp_avg_sq.mul_(live(lambda: group["betas"][1]))
-        exp_avg_sq.add_(grad * grad * live(lambda: 1 - group["betas"][1]))
+        exp_avg.lerp_(grad, (1 - group["betas"][0]))
+        exp_avg_sq.mul_(group["betas"][1])
+        exp_avg_sq.add_(grad * grad * (1 - group["betas"][1]))
         second_moment = exp_avg_sq
         if group["amsgrad"]:
             second_moment = real_view(state["max_exp_avg_sq"])
             second_moment.copy_(torch.maximum(second_moment, exp_avg_sq))
-        scale = live(lambda: (1 - group["betas"][1] ** state["step"]) ** 0.5)
-        denominator = (second_moment.sqrt() / scale).add_(live(lambda: group["eps"]))
+        scale = (1 - group["betas"][1] ** state["step"]) ** 0.5
+        denominator = (second_moment.sqrt() / scale).add_(group["eps"])
         values.add_(exp_avg / denominator * _step_size(values, state, group))
 
 
@@ -88,5 +87,5 @@ def _step_size(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) 
     """Return the negative learning rate with the first moment's bias correction."""
     rate = rate_tensor(parameter, group)
     if rate is not None:
-        return rate * live(lambda: -1 / (1 - group["betas"][0] ** state["step"]))
-    return live(lambda: -to_scalar(group["lr"]) / (1 - group["betas"][0] ** state["step"]))
+        return rate * (-1 / (1 - group["betas"][0] ** state["step"]))
+    return -to_scalar(group["lr"]) / (1 - group["betas"][0] ** state["step"])

@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live
 
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
@@ -59,7 +58,7 @@ class Adamax(ParameterwiseOptimizer):
         count(state)
         values, grad = gradient(parameter, group)
         mean, largest = real_view(state["exp_avg"]), real_view(state["exp_inf"])
-        mean.lerp_(grad, live(lambda: 1 - group["betas"][0]))
-        faded = largest * live(lambda: group["betas"][1])
-        largest.copy_(torch.maximum(faded, grad.abs() + live(lambda: group["eps"])))
-        values.add_(mean / largest * live(lambda: -rate(group) / (1 - group["betas"][0] ** state["step"])))
+        mean.lerp_(grad, (1 - group["betas"][0]))
+        faded = largest * group["betas"][1]
+        largest.copy_(torch.maximum(faded, grad.abs() + group["eps"]))
+        values.add_(mean / largest * (-rate(group) / (1 - group["betas"][0] ** state["step"])))

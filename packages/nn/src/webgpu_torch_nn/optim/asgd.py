@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live, perform
 
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
@@ -62,12 +61,8 @@ class ASGD(ParameterwiseOptimizer):
         count(state)
         values, grad = gradient(parameter, group)
         mean = real_view(state["ax"])
-        values.mul_(live(lambda: 1 - group["lambd"] * state["eta"]))
-        values.add_(grad * live(lambda: -state["eta"]))
-        mean.lerp_(values, live(lambda: state["mu"]))
-
-        def advance() -> None:
-            state["eta"] = rate(group) / (1 + group["lambd"] * rate(group) * state["step"]) ** group["alpha"]
-            state["mu"] = 1 / max(1, state["step"] - group["t0"])
-
-        perform(advance)
+        values.mul_(1 - group["lambd"] * state["eta"])
+        values.sub_(grad * state["eta"])
+        mean.lerp_(values, state["mu"])
+        state["eta"] = rate(group) / (1 + group["lambd"] * rate(group) * state["step"]) ** group["alpha"]
+        state["mu"] = 1 / max(1, state["step"] - group["t0"])

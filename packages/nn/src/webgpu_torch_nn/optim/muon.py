@@ -7,7 +7,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live
 
 from webgpu_torch_nn.optim.optimizer import to_scalar
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, shrinkage
@@ -103,9 +102,9 @@ class Muon(ParameterwiseOptimizer):
         state = self._state_of(parameter, group)
         grad: Any = parameter.grad
         mean = state["momentum_buffer"]
-        mean.lerp_(grad, live(lambda: 1 - group["momentum"]))
-        update = grad.lerp(mean, live(lambda: group["momentum"])) if group["nesterov"] else mean
+        mean.lerp_(grad, (1 - group["momentum"]))
+        update = grad.lerp(mean, group["momentum"]) if group["nesterov"] else mean
         update = orthogonalized(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
         factor = _adjustment(group["adjust_lr_fn"], *parameter.shape)
         parameter.mul_(shrinkage(parameter, group))
-        parameter.add_(update.to(parameter.dtype) * live(lambda: -to_scalar(group["lr"]) * factor))
+        parameter.add_(update.to(parameter.dtype) * (-to_scalar(group["lr"]) * factor))

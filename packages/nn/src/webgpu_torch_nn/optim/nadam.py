@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live, perform
 
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
@@ -77,16 +76,14 @@ class NAdam(ParameterwiseOptimizer):
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         state = self._state_of(parameter, group)
         count(state)
-        perform(lambda: state.__setitem__("mu_product", state["mu_product"] * _momentum(state, group)))
+        state["mu_product"] = state["mu_product"] * _momentum(state, group)
         values, grad = gradient(parameter, group)
         mean, squares = real_view(state["exp_avg"]), real_view(state["exp_avg_sq"])
-        mean.lerp_(grad, live(lambda: 1 - group["betas"][0]))
-        squares.mul_(live(lambda: group["betas"][1])).add_(grad * grad * live(lambda: 1 - group["betas"][1]))
-        corrected = squares / live(lambda: 1 - group["betas"][1] ** state["step"])
-        denominator = corrected.sqrt() + live(lambda: group["eps"])
-        present = live(lambda: -rate(group) * (1 - _momentum(state, group)) / (1 - state["mu_product"]))
+        mean.lerp_(grad, (1 - group["betas"][0]))
+        squares.mul_(group["betas"][1]).add_(grad * grad * (1 - group["betas"][1]))
+        corrected = squares / (1 - group["betas"][1] ** state["step"])
+        denominator = corrected.sqrt() + group["eps"]
+        present = -rate(group) * (1 - _momentum(state, group)) / (1 - state["mu_product"])
         values.add_(grad / denominator * present)
-        coming = live(
-            lambda: -rate(group) * _momentum(state, group, 1) / (1 - state["mu_product"] * _momentum(state, group, 1))
-        )
+        coming = -rate(group) * _momentum(state, group, 1) / (1 - state["mu_product"] * _momentum(state, group, 1))
         values.add_(mean / denominator * coming)

@@ -13,8 +13,9 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.backend import profiling
+from webgpu_torch_core.record.changes import Hooks, changed
 from webgpu_torch_core.record.devices import flush, host_device
-from webgpu_torch_core.replay.capture import require
+from webgpu_torch_core.replay.numbers import is_number
 
 from webgpu_torch_nn.modules._conversion import clear_grad, typename
 from webgpu_torch_nn.utils.hooks import RemovableHandle
@@ -50,8 +51,8 @@ def rate_tensor(parameter: Tensor, group: dict[str, Any]) -> Tensor | None:
     return rate if isinstance(rate, Tensor) and rate.device == parameter.device else None
 
 
-_global_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-_global_post_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_pre_hooks: OrderedDict[int, Callable] = Hooks()
+_global_post_hooks: OrderedDict[int, Callable] = Hooks()
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
@@ -109,7 +110,6 @@ class Optimizer:
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
-        self._generation = object()
         self._initialise_hooks()
         if isinstance(params, Tensor):
             raise TypeError(
@@ -131,20 +131,19 @@ class Optimizer:
         kind = type(self)
         if not getattr(kind.step, "hooked", False):
             kind.step = _with_hooks(kind.step)  # type: ignore[method-assign]
-        self._optimizer_step_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-        self._optimizer_step_post_hooks: OrderedDict[int, Callable] = OrderedDict()
-        self._optimizer_state_dict_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-        self._optimizer_state_dict_post_hooks: OrderedDict[int, Callable] = OrderedDict()
-        self._optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-        self._optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable] = OrderedDict()
+        self._optimizer_step_pre_hooks: OrderedDict[int, Callable] = Hooks()
+        self._optimizer_step_post_hooks: OrderedDict[int, Callable] = Hooks()
+        self._optimizer_state_dict_pre_hooks: OrderedDict[int, Callable] = Hooks()
+        self._optimizer_state_dict_post_hooks: OrderedDict[int, Callable] = Hooks()
+        self._optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable] = Hooks()
+        self._optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable] = Hooks()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # Recorded steps refer to the state and the groups that were there.
-        self._generation = object()
+        changed()
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._initialise_hooks()
 
@@ -292,10 +291,30 @@ class Optimizer:
         """Change the parameters by their gradients; ``closure`` recomputes the loss first and is returned from."""
         raise NotImplementedError
 
-    def _rely_on_state(self) -> None:
-        """Make recordings of this step end when the state or the groups are replaced."""
-        generation = self._generation
-        require(lambda: self._generation is generation)
+    def _describe_for_recording(self, description: Any) -> Any:
+        """Describe all that a step depends on but the numbers, which replays read again."""
+
+        def option(value: Any) -> Any:
+            if value.__class__ is tuple:
+                return tuple([option(each) for each in value])
+            return float if is_number(value) else description.of(value)
+
+        def state(values: Any) -> Any:
+            if not isinstance(values, dict):
+                return description.of(values)
+            for name, each in values.items():
+                if not is_number(each):
+                    description.variables.append((values, name, each))
+            return tuple([(name, option(each)) for name, each in values.items()])
+
+        groups = [tuple([(name, option(each)) for name, each in group.items()]) for group in self.param_groups]
+        states = [
+            state(self.state[parameter]) if parameter in self.state else None
+            for group in self.param_groups
+            for parameter in group["params"]
+        ]
+        hooks = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks, _global_pre_hooks, _global_post_hooks
+        return type(self), tuple(groups), tuple(states), *[description.of(each) for each in hooks if each]
 
     @staticmethod
     def _evaluate(closure: Callable[[], Any] | None) -> Any:
@@ -333,7 +352,7 @@ class Optimizer:
             param_group.setdefault(option, default)
         self._check_against_other_groups(param_group)
         self.param_groups.append(param_group)
-        self._generation = object()
+        changed()
 
     def _check_parameters(self, params: Iterable[Any]) -> None:
         seen: set[int] = set()

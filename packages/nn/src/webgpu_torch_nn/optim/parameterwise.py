@@ -7,7 +7,8 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live, made_state, perform
+from webgpu_torch_core.record.changes import changed
+from webgpu_torch_core.replay.numbers import numbers
 
 from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, real_view, to_scalar
 
@@ -21,12 +22,11 @@ class ParameterwiseOptimizer(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient; returns what ``closure`` returned."""
         loss = self._evaluate(closure)
-        self._rely_on_state()
         with torch.no_grad():
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
-                        self._update(parameter, group)
+                        self._update(parameter, numbers(group))
         return loss
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
@@ -41,9 +41,9 @@ class ParameterwiseOptimizer(Optimizer):
         """Return a parameter's state, made at its first step."""
         state = self.state[parameter]
         if not state:
-            made_state()
             state.update(self._begin(parameter, group))
-        return state
+            changed()
+        return numbers(state)
 
 
 def options(**given: Any) -> dict[str, Any]:
@@ -71,8 +71,8 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 def count(state: dict[str, Any]) -> None:
-    """Count a step, in replays too."""
-    perform(lambda: state.__setitem__("step", state["step"] + 1))
+    """Count a step."""
+    state["step"] = state["step"] + 1
 
 
 def gradient(parameter: Tensor, group: dict[str, Any]) -> tuple[Any, Any]:
@@ -86,7 +86,7 @@ def gradient(parameter: Tensor, group: dict[str, Any]) -> tuple[Any, Any]:
         if group.get("decoupled_weight_decay"):
             values.mul_(shrinkage(values, group))
         else:
-            grad = grad + values * live(lambda: to_scalar(group["weight_decay"]))
+            grad = grad + values * to_scalar(group["weight_decay"])
     return values, grad
 
 
@@ -94,10 +94,10 @@ def shrinkage(parameter: Tensor, group: dict[str, Any]) -> Any:
     """Return the factor of decoupled weight decay: a tensor where the learning rate is one."""
     rate = rate_tensor(parameter, group)
     if rate is not None:
-        return 1 - rate * live(lambda: group["weight_decay"])
-    return live(lambda: 1 - to_scalar(group["lr"]) * group["weight_decay"])
+        return 1 - rate * group["weight_decay"]
+    return 1 - to_scalar(group["lr"]) * group["weight_decay"]
 
 
 def rate(group: dict[str, Any]) -> float:
     """Return a group's learning rate as a number."""
-    return float(to_scalar(group["lr"]))
+    return to_scalar(group["lr"])

@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live, require
 
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
@@ -76,14 +75,11 @@ class RAdam(ParameterwiseOptimizer):
         count(state)
         values, grad = gradient(parameter, group)
         mean, squares = real_view(state["exp_avg"]), real_view(state["exp_avg_sq"])
-        mean.lerp_(grad, live(lambda: 1 - group["betas"][0]))
-        squares.mul_(live(lambda: group["betas"][1])).add_(grad * grad * live(lambda: 1 - group["betas"][1]))
-        rectified = _length(state["step"], group["betas"][1]) > 5
-        # Asked before the step is counted: whether the recorded branch is the next step's.
-        require(lambda: (_length(state["step"] + 1, group["betas"][1]) > 5) == rectified)
-        size = live(lambda: -rate(group) / (1 - group["betas"][0] ** state["step"]))
-        if rectified:
-            factor = live(lambda: _rectification(state["step"], group["betas"][1]))
-            values.add_(mean * size * factor / (squares.sqrt() + live(lambda: group["eps"])))
+        mean.lerp_(grad, (1 - group["betas"][0]))
+        squares.mul_(group["betas"][1]).add_(grad * grad * (1 - group["betas"][1]))
+        size = -rate(group) / (1 - group["betas"][0] ** state["step"])
+        if _length(state["step"], group["betas"][1]) > 5:
+            factor = _rectification(state["step"], group["betas"][1])
+            values.add_(mean * size * factor / (squares.sqrt() + group["eps"]))
         else:
             values.add_(mean * size)

@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live
 
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
@@ -73,15 +72,15 @@ class RMSprop(ParameterwiseOptimizer):
         count(state)
         values, grad = gradient(parameter, group)
         squares = real_view(state["square_avg"])
-        new = live(lambda: 1 - group["alpha"])
-        squares.mul_(live(lambda: group["alpha"])).add_(grad * grad * new)
+        new = 1 - group["alpha"]
+        squares.mul_(group["alpha"]).add_(grad * grad * new)
         variance = squares
         if group["centered"]:
             mean = real_view(state["grad_avg"])
             mean.lerp_(grad, new)
             variance = squares - mean * mean
-        direction = grad / (variance.sqrt() + live(lambda: group["eps"]))
+        direction = grad / (variance.sqrt() + group["eps"])
         if group["momentum"] > 0:
             buffer = real_view(state["momentum_buffer"])
-            direction = buffer.mul_(live(lambda: group["momentum"])).add_(direction)
-        values.add_(direction * live(lambda: -rate(group)))
+            direction = buffer.mul_(group["momentum"]).add_(direction)
+        values.sub_(direction * rate(group))

@@ -6,7 +6,6 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live
 
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
@@ -65,7 +64,7 @@ class Rprop(ParameterwiseOptimizer):
         values, grad = gradient(parameter, group)
         before, sizes = real_view(state["prev"]), real_view(state["step_size"])
         agreement = grad * before
-        shrink, grow = live(lambda: group["etas"][0]), live(lambda: group["etas"][1])
+        shrink, grow = group["etas"][0], group["etas"][1]
         factor = torch.where(agreement > 0, grow, torch.where(agreement < 0, shrink, torch.ones_like(agreement)))
         least, most = group["step_sizes"]
         sizes.copy_((sizes * factor).clamp(least, most))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.capture import live, made_state
+from webgpu_torch_core.record.changes import changed
 
 from webgpu_torch_nn.optim.optimizer import rate_tensor, to_scalar
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, gradient, options
@@ -61,10 +61,10 @@ class SGD(ParameterwiseOptimizer):
             state = self.state[parameter]
             buffer = state.get("momentum_buffer")
             if buffer is None:
-                made_state()
                 buffer = state["momentum_buffer"] = grad.detach().clone()
+                changed()
             else:
-                buffer.mul_(live(lambda: group["momentum"])).add_(grad * live(lambda: 1 - group["dampening"]))
-            grad = grad + buffer * live(lambda: group["momentum"]) if group["nesterov"] else buffer
+                buffer.mul_(group["momentum"]).add_(grad * (1 - group["dampening"]))
+            grad = grad + buffer * group["momentum"] if group["nesterov"] else buffer
         rate = rate_tensor(values, group)
-        values.sub_(grad * (live(lambda: to_scalar(group["lr"])) if rate is None else rate))
+        values.sub_(grad * (to_scalar(group["lr"]) if rate is None else rate))

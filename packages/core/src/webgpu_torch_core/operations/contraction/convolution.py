@@ -11,7 +11,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32
 from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
-from ...replay.remembered import remembered
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
 from ..movement.joining import clamped, element_index, flip, place_inside

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...replay.remembered import remembered
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 
 ELLIPSIS = "..."

@@ -10,7 +10,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, float32, int64
 from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
-from ...replay.remembered import remembered
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, kernel_cache, needs_gradient, record, require_tensor
 from ..elementwise.call import finish_out

@@ -302,13 +302,18 @@ def zero_(self: Tensor) -> Tensor:
 
 def read_numbers(self: Tensor) -> list[Any]:
     """Return all elements in row-major order as Python numbers."""
+    return unpack(read_bytes(self), self.dtype)
+
+
+def read_bytes(self: Tensor) -> bytearray:
+    """Return all elements in row-major order as the host's bytes."""
     if self.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     source = self.detach()
     whole = source if source._layout.is_contiguous else clone(source, memory_format="contiguous")
     if not _is_whole(whole):
         whole = _copy(whole, whole.dtype, contiguous_layout(whole._layout.shape))
-    return unpack(whole._engine.read(whole._storage.value), whole.dtype)
+    return whole._engine.read(whole._storage.value)
 
 
 @operation("composite", namespace="method")

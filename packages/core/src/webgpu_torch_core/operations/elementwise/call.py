@@ -13,6 +13,7 @@ from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
 from ...ir.steps import differentiate
+from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
 from ...record.grad_mode import recording
 from ...record.node import Node
@@ -20,8 +21,6 @@ from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
 from ..common import same_device
 from ..in_place.writing import make_in_place, type_title
-
-default_float: list[dtype] = [float32]
 
 CACHE_LIMIT = 4096
 _instances: list[Elementwise] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import contiguous_strides
+from ...record.changes import changed_tensor
 from ...tensors.tensor import Tensor
 from ..contraction.matrix_products import addmm, addmv, baddbmm
 from ..contraction.products import addbmm, addr
@@ -52,6 +53,7 @@ def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None
     tracked = self.requires_grad
     result = as_strided(self, size, stride, storage_offset)
     self._layout = result._layout
+    changed_tensor(self)
     if tracked and result._grad_fn is not None:
         self._grad_fn, self._output_number = result._grad_fn, result._output_number
         self._requires_grad = False

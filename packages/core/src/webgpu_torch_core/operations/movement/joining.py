@@ -10,7 +10,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
-from ...replay.remembered import remembered
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_empty, is_whole, kernel_cache, record, sizes_from
 from ..creation.factories import arange
@@ -131,7 +131,7 @@ def _join_nothing(pieces: list[Tensor], dim: int) -> Tensor:
 @with_complex_rule("join_pieces")
 def _join(pieces: list[Tensor], dim: int) -> Tensor:
     # One binding is the result's.
-    most = max(min(FAN_IN, pieces[0]._storage.value.engine.device.maximum_bindings - 1), 2)
+    most = max(min(FAN_IN, pieces[0]._engine.maximum_bindings - 1), 2)
     while len(pieces) > most:
         pieces = [_join(pieces[start : start + most], dim) for start in range(0, len(pieces), most)]
     if len(pieces) == 1:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import contiguous_strides, layout, wrap_dimension
+from ...record.changes import changed_tensor
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import is_whole, sizes_from
 from ..creation.conversion import has_memory_format
@@ -97,6 +98,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             write(slice_view(grown, 0, 0, have, 1), old.detach())
         self._storage.value = grown._storage.value
     self._layout = layout(tuple(shape), contiguous_strides(shape), 0 if needed > have else self._layout.offset)
+    changed_tensor(self)
     return self
 
 
@@ -108,6 +110,7 @@ def _reshaping(function: Any, name: str) -> None:
         edge_tracked = self.requires_grad
         result = function(self, *args, **kwargs)
         self._layout = result._layout
+        changed_tensor(self)
         if edge_tracked and result._grad_fn is not None:
             self._grad_fn, self._output_number = result._grad_fn, result._output_number
             self._requires_grad = False

@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, dtype, float32, float64, int64
 from ...ir.layouts import wrap_dimension
 from ...record.grad_mode import no_grad
-from ...replay.remembered import remembered
+from ...replay.recipes import remembered
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e

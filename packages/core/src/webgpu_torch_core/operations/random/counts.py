@@ -6,9 +6,11 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes
-from ...random_streams.counts import fill_binomial, fill_poisson
+from ...random_streams.counts import fill_binomial
+from ...random_streams.distributions import draw
 from ...tensors.tensor import Tensor
 from ..common import attach, require_tensor
+from ..creation.conversion import read_bytes
 from ..creation.factories import from_bytes
 from ..in_place.writing import type_title
 from .draws import HOST_DEVICES, source_generator
@@ -23,12 +25,10 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     Raises:
         RuntimeError: a negative rate, or a type that is not floating-point.
     """
-
     require_tensor("poisson", "input", 1, input)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"poisson_cpu" not implemented for {input.dtype!r}')
-    rates = input.detach().reshape(-1).tolist()
-    data = fill_poisson(_stream(input, generator), rates, input.dtype)
+    data = draw("poisson", _stream(input, generator), input.numel(), input.dtype, read_bytes(input), None)
     result = from_bytes(data, tuple(input._layout.shape), input.dtype, input.device)
     return attach(result, "PoissonBackward0", (input,), lambda grad: grad.new_zeros(grad.shape))
 

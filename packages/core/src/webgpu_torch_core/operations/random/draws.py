@@ -12,11 +12,11 @@ from ...ir.dtypes import complex64, compute_dtype, dtype, float32, int32, int64,
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import philox
-from ...random_streams.distributions import fill_bernoulli, fill_multinomial, fill_permutation
 from ...record.devices import canonical_device, device, engine_for
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import attach, kernel_cache, record_on, sizes_from
 from ..complex.interleaving import complex_alias
+from ..creation.conversion import read_bytes
 from ..creation.factories import as_dtype, asked, empty_like, from_bytes, place_of
 from ..elementwise.call import default_float
 from ..in_place.writing import type_title
@@ -106,10 +106,16 @@ def draw(
     source = source_generator(generator, place)
     if place.type not in HOST_DEVICES:
         return _philox(kind, shape, result, place, source, (first, second))
+    return host_draw(kind, shape, result, place, source, first, second)
 
-    count = number_of_elements(shape)
-    data = engine_for(place).device.draw(kind, source.host_stream(), count, result, first, second)
-    return from_bytes(data, shape, result, place)
+
+def host_draw(
+    kind: str, shape: tuple[int, ...], element: dtype, place: device, source: Generator, first: Any = None,
+    second: Any = None, result: dtype | None = None,
+) -> Tensor:  # fmt: skip
+    """Return what a host's device draws (see :meth:`~webgpu_torch_core.backend.interface.Device.draw`) in a shape."""
+    data = engine_for(place).device.draw(kind, source.host_stream(), number_of_elements(shape), element, first, second)
+    return from_bytes(data, shape, result or element, place)
 
 
 def _drawn_into(out: Tensor, shape: tuple[int, ...], kind: str, generator: Any) -> Tensor:
@@ -255,7 +261,7 @@ def randperm(
     place = place_of(device)
     source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
-        result = from_bytes(fill_permutation(source.host_stream(), n), (n,), int64, place)
+        result = host_draw("permutation", (n,), int64, place, source)
     else:
         result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
     result = result if dtype is int64 else result.to(dtype)
@@ -328,14 +334,8 @@ def bernoulli_of(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:
     """Return ones with the probabilities in a tensor, else zeros."""
     place = probabilities.device
     if place.type in HOST_DEVICES:
-        data = fill_bernoulli(
-            source_generator(generator, place).host_stream(),
-            probabilities.numel(),
-            probabilities.reshape(-1).tolist(),
-            kind,
-            probabilities.dtype,
-        )
-        return from_bytes(data, tuple(probabilities._layout.shape), kind, place)
+        shape, source = tuple(probabilities._layout.shape), source_generator(generator, place)
+        return host_draw("bernoulli_of", shape, kind, place, source, read_bytes(probabilities), probabilities.dtype)
     uniform = draw("uniform", tuple(probabilities._layout.shape), float32, place, generator, 0.0, 1.0)
     return (uniform < probabilities).to(kind)
 
@@ -366,11 +366,9 @@ def multinomial(
     rows = 1 if input.ndim == 1 else input.shape[0]
     shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
     if input.device.type in HOST_DEVICES:
+        options = (rows, num_samples, replacement)
         source = source_generator(generator, input.device)
-        data = fill_multinomial(
-            source.host_stream(), input.detach().reshape(-1).tolist(), rows, num_samples, replacement, input.dtype
-        )
-        result = from_bytes(data, shape, int64, input.device)
+        result = host_draw("multinomial", shape, input.dtype, input.device, source, read_bytes(input), options, int64)
     else:
         result = _device_multinomial(input.detach().reshape(rows, -1), num_samples, replacement, generator).reshape(
             shape

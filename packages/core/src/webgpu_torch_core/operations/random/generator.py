@@ -14,6 +14,8 @@ from ..creation.factories import from_bytes
 class Generator:
     """A stream of random numbers: PyTorch's mt19937 on the CPU, Philox (seed and offset) elsewhere."""
 
+    #: replays move it on
+    _same_in_recordings = True
     __slots__ = ("_offset", "_seed", "device", "twister")
 
     def __init__(self, device: Any = "cpu") -> None:

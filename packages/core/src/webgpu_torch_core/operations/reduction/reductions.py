@@ -12,7 +12,7 @@ from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uin
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
-from ...replay.remembered import remembered
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise
 from ..common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape, require_tensor

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from ..ir.dtypes import dtype
-from ..record.context import context
+from ..record.context import context, default_float
 from ..record.tape import Tape
 from ..tensors.tensor import Tensor
 
@@ -46,7 +46,7 @@ def remembered(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Tensor:
-        key: list[Any] = []
+        key: list[Any] = [default_float[0]]
         values: list[Any] = []
         given = (*args, *kwargs, *kwargs.values()) if kwargs else args
         if context.casting or not _describe(given, key, values):

@@ -1,0 +1,193 @@
+"""Which ways there are to compute a kernel of each form, what they cost, and which is taken: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..facts import Facts
+from ..program import Capabilities, Program
+from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
+from .contraction_vector import SKINNY, generate_vector
+from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart
+from .row_chunks import generate_chunks
+from .row_programs import generate_rows
+from .row_teams import Team
+from .scan import ScanPlan, generate_chunked_scan, generate_scan
+from .scatter import (
+    any_order,
+    generate_parallel_scatter,
+    generate_serial_scatter,
+    generate_sorted_scatter,
+    separate,
+)
+from .sort import RunSort, generate_block_sort, generate_run_sort, sorting_of
+from .transpose import generate_turned, turned_loads
+
+
+class Variant(NamedTuple):
+    """One way to compute kernels of a form.
+
+    Fields:
+        name: for people.
+        fits: ``fits(kernel, capabilities)`` yields the plans by which it can compute a kernel within an adapter's limits: what
+            ``emit`` needs to know. None at all where it cannot.
+        cost: ``cost(kernel, plan, facts)`` estimates the seconds a plan takes, from an adapter's measured rates; the least
+            of all variants is taken.
+        emit: ``emit(kernel, capabilities, plan)`` returns the program.
+    """
+
+    name: str
+    fits: Callable[[Any, Capabilities], Iterable[Any]]
+    cost: Callable[[Any, Any, Facts], float]
+    emit: Callable[[Any, Capabilities, Any], Program]
+
+
+def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
+    """Return the variant, with its plan, that should take the least time; of equal ones the first of the table.
+
+    Raises:
+        NotImplementedError: no variant fits the adapter.
+    """
+    best: tuple[Variant, Any] | None = None
+    least = 0.0
+    for variant in VARIANTS[type(kernel)]:
+        for plan in variant.fits(kernel, capabilities):
+            seconds = variant.cost(kernel, plan, capabilities.facts)
+            if best is None or seconds < least:
+                best, least = (variant, plan), seconds
+    if best is None:
+        names = ", ".join(each.name for each in VARIANTS[type(kernel)])
+        raise NotImplementedError(
+            f"no way to compute kernel '{kernel.name}' ({kernel.form}) fits this adapter ({capabilities}); there are: {names}"
+        )
+    return best
+
+
+def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
+    """Return the cost of a kernel that reaches a share of the memory's bandwidth."""
+
+    def cost(kernel: Kernel, plan: Any, facts: Facts) -> float:
+        described = (*kernel.operands, *kernel.outputs)
+        return sum(each.numel * each.dtype.itemsize for each in described) / (facts.bandwidth * share)
+
+    return cost
+
+
+def _turned(kernel: Pointwise, capabilities: Capabilities) -> Iterator[tuple[int, list[Expression]]]:
+    found = turned_loads(kernel, capabilities)
+    if found is not None:
+        yield found
+
+
+def _grouped(kernel: Pointwise, capabilities: Capabilities) -> Iterator[int]:
+    lanes = lanes_of(kernel, capabilities.half)
+    if lanes > 1:
+        yield lanes
+
+
+def _apart(kernel: Pointwise, capabilities: Capabilities) -> Iterator[None]:
+    if pays_apart(kernel):
+        yield None
+
+
+def _teams(chunked: bool) -> Callable[[RowProgram, Capabilities], Iterator[Team]]:
+    def fits(kernel: RowProgram, capabilities: Capabilities) -> Iterator[Team]:
+        team = Team(kernel, capabilities)
+        if (team.chunks > 1) is chunked:
+            yield team
+
+    return fits
+
+
+def _has_few_rows(kernel: Contraction) -> bool:
+    m, n, k = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k))
+    return kernel.dtype.name == "float32" and min(m, n) <= SKINNY and k >= 16
+
+
+def _few_rows(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
+    if _has_few_rows(kernel):
+        yield None
+
+
+def _tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
+    # Of few rows most of a block would be outside the result.
+    if not _has_few_rows(kernel):
+        yield from tiles_of(kernel, capabilities)
+
+
+def _scans(chunked: bool) -> Callable[[Scan, Capabilities], Iterator[ScanPlan]]:
+    def fits(kernel: Scan, capabilities: Capabilities) -> Iterator[ScanPlan]:
+        plan = ScanPlan(kernel, capabilities)
+        if (plan.chunks > 1) is chunked:
+            yield plan
+
+    return fits
+
+
+def _sorts(in_blocks: bool) -> Callable[[Sort, Capabilities], Iterator[RunSort]]:
+    def fits(kernel: Sort, capabilities: Capabilities) -> Iterator[RunSort]:
+        sorting = sorting_of(kernel, capabilities)
+        if (sorting.length <= sorting.block) is in_blocks:
+            yield sorting
+
+    return fits
+
+
+def _parallel(kernel: Scatter, capabilities: Capabilities) -> Iterator[None]:
+    if any_order(kernel, capabilities):
+        yield None
+
+
+def _separable(kernel: Scatter, capabilities: Capabilities) -> Iterator[Expression]:
+    parts = separate(kernel.index, len(kernel.lanes))
+    if parts is not None:
+        yield parts[1]
+
+
+def _always(kernel: Kernel, capabilities: Capabilities) -> Iterator[None]:
+    yield None
+
+
+def _entries(dispatches: float, each: float) -> Callable[[Scatter, Any, Facts], float]:
+    """Return the cost of a scatter: that of some dispatches, and for each entry of a share of one."""
+    return lambda kernel, plan, facts: (dispatches + each * number_of_elements(kernel.entries)) * facts.dispatch
+
+
+#: the dispatches of a sort; the share of a dispatch that an entry takes which has to wait for the one before it
+_SORTING, _AFTER_ANOTHER = 4.2, 0.25
+
+
+VARIANTS: dict[type[Kernel], list[Variant]] = {
+    Pointwise: [
+        Variant("tiles turned in workgroup memory", _turned, _traffic(0.9), generate_turned),
+        Variant("several neighbours per thread", _grouped, _traffic(0.8), generate_grouped),
+        Variant("several elements per thread, a workgroup apart", _apart, _traffic(0.7), lambda k, c, _: generate_apart(k, c)),
+        Variant("an element per thread", _always, _traffic(0.6), lambda k, c, _: generate_grouped(k, c, 1)),
+    ],
+    RowProgram: [
+        Variant("rows within a workgroup", _teams(False), _traffic(0.8), generate_rows),
+        Variant("rows in chunks", _teams(True), _traffic(0.8), generate_chunks),
+    ],
+    Contraction: [
+        Variant("few rows", _few_rows, _traffic(0.8), lambda k, c, _: generate_vector(k, c)),
+        Variant("tiles", _tiles, tile_seconds, generate_tile),
+    ],
+    Scan: [
+        Variant("rows within a workgroup", _scans(False), _traffic(0.8), generate_scan),
+        Variant("rows in chunks", _scans(True), _traffic(0.8), generate_chunked_scan),
+    ],
+    Sort: [
+        Variant("rows in workgroup memory", _sorts(True), _traffic(0.3), generate_block_sort),
+        Variant("runs that are merged", _sorts(False), _traffic(0.1), generate_run_sort),
+    ],
+    Scatter: [
+        Variant("an entry per thread", _parallel, _entries(0.0, 0.0), lambda k, c, _: generate_parallel_scatter(k, c)),
+        Variant("sorted entries", _separable, _entries(_SORTING, 1e-4), generate_sorted_scatter),
+        Variant("a lane per thread", _always, _entries(0.0, _AFTER_ANOTHER), lambda k, c, _: generate_serial_scatter(k, c)),
+    ],
+}  # fmt: skip

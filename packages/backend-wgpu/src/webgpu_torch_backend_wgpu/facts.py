@@ -1,0 +1,247 @@
+"""What a driver does where WebGPU leaves it open, and how fast it is: found out by a self-test, once per driver.
+
+The self-test runs two small kernels at the first start with an adapter and driver; later processes read its results from
+the disk cache. Nothing is guessed from names.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from typing import TypeVar
+
+from webgpu_torch_core.ir.kernels import Record
+
+from .disk_cache import DiskCache
+from .gpu.interface import DISPATCH, UNIFORM, Adapter, Gpu, GpuError, Owned, PipelineRequest
+
+Number = TypeVar("Number", int, float)
+
+
+class Facts(Record):
+    """What the self-test found out.
+
+    Attributes:
+        rounds_halves: conversion to float16 rounds to nearest even.
+        keeps_subnormals: subnormal float32 numbers are not flushed to zero.
+        tells_nan: ``x != x`` holds for NaN.
+        remainders: ``%`` of negative int32 numbers has the dividend's sign, as WGSL says.
+        units: how many workgroups run side by side at full speed.
+        flops: float32 operations per second of all units.
+        bandwidth: bytes per second read and written by a copy.
+        dispatch: seconds a dispatch takes that has nothing to do.
+    """
+
+    __slots__ = fields = (
+        "rounds_halves", "keeps_subnormals", "tells_nan", "remainders", "units", "flops", "bandwidth", "dispatch",
+    )  # fmt: skip
+    rounds_halves: bool
+    keeps_subnormals: bool
+    tells_nan: bool
+    remainders: bool
+    units: int
+    flops: float
+    bandwidth: float
+    dispatch: float
+
+    @property
+    def threads(self) -> int:
+        """Threads that fill all units: below it, more threads for the same work pay. A power of two."""
+        return 1 << ((self.units * 1024).bit_length() - 1)
+
+
+#: what is assumed of an adapter that computes nothing or whose self-test failed, by its kind; each is on the safe side
+TYPICAL = {
+    "discrete": Facts(True, False, False, False, 132, 50e12, 3e12, 5e-6),
+    "integrated": Facts(False, False, False, False, 16, 2e12, 6e10, 2e-5),
+    "cpu": Facts(False, False, False, False, 4, 1e11, 1e10, 5e-5),
+}
+
+_NUMERICS = """{enable}
+@group(0) @binding(0) var<storage, read> given: array<u32>;
+@group(0) @binding(1) var<storage, read_write> found: array<u32>;
+@group(0) @binding(2) var<uniform> work: vec4<u32>;
+@compute @workgroup_size(1)
+fn main() {{
+  let nan = bitcast<f32>(given[0]);
+  found[0] = select(0u, 1u, nan != nan);
+  found[1] = bitcast<u32>(bitcast<f32>(given[1]) * 2.0f);
+  found[2] = bitcast<u32>(bitcast<i32>(given[2]) % bitcast<i32>(given[3]));
+  {halves}
+}}
+"""
+#: numbers, and what they convert to in float16: a tie to even, one just above a tie, and one that lies below one
+_HALVES = ((1.00048828125, 0x3C00), (1.00146484375, 0x3C02), (2049.0001, 0x6801), (2048.9, 0x6800))
+
+_SPEED = """
+@group(0) @binding(0) var<storage, read> given: array<u32>;
+@group(0) @binding(1) var<storage, read_write> found: array<u32>;
+@group(0) @binding(2) var<uniform> work: vec4<u32>;
+@compute @workgroup_size({threads})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {{
+  let a = bitcast<f32>(given[0]);
+  var x = vec4<f32>(f32(thread), 1.0f, 2.0f, 3.0f);
+  var y = vec4<f32>(f32(group.x), 4.0f, 5.0f, 6.0f);
+  for (var i = 0u; i < work.x; i += 1u) {{
+    x = fma(x, vec4<f32>(a), y); y = fma(y, vec4<f32>(a), x);
+    x = fma(x, vec4<f32>(a), y); y = fma(y, vec4<f32>(a), x);
+  }}
+  for (var i = group.x * {threads}u + thread; i < work.y; i += work.z) {{ found[i + 16u] = given[i] + 1u; }}
+  if (dot(x, y) == 12345.0f) {{ found[15] = 1u; }}
+}}
+"""
+#: float operations of one round of the loop, by thread
+_OPERATIONS = 4 * 4 * 2
+#: seconds of the shortest measurement that is believed, and words that a copy moves
+_LEAST, _WORDS = 2e-3, 1 << 20
+
+
+def known_facts(gpu: Gpu, adapter: Adapter, measures: bool) -> Facts:
+    """Return the facts about an adapter: remembered, measured now, or typical of its kind where that fails."""
+    typical = TYPICAL.get(adapter.kind, TYPICAL["integrated"])
+    if not measures:
+        return typical
+    cache = DiskCache("facts", f"{adapter.vendor}-{adapter.device}", f"{adapter.description}-{adapter.api}")
+    found = _remembered(cache.get(_VERSION))
+    if found is None:
+        try:
+            found = _Test(gpu, typical, adapter.kind == "cpu").run()
+        except GpuError:
+            # It must not keep anybody from computing; what is wrong will be said when a kernel is refused.
+            return typical
+        cache.put(_VERSION, {name: getattr(found, name) for name in Facts.fields})
+    return found
+
+
+#: the key of the self-test's results; changes with the test
+_VERSION = "self-test 1"
+
+
+def _remembered(value: object) -> Facts | None:
+    """Return the facts in a value of the cache, or None where it is damaged."""
+    if not isinstance(value, dict) or set(value) != set(Facts.fields):
+        return None
+    kinds = (bool, bool, bool, bool, int, float, float, float)
+    for name, kind in zip(Facts.fields, kinds, strict=True):
+        if type(value[name]) is not kind or (kind is not bool and not 0 < value[name] < 1e30):
+            return None
+    return Facts(**value)
+
+
+def _sane(measured: Number, typical: Number, factor: float) -> Number:
+    """Return what was measured unless it is further than a factor from what is typical."""
+    return measured if typical / factor <= measured <= typical * factor else typical
+
+
+class _Test:
+    """The self-test on one device; ``software``: threads of the host compute, whose speed others' work decides."""
+
+    def __init__(self, gpu: Gpu, typical: Facts, software: bool) -> None:
+        self.gpu = gpu
+        self.typical = typical
+        self.software = software
+        self.threads = min(256, gpu.limits.max_compute_invocations_per_workgroup)
+        # Software takes its time to make large buffers, and needs none.
+        self.words = 64 if software else _WORDS
+        self.given, self.found, self.work = (
+            gpu.own(gpu.buffer(4 * self.words)),
+            gpu.own(gpu.buffer(4 * self.words + 64)),
+            gpu.own(gpu.buffer(256, UNIFORM)),
+        )
+        self.layout = gpu.layout(("read-only-storage", "storage", "uniform"))
+        entries = [
+            (self.given.handle, 0, 4 * self.words),
+            (self.found.handle, 0, 4 * self.words + 64),
+            (self.work.handle, 0, 256),
+        ]
+        self.group = gpu.own(gpu.group(self.layout, entries))
+
+    def run(self) -> Facts:
+        """Return what was found out.
+
+        Raises:
+            GpuError: the implementation refused the test.
+        """
+        halves = "shader-f16" in self.gpu.features
+        lines = [
+            f"found[{3 + n}] = pack2x16float(vec2<f32>(f32(f16(bitcast<f32>(given[{4 + n}]))), 0.0f));"
+            for n in range(4)
+        ]
+        numerics = _NUMERICS.format(enable="enable f16;" if halves else "", halves="\n  ".join(lines) if halves else "")
+        texts = [numerics] if self.software else [numerics, _SPEED.format(threads=self.threads)]
+        made = self.gpu.pipelines([PipelineRequest("self-test", each, self.layout, False) for each in texts])
+        owners: list[Owned] = []
+        for each in made:
+            if isinstance(each, GpuError):
+                raise each
+            owners.append(self.gpu.own(each))
+        typical = self.typical
+        speed = os.cpu_count() or 1, typical.flops, typical.bandwidth, typical.dispatch
+        if not self.software:
+            speed = self._speed(owners[1])
+        return Facts(*self._numerics(owners[0], halves), *speed)
+
+    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool]:
+        numbers = struct.pack("<IIii4f", 0x7FC00000, 0x00000100, -7, 2, *[each for each, _ in _HALVES])
+        self.gpu.write(self.given.handle, 0, numbers)
+        self._submit(pipeline, 1)
+        result = bytearray(28)
+        self.gpu.read(self.found.handle, 0, memoryview(result))
+        nan, subnormal, remainder, *rounded = struct.unpack("<7I", result)
+        nearest = halves and all(each & 0xFFFF == right for each, (_, right) in zip(rounded, _HALVES, strict=True))
+        return nearest, subnormal == 0x200, nan == 1, remainder == 0xFFFFFFFF
+
+    def _speed(self, pipeline: Owned) -> tuple[int, float, float, float]:
+        dispatch = min(self._seconds(pipeline, 1, 0, 0) for _ in range(5))
+        # Long enough to be measured, and to wake a GPU that saves energy.
+        rounds = 64
+        least = max(_LEAST, 4 * dispatch)
+        while (one := self._seconds(pipeline, 1, rounds, 0)) < least and rounds < 1 << 20:
+            rounds *= 4
+        one = max(min(one, self._seconds(pipeline, 1, rounds, 0)) - dispatch, 1e-9)
+        groups, units = 4, 1.0
+        while groups <= 4096:
+            many = max(self._seconds(pipeline, groups, rounds, 0) - dispatch, 1e-9)
+            units = max(units, groups * one / many)
+            # Once the units are full, more groups take longer in proportion.
+            if units < groups / 4:
+                break
+            groups *= 4
+        flops = units * _OPERATIONS * rounds * self.threads / one
+        copied = max(min(self._seconds(pipeline, 256, 0, _WORDS) for _ in range(3)) - dispatch, 1e-9)
+        # A clock that is too coarse, or a machine too busy, gives nonsense; then the typical value is the better one.
+        typical = self.typical
+        return (
+            _sane(max(round(units), 1), typical.units, 100),
+            _sane(flops, typical.flops, 1000),
+            _sane(8 * _WORDS / copied, typical.bandwidth, 1000),
+            _sane(max(dispatch, 1e-7), typical.dispatch, 100),
+        )
+
+    def _seconds(self, pipeline: Owned, groups: int, rounds: int, words: int) -> float:
+        """Return the time a dispatch takes, on the GPU's clock where it has one."""
+        gpu = self.gpu
+        gpu.write(self.work.handle, 0, struct.pack("<4I", rounds, words, max(groups * self.threads, 1), 0))
+        recording = gpu.own(gpu.record((DISPATCH, pipeline.handle, self.group.handle, groups, 1, 1)))
+        gpu.wait()
+        if "timestamp-query" in gpu.features:
+            seconds = gpu.timed(recording.handle)
+        else:
+            start = time.perf_counter()
+            gpu.submit(recording.handle)
+            gpu.wait()
+            seconds = time.perf_counter() - start
+        self._check()
+        return seconds
+
+    def _submit(self, pipeline: Owned, groups: int) -> None:
+        gpu = self.gpu
+        recording = gpu.own(gpu.record((DISPATCH, pipeline.handle, self.group.handle, groups, 1, 1)))
+        gpu.submit(recording.handle)
+        self._check()
+
+    def _check(self) -> None:
+        error = self.gpu.error()
+        if error is not None:
+            raise error

@@ -1,0 +1,367 @@
+"""What a compiled function depends on besides tensors' elements: its arguments, and all that its code can reach.
+
+A description is a key, equal for equal states, and the tensors met on the way: they are sources and targets of recordings
+by their position. What the code reaches (variables of enclosing functions, globals, modules and their attributes,
+optimisers) is looked at again when the counter of changes has moved, or when a variable, list, dictionary or object
+that was met has other contents.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import types
+import weakref
+from collections.abc import Iterator
+from functools import partial
+from operator import is_
+from typing import Any
+
+from ..dispatch.overrides import intercepted
+from ..record.changes import hooks_of_all, structure, watched
+from ..record.context import context, default_float
+from ..record.devices import get_default_device
+from ..record.node import anomaly
+from ..tensors.tensor import Tensor
+
+#: most objects that are looked at: more than that is data, not what a computation depends on
+_LIMIT = 200_000
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented)))
+_HOOKS = frozenset(
+    (
+        "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_always_called",
+        "_forward_hooks_with_kwargs", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs",
+    )
+)  # fmt: skip
+#: of no effect on what a module computes
+_IDLE = frozenset(
+    (
+        "_load_state_dict_post_hooks", "_load_state_dict_pre_hooks", "_non_persistent_buffers_set", "_state_dict_hooks",
+        "_state_dict_pre_hooks",
+    )
+)  # fmt: skip
+_OWN = ("webgpu_torch", "torch")
+_INSTALLED = tuple(
+    {os.path.normpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+class Same:
+    """Stands for an object in a key: equal to itself only, and keeps it from being replaced by another at its address."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Description:
+    """The key of some values, and what was met in them.
+
+    Attributes:
+        tensors: in the order met.
+        objects: opened objects in the order met; ``numbers`` are their places by identity.
+        unseen: what was met that cannot be looked into, or None.
+        roots: modules, functions and optimisers, where they are not to be opened.
+    """
+
+    def __init__(self, opens: bool) -> None:
+        self.opens = opens
+        self.tensors: list[Tensor] = []
+        self.objects: list[Any] = []
+        self.numbers: dict[int, int] = {}
+        self.unseen: str | None = None
+        # What the program's code names: other attributes of its objects do not matter.
+        self.names: set[str] = set()
+        self.roots: list[Any] = []
+        self.variables: list[tuple[Any, Any, Any]] = []
+        self.contents: list[tuple[Any, list[Any]]] = []
+
+    def of(self, value: Any) -> Any:
+        """Return a hashable description of a value."""
+        kind = value.__class__
+        if kind in _PLAIN:
+            return kind, value
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+            return tensor_key(value)
+        if kind is tuple:
+            return (tuple, *[self.of(each) for each in value])
+        number = self._met(value)
+        return self._of_object(value, kind) if number is None else ("again", number)
+
+    def _met(self, value: Any) -> int | None:
+        """Return an object's number if it was met before."""
+        number = self.numbers.setdefault(id(value), len(self.objects))
+        if number < len(self.objects):
+            return number
+        self.objects.append(value)
+        if number == _LIMIT:
+            self.unseen = "more objects than can be compared"
+        return None
+
+    def _of_object(self, value: Any, kind: Any) -> Any:
+        if isinstance(value, list | tuple):
+            self._note(value, value)
+            return (kind, *[self.of(each) for each in value])
+        if isinstance(value, dict):
+            self._note(value, [*value, *value.values()])
+            return (kind, *[(self.of(key), self.of(each)) for key, each in value.items()])
+        describe = getattr(kind, "_describe_for_recording", None)
+        if (
+            describe is not None
+            or isinstance(value, types.FunctionType | types.MethodType | partial)
+            or is_module(value)
+        ):
+            if not self.opens:
+                self.roots.append(value)
+                return Same(value)
+            return describe(value, self) if describe is not None else self._of_code(value)
+        if isinstance(value, set | frozenset):
+            self._note(value, value)
+            return kind, frozenset(map(self.of, value))
+        if kind.__hash__ not in (object.__hash__, None) or isinstance(value, type):
+            return kind, value
+        if isinstance(value, types.ModuleType | types.BuiltinFunctionType) or getattr(
+            kind, "_same_in_recordings", False
+        ):
+            return Same(value)
+        return self._of_stranger(value, kind)
+
+    def _of_stranger(self, value: Any, kind: Any) -> Any:
+        """Describe an object without a value of its own, by its attributes."""
+        if kind.__module__ == "numpy" and hasattr(value, "tobytes"):
+            return kind, value.dtype.str, value.shape, value.tobytes()
+        if hasattr(kind, "__next__") or kind.__name__ in ("Random", "RandomState", "bytearray", "deque"):
+            self.unseen = f"a {kind.__name__}, whose state is not known"
+            return None
+        if _root(kind) in sys.stdlib_module_names and _root(kind) != "__main__":
+            # Locks, loggers, files: no part of what is computed.
+            return Same(value)
+        attributes = getattr(value, "__dict__", None)
+        if attributes is None:
+            slots = [name for each in kind.__mro__ for name in getattr(each, "__slots__", ())]
+            if not slots and kind.__hash__ is not None:
+                return Same(value)
+            if not slots:
+                self.unseen = f"a {kind.__name__}, which cannot be compared"
+                return None
+            return (kind, *[(name, self.of(getattr(value, name, None))) for name in slots if isinstance(name, str)])
+        if not self.opens or is_installed(getattr(sys.modules.get(kind.__module__), "__file__", None) or ""):
+            self._note(attributes, [*attributes, *attributes.values()])
+            return (kind, *[(name, self.of(each)) for name, each in attributes.items()])
+        methods = [self._of_attribute(kind, name) for name in sorted({*self.names, "__call__"} & dir_of(kind))]
+        found = [(name, each) for name, each in attributes.items() if name in self.names]
+        self.variables += [(attributes, name, each) for name, each in found]
+        return (kind, *methods, *[(name, self.of(each)) for name, each in found])
+
+    def _note(self, value: Any, parts: Any) -> None:
+        if self.opens:
+            self.contents.append((value, list(parts)))
+
+    # Code
+
+    def _of_code(self, value: Any) -> Any:
+        if isinstance(value, types.MethodType):
+            owner = value.__self__.__class__
+            return "method", self.function(value.__func__, owner), self.of(value.__self__)
+        if isinstance(value, partial):
+            return "partial", self.of(value.func), self.of(value.args), self.of(value.keywords)
+        if isinstance(value, types.FunctionType):
+            return self.function(value, None)
+        return self._of_module(value)
+
+    def _of_module(self, module: Any) -> Any:
+        """Describe a module of a network by its class, mode, attributes, hooks, parameters, buffers and submodules."""
+        own = module.__dict__
+        found: list[Any] = [module.__class__]
+        for name, value in own.items():
+            if name in _IDLE or (name in _HOOKS and not value):
+                continue
+            if name in _HOOKS:
+                found.append((name, *[self.of(each) for each in value.values()]))
+            elif name in ("_parameters", "_buffers", "_modules"):
+                found.append((name, *[(key, self.of(each)) for key, each in value.items()]))
+            else:
+                found.append((name, self.of(value)))
+        found.append(self._of_methods(module.__class__, "forward"))
+        return tuple(found)
+
+    def _of_methods(self, owner: type, name: str) -> Any:
+        function = _find(owner, name)
+        function = getattr(function, "__func__", getattr(function, "fget", function))
+        if not isinstance(function, types.FunctionType) or is_library(function):
+            return name
+        return Same(function) if self._met(function) is not None else self.function(function, owner)
+
+    def function(self, function: Any, owner: type | None) -> Any:
+        """Describe a function by its code, defaults, and the variables that its code names."""
+        if not isinstance(function, types.FunctionType) or is_library(function):
+            return Same(function)
+        names = dict.fromkeys(_names(function.__code__))
+        self.names.update(names)
+        found: list[Any] = [function.__code__, self.of(function.__defaults__), self.of(function.__kwdefaults__)]
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            self.variables.append((function, name, getattr(function, name)))
+        for cell in function.__closure__ or ():
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                # The variable has no value (yet).
+                found.append("empty")
+                continue
+            self.variables.append((cell, None, value))
+            found.append(self.of(value))
+        scope = function.__globals__
+        for name in names:
+            if name in scope:
+                found.append((name, self._of_global(scope, name, names)))
+            if owner is not None and name in dir_of(owner):
+                found.append((name, self._of_attribute(owner, name)))
+        return tuple(found)
+
+    def _of_global(self, scope: Any, name: str, names: Any) -> Any:
+        value = scope[name]
+        self.variables.append((scope, name, value))
+        if not isinstance(value, types.ModuleType | type):
+            return self.of(value)
+        file = getattr(value, "__file__", None) or getattr(sys.modules.get(value.__module__), "__file__", "")
+        if _root(value) in _OWN or not file or is_installed(file) or self._met(value) is not None:
+            return Same(value)
+        # A module or class of the program: what the code may name of it.
+        inside = vars(value)
+        plain = [each for each in names if each in inside and inside[each].__class__ in _PLAIN]
+        self.variables += [(inside, each, inside[each]) for each in plain]
+        return (Same(value), *[(each, inside[each]) for each in plain])
+
+    def _of_attribute(self, owner: type, name: str) -> Any:
+        home = next(each for each in owner.__mro__ if name in each.__dict__)
+        value = home.__dict__[name]
+        if value.__class__ in _PLAIN:
+            self.variables.append((home.__dict__, name, value))
+            return value
+        return self._of_methods(owner, name)
+
+
+def tensor_key(tensor: Any) -> Any:
+    """Return what operations ask of a tensor besides its elements."""
+    return (
+        tensor.__class__, tensor._layout, tensor.dtype, str(tensor.device), tensor._requires_grad, tensor._grad_fn is None,
+        not tensor._hooks, tensor._storage.inference,
+    )  # fmt: skip
+
+
+def is_module(value: Any) -> bool:
+    """Return whether an object is a module of a network."""
+    attributes = getattr(value, "__dict__", None)
+    return isinstance(attributes, dict) and "_parameters" in attributes and "_modules" in attributes
+
+
+def is_installed(file: str) -> bool:
+    """Return whether a file is part of Python or of an installed package."""
+    return file.startswith(("<frozen", *_INSTALLED)) or "site-packages" in file or "dist-packages" in file
+
+
+def is_library(function: Any) -> bool:
+    """Return whether a function is no part of the program: its globals are not looked at."""
+    return _root(function) in _OWN or is_installed(function.__code__.co_filename)
+
+
+def _root(value: Any) -> str:
+    name = getattr(value, "__module__", None) or getattr(value, "__name__", None) or ""
+    root = name.partition(".")[0] if isinstance(name, str) else ""
+    return "webgpu_torch" if root.startswith("webgpu_torch") else root
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the globals and attributes that code, and the functions in it, may name."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _names(each)
+
+
+def dir_of(owner: type) -> set[str]:
+    """Return the names of a class's attributes and methods, those of the library's and of object left out."""
+    return {name for each in owner.__mro__ if _root(each) not in (*_OWN, "builtins") for name in each.__dict__}
+
+
+def _find(owner: type, name: str) -> Any:
+    return next((each.__dict__[name] for each in owner.__mro__ if name in each.__dict__), None)
+
+
+class World:
+    """What functions and modules can reach, described again when it may have changed.
+
+    Attributes:
+        token: stands for the present description; equal descriptions have the same one.
+        unseen: what cannot be looked into, or None.
+    """
+
+    def __init__(self, *roots: Any) -> None:
+        self.roots = roots
+        self.tokens: dict[Any, object] = {}
+        self.found: tuple[int, object, list[Any], Description] | None = None
+
+    def look(self, again: bool = False) -> tuple[object, list[Any], str | None]:
+        """Return the token of what there is now, weak references to its tensors, and what cannot be looked into."""
+        found = self.found
+        if again or found is None or found[0] != structure.version or _moved(found[3]):
+            version = structure.version
+            description = Description(opens=True)
+            key = tuple([description.of(each) for each in (*self.roots, *filter(None, hooks_of_all))])
+            if len(self.tokens) >= 256:
+                self.tokens.clear()
+            token = self.tokens.setdefault(key, object())
+            watched.update(map(id, description.tensors))
+            references = [weakref.ref(each) for each in description.tensors]
+            description.tensors, description.objects = [], []
+            found = self.found = (version, token, references, description)
+        return found[1], found[2], found[3].unseen
+
+
+def _moved(description: Description) -> bool:
+    """Return whether a variable that was met has another value, or a container other contents."""
+    for holder, name, value in description.variables:
+        try:
+            if name is None:
+                now = holder.cell_contents
+            else:
+                now = getattr(holder, name) if holder.__class__ is types.FunctionType else holder[name]
+            if now is not value:
+                return True
+        except (KeyError, ValueError):
+            return True
+    for container, parts in description.contents:
+        now = [*container, *container.values()] if isinstance(container, dict) else container
+        if len(now) != len(parts) or not all(map(is_, now, parts)):
+            return True
+    return False
+
+
+def ambient() -> Any:
+    """Return what calls depend on besides arguments and what code can reach, or None where recordings would be wrong.
+
+    That is where functions are intercepted: by modes, hooks of what is saved, inside of ``vmap``, and while another
+    function is recorded.
+    """
+    if context.capture is not None or context.saved_hooks or intercepted() or anomaly.enabled:
+        return None
+    casting = tuple(sorted(context.casting.items())) if context.casting else None
+    types_of_casting = (
+        tuple(sorted((key, each.name) for key, each in context.casting_types.items())) if casting else None
+    )
+    return (
+        context.enabled, context.inference, casting, types_of_casting, context.casting_cache if casting else None,
+        get_default_device(), default_float[0],
+    )  # fmt: skip
+
+
+__all__ = ["Description", "Same", "World", "ambient", "tensor_key"]

@@ -1,0 +1,223 @@
+"""Numbers of the host that replays read again: a learning rate that a schedule changes, a count of steps.
+
+Outside of a recording they are ordinary floats. Inside, dictionaries seen through :func:`numbers` have a :class:`HostNumber` for
+each; arithmetic with one makes others, storing one happens in replays too, and a comparison becomes a condition of the
+recording: where it comes out otherwise, the function is recorded anew.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ..record.context import context
+
+
+class HostNumber(float):
+    """A number among a plan's parameters that replays compute again.
+
+    It may be an operand of an operation but not an option: options are hashed to choose a kernel, which would freeze it.
+    """
+
+    __slots__ = ("event",)
+    __hash__ = None  # type: ignore[assignment]
+    event: int
+
+
+class Events:
+    """Python that replays repeat, in order: readings, arithmetic, assignments and conditions.
+
+    Attributes:
+        steps: functions of the readings so far.
+        conditions: readings that must come out as they did.
+        assignments: where readings are stored once everything has run.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Callable[[list[Any]], Any]] = []
+        self.conditions: list[tuple[int, bool]] = []
+        self.assignments: list[tuple[Any, Any, int]] = []
+        self.known: dict[Any, HostNumber] = {}
+        # Numbers by where they are, with what finds them.
+        self.found: dict[Any, tuple[Callable[[], Any], float]] = {}
+
+    def number(self, key: Any, value: float, step: Callable[[list[Any]], Any]) -> HostNumber:
+        """Return the number that a step computes; one for each key."""
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = HostNumber(value)
+            found.event = len(self.steps)
+            self.steps.append(step)
+        return found
+
+    def stale(self) -> bool:
+        """Return whether a number that was read has another value by now that was not assigned here."""
+        return any(float(expected) != find() for find, expected in self.found.values())
+
+    def read(self) -> list[Any] | None:
+        """Return what all steps compute now, or None where a condition comes out otherwise. Changes nothing."""
+        readings: list[Any] = []
+        for step in self.steps:
+            readings.append(step(readings))
+        if any(readings[number] is not expected for number, expected in self.conditions):
+            return None
+        return readings
+
+    def write(self, readings: list[Any]) -> None:
+        """Store what is to be stored."""
+        for holder, name, event in self.assignments:
+            holder[name] = readings[event]
+
+
+class Numbers:
+    """A dictionary whose floats, and those in tuples in it, are numbers that replays read again."""
+
+    __slots__ = ("holder",)
+
+    def __init__(self, holder: dict[Any, Any]) -> None:
+        self.holder = holder
+
+    def __getitem__(self, name: Any) -> Any:
+        value = self.holder[name]
+        if value.__class__ is tuple:
+            return tuple([_number(self.holder, name, at) if is_number(each) else each for at, each in enumerate(value)])
+        return _number(self.holder, name) if is_number(value) else value
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        self.holder[name] = float(value) if value.__class__ is HostNumber else value
+        if value.__class__ is HostNumber:
+            _assign(self.holder, name, value)
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        """Return an item, or a default."""
+        return self[name] if name in self.holder else default
+
+
+def numbers(holder: dict[Any, Any]) -> Any:
+    """Return a dictionary or, while a function is recorded, one whose floats are numbers that replays read again."""
+    return holder if context.capture is None else Numbers(holder)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether something in a dictionary is a number that replays read again; integers choose what is computed."""
+    return value.__class__ is float
+
+
+def _number(holder: Any, *path: Any) -> float:
+    def find(_: Any = None) -> Any:
+        found = holder
+        for name in path:
+            found = found[name]
+        return found
+
+    value = find()
+    events, key = context.capture.events, (id(holder), path)
+    if key in events.known and float(events.known[key]) != value:
+        context.capture.broken = "it changes numbers that it reads"
+    events.found.setdefault(key, (find, value))
+    return events.number(key, value, find)
+
+
+def _assign(holder: Any, name: Any, value: HostNumber) -> None:
+    """Let replays store a number at their end; what is read from here on is that number."""
+    events, key = context.capture.events, (id(holder), (name,))
+    events.known[key] = value
+    events.found[key] = (lambda: holder[name], value)
+    events.assignments.append((holder, name, value.event))
+
+
+def _arithmetic(name: str) -> None:
+    compute = getattr(operator, name)
+    on_floats: Any = getattr(float, f"__{name}__")
+
+    def unary(self: HostNumber) -> Any:
+        value = on_floats(self)
+        capture = context.capture
+        if capture is None:
+            return value
+        at = self.event
+        return capture.events.number((name, at), value, lambda readings: compute(readings[at]))
+
+    def binary(self: HostNumber, other: Any) -> Any:
+        value = on_floats(self, other)
+        capture = context.capture
+        if capture is None or value is NotImplemented:
+            return value
+        at = self.event
+        if other.__class__ is HostNumber:
+            to = other.event
+            return capture.events.number(
+                (name, at, "event", to), value, lambda readings: compute(readings[at], readings[to])
+            )
+        return capture.events.number((name, at, other), value, lambda readings: compute(readings[at], other))
+
+    setattr(HostNumber, f"__{name}__", unary if name in ("neg", "abs") else binary)
+
+
+def _reversed(name: str) -> None:
+    compute = getattr(operator, name)
+    on_floats: Any = getattr(float, f"__r{name}__")
+
+    def binary(self: HostNumber, other: Any) -> Any:
+        value = on_floats(self, other)
+        capture = context.capture
+        if capture is None or value is NotImplemented:
+            return value
+        at = self.event
+        return capture.events.number((f"r{name}", at, other), value, lambda readings: compute(other, readings[at]))
+
+    setattr(HostNumber, f"__r{name}__", binary)
+
+
+def _comparison(name: str) -> None:
+    compute = getattr(operator, name)
+    on_floats: Any = getattr(float, f"__{name}__")
+
+    def compare(self: HostNumber, other: Any) -> Any:
+        value = on_floats(self, other)
+        capture = context.capture
+        if capture is None or value is NotImplemented:
+            return value
+        events, at = capture.events, self.event
+        to = getattr(other, "event", None)
+        key = (name, at, "event", to) if to is not None else (name, at, float(other))
+        if key not in events.known:
+            step = (lambda r: compute(r[at], r[to])) if to is not None else (lambda r: compute(r[at], other))
+            made = events.number(key, value, step)
+            events.conditions.append((made.event, value))
+        return value
+
+    setattr(HostNumber, f"__{name}__", compare)
+
+
+def _truth(self: HostNumber) -> bool:
+    return self != 0.0
+
+
+for _name in ("neg", "abs", "add", "sub", "mul", "truediv", "pow"):
+    _arithmetic(_name)
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    _reversed(_name)
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    _comparison(_name)
+HostNumber.__bool__ = _truth  # type: ignore[method-assign]
+# Defining equality does not give a hash back.
+HostNumber.__hash__ = None  # type: ignore[assignment]
+
+
+class Offset(int):
+    """A random stream's offset among a plan's parameters; replays move it on."""
+
+    generator: Any
+
+    def __new__(cls, value: int, generator: Any) -> Offset:
+        result = super().__new__(cls, value)
+        result.generator = generator
+        return result
+
+    def __and__(self, mask: int) -> Any:
+        return Offset(int(self) & mask, self.generator)
+
+
+__all__ = ["Events", "HostNumber", "Offset", "is_number", "numbers"]

@@ -1,0 +1,241 @@
+"""A recorded call, and how it is done again: sources looked up, plans run, then everything written at once."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+from ..record.interrupts import hold
+from ..record.runs import Run
+from ..record.tape import Value
+from ..tensors.tensor import Storage, Tensor
+from .numbers import Events, HostNumber, Offset
+from .results import Given, Result, map_nested, template
+
+
+class Part(NamedTuple):
+    """One plan of a call, or a write into memory that somebody outside sees (without a plan).
+
+    Fields:
+        sources: of the plan's inputs: ("known", position), ("plan", number, position), ("storage", weak reference) or
+            ("constant", buffer). Of a write: the target's source and the plan and position of what is written.
+        parameters: run-time numbers; of a write, the element type and their number.
+    """
+
+    engine: Any
+    scheduled: Any
+    sources: list[Any]
+    parameters: list[Any]
+
+
+class Recording:
+    """What happens while a function is recorded.
+
+    Attributes:
+        places: positions of known tensors by their storages' identities.
+        broken: why the call cannot be replayed, or None.
+    """
+
+    def __init__(self, places: dict[int, int], known: list[Tensor]) -> None:
+        self.places = dict(places)
+        self.known = known
+        self.broken: str | None = None
+        self.runs: list[Part] = []
+        self.produced: dict[int, tuple[int, int]] = {}
+        self.keep: list[Any] = [each._storage for each in known]
+        self.owners: dict[int, Storage] = {}
+        # Storages made from here on belong to the call itself.
+        self.first_number = Storage(Value(None, None, 0)).number  # type: ignore[arg-type]
+        self.generators: dict[int, tuple[Any, int]] = {}
+        self.outputs: list[tuple[Value, int, int]] = []
+        self.events = Events()
+
+    def enter(self, value: Value) -> bool:
+        """Note which storage a computed value entering the tape belongs to; False for a constant of the call."""
+        owner = value.owner() if value.owner is not None else None
+        if owner is None or owner.number > self.first_number:
+            return id(value.buffer) in self.produced
+        self.owners[id(value.buffer)] = owner
+        return True
+
+    def add(self, engine: Any, scheduled: Any, tape: Any) -> None:
+        """Keep a plan that is about to run."""
+        sources: list[Any] = []
+        for slot in scheduled.inputs:
+            buffer = tape.slots[slot].buffer
+            made = self.produced.get(id(buffer))
+            if made is not None:
+                sources.append(("plan", *made))
+                continue
+            owner = self.owners.get(id(buffer))
+            sources.append(("constant", buffer) if owner is None else self.source(owner))
+            self.keep.append(buffer)
+        self.runs.append(Part(engine, scheduled, sources, tape.parameters()))
+
+    def source(self, owner: Storage) -> Any:
+        """Return how a replay finds a storage: as a known tensor's, or itself while it lives."""
+        number = self.places.get(id(owner))
+        return ("storage", weakref.ref(owner)) if number is None else ("known", number)
+
+    def ran(self, externals: Any, scheduled: Any, tape: Any) -> None:
+        """Note which buffers the plan that just ran produced."""
+        number = len(self.runs) - 1
+        for slot, position in scheduled.outputs:
+            buffer = externals[position]
+            self.produced[id(buffer)] = (number, position)
+            self.keep.append(buffer)
+            value = tape.slots[slot]()
+            if value is not None:
+                self.outputs.append((value, number, position))
+
+    def place_of(self, value: Any) -> tuple[int, int] | None:
+        """Return the plan and position that produced a value's buffer, or None."""
+        return self.produced.get(id(value.buffer))
+
+    def overwrite(self, engine: Any, owner: Storage, source: Value) -> None:
+        """Keep a write into memory that somebody outside sees: it happens between plans, not at the end."""
+        target, made = self.source(owner), self.produced.get(id(source.buffer))
+        if made is None:
+            self.broken = "it writes a constant into memory that is shared with others"
+            return
+        self.runs.append(Part(engine, None, [target, made], [source.dtype, source.numel]))
+
+    def draw(self, generator: Any, offset: int) -> Any:
+        """Return a parameter that a replay replaces by the generator's next offset."""
+        self.generators.setdefault(id(generator), (generator, offset))
+        return Offset(offset, generator)
+
+
+class Replay:
+    """A finished recording.
+
+    Attributes:
+        broken: why it cannot be replayed after all, or None.
+    """
+
+    def __init__(self, recording: Recording, result: Any, call: Any) -> None:
+        self.broken: str | None = None
+        self.runs = recording.runs
+        for part in self.runs:
+            if part.scheduled is not None:
+                part.scheduled.plan.lasting = True
+        self.events = recording.events
+        self.draws = {
+            key: (generator, start, generator._offset - start)
+            for key, (generator, start) in recording.generators.items()
+        }
+        self.seeds = [(generator, generator._seed) for generator, _ in recording.generators.values()]
+        sources = [source for part in self.runs for source in part.sources]
+        self.hidden = [source[1] for source in sources if source[0] == "storage"]
+        self.gradients = self._gradients(recording, call)
+        self.result = map_nested(result, lambda each: self._template(each, recording, call.arguments.objects))
+        self.writes = self._writes(recording)
+
+    def _gradients(self, recording: Recording, call: Any) -> list[tuple[int, Any]]:
+        """Return which known tensors have another gradient after the call, and where its data are."""
+        found: list[tuple[int, Any]] = []
+        for number, (tensor, before) in enumerate(zip(call.tensors, call.gradients, strict=True)):
+            after = tensor._grad
+            if after is before:
+                continue
+            if after is not None and after.requires_grad:
+                self.broken = "it leaves gradients of gradients"
+            found.append((number, None if after is None else Result(after, recording)))
+        return found
+
+    def _template(self, leaf: Any, recording: Recording, objects: list[Any]) -> Any:
+        found = template(leaf, recording, objects)
+        if found.__class__ is Result and found.tracked:
+            self.broken = "its results need gradients"
+        return found
+
+    def _writes(self, recording: Recording) -> list[tuple[Any, int, int, Any]]:
+        """Return the storages from before the call that hold other values after it."""
+        writes: list[tuple[Any, int, int, Any]] = []
+        for value, number, position in recording.outputs:
+            owner = value.owner() if value.owner is not None else None
+            # Storages made by the call are those of results and gradients.
+            if owner is None or owner.value is not value or owner.number > recording.first_number:
+                continue
+            writes.append((recording.source(owner), number, position, (value.dtype, value.numel)))
+        return writes
+
+    def run(self, known: list[Tensor], tensors: list[Tensor], objects: list[Any]) -> Any:
+        """Run the plans on these tensors and return new results; itself, where what it relies on is no longer so."""
+        readings = self.events.read()
+        if readings is None or any(generator._seed != seed for generator, seed in self.seeds):
+            return self
+        if self.hidden and any(each() is None for each in self.hidden):
+            return self
+        tables: list[list[Any]] = []
+        starts = {key: generator._offset for key, (generator, _, _) in self.draws.items()}
+        for engine, scheduled, sources, parameters in self.runs:
+            if scheduled is None:
+                target, (number, position) = sources
+                self._write(engine, target, tables[number][position], parameters, known)
+                tables.append([])
+                continue
+            externals = [self._buffer(source, known, tables) for source in sources]
+            externals += [engine.device.allocate(nbytes) for nbytes in scheduled.fresh]
+            tables.append(externals)
+            if self.draws or readings:
+                parameters = [self._moved(each, starts, readings) for each in parameters]
+            engine.execute(Run(scheduled.plan, externals, parameters))
+        return self._finish(known, tensors, objects, tables, starts, readings)
+
+    def _finish(
+        self, known: list[Tensor], tensors: list[Tensor], objects: list[Any], tables: Any, starts: Any, readings: Any
+    ) -> Any:
+        """Write everything that the call changed, and return its results."""
+        storages: dict[int, Storage] = {}
+        with hold:
+            self.events.write(readings)
+            for key, (generator, _, count) in self.draws.items():
+                generator._offset = starts[key] + count
+            for target, number, position, kind in self.writes:
+                self._write(self.runs[number].engine, target, tables[number][position], kind, known)
+            for number, gradient in self.gradients:
+                tensors[number]._grad = None if gradient is None else gradient.make(self, known, tables, storages)
+
+        def made(leaf: Any) -> Any:
+            if leaf.__class__ is Result:
+                return leaf.make(self, known, tables, storages)
+            return objects[leaf.number] if leaf.__class__ is Given else leaf
+
+        return map_nested(self.result, made)
+
+    @staticmethod
+    def _write(engine: Any, target: Any, buffer: Any, kind: Any, known: list[Tensor]) -> None:
+        storage = known[target[1]]._storage if target[0] == "known" else target[1]()
+        if storage is None:
+            return
+        of, numel = kind
+        value = Value(engine, of, numel, buffer)
+        if storage.value.outside and storage.value.shared:
+            # An array outside is this storage's memory.
+            storage.version += 1
+            engine.overwrite(storage.value, value)
+        else:
+            storage.rebind(value)
+
+    def _moved(self, parameter: Any, starts: dict[int, int], readings: list[Any]) -> Any:
+        if parameter.__class__ is HostNumber:
+            return readings[parameter.event]
+        if isinstance(parameter, Offset):
+            key = id(parameter.generator)
+            return int(parameter) - self.draws[key][1] + starts[key]
+        return parameter
+
+    @staticmethod
+    def _buffer(source: Any, known: list[Tensor], tables: list[list[Any]]) -> Any:
+        kind = source[0]
+        if kind == "known":
+            return known[source[1]]._storage.value.realize()
+        if kind == "plan":
+            return tables[source[1]][source[2]]
+        if kind == "storage":
+            return source[1]().value.realize()
+        return source[1]
+
+
+__all__ = ["Recording", "Replay"]

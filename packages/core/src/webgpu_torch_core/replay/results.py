@@ -1,0 +1,114 @@
+"""What a recorded call returned, as a template that replays fill in."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+from ..record.tape import Value
+from ..tensors.tensor import Storage, Tensor
+from .guards import Description
+
+_GIVEN_AS_THEY_ARE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.BuiltinFunctionType)
+
+
+class Given:
+    """One of the objects that the call was given, returned by it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Result:
+    """Where one returned tensor's data is after a replay.
+
+    Attributes:
+        known: the position of the tensor that it is, or whose memory it shares, among those known; None for a new one.
+        place: of a new one, the plan and buffer that hold its elements.
+        storage: equal for results that share memory.
+        tracked: whether gradients may flow into what made it: no replay makes that.
+    """
+
+    def __init__(self, tensor: Tensor, recording: Any) -> None:
+        self.layout, self.dtype, self.device = tensor._layout, tensor.dtype, tensor.device
+        self.kind = tensor.__class__
+        value = tensor._storage.value
+        self.numel, self.element = value.numel, value.dtype
+        self.storage = id(tensor._storage)
+        self.known = recording.places.get(self.storage)
+        self.itself = next((n for n, each in enumerate(recording.known) if each is tensor), None)
+        self.place = recording.place_of(value)
+        # A constant of the recording, such as a tensor that an object of the library keeps.
+        self.same = tensor if self.place is None and self.known is None else None
+        # What was gone backward from during the call raises, as it does after the call itself.
+        self.node = None if tensor._grad_fn is None else tensor._grad_fn.spent()
+        self.output_number = tensor._output_number
+        self.tracked = tensor.requires_grad and self.node is None and self.itself is None
+
+    def make(self, replay: Any, known: list[Tensor], tables: list[list[Any]], storages: dict[int, Storage]) -> Tensor:
+        """Return the tensor."""
+        if self.itself is not None:
+            return known[self.itself]
+        if self.known is not None:
+            return self.kind._from_storage(known[self.known]._storage, self.layout, self.dtype, self.device)
+        if self.same is not None:
+            return self.same
+        storage = storages.get(self.storage)
+        if storage is None:
+            number, position = self.place  # type: ignore[misc]
+            value = Value(replay.runs[number].engine, self.element, self.numel, tables[number][position])
+            storage = storages[self.storage] = Storage(value)
+        made = self.kind._from_storage(storage, self.layout, self.dtype, self.device)
+        made._grad_fn, made._output_number = self.node, self.output_number
+        return made
+
+
+def template(leaf: Any, recording: Any, objects: list[Any]) -> Any:
+    """Return what stands for a part of a result until a replay makes it."""
+    if isinstance(leaf, Tensor):
+        return Result(leaf, recording)
+    for number, each in enumerate(objects):
+        if each is leaf:
+            return Given(number)
+    return leaf
+
+
+def map_nested(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return nested containers with every leaf replaced."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_nested(each, change) for each in value))
+    if isinstance(value, list | tuple):
+        return type(value)(map_nested(each, change) for each in value)
+    if type(value) is dict:
+        return {key: map_nested(each, change) for key, each in value.items()}
+    if isinstance(value, dict):
+        # A copy of a class of its own, such as a model's output, whose attributes may follow its items.
+        copied = copy(value)
+        for key, each in value.items():
+            copied[key] = map_nested(each, change)
+        return copied
+    return change(value)
+
+
+def unknown_object(result: Any, given: Description) -> str | None:
+    """Return the complaint about a result's object that was not given and that replays would return again, or None."""
+    strange: list[str] = []
+
+    def look(leaf: Any) -> None:
+        if isinstance(leaf, (Tensor, *_GIVEN_AS_THEY_ARE)) or any(each is leaf for each in given.objects):
+            return
+        if leaf.__class__.__hash__ not in (object.__hash__, None):
+            return
+        found = Description(opens=False)
+        found.of(leaf)
+        if any(each is leaf for each in found.objects) or found.unseen:
+            holds = " with tensors in it" if found.tensors else ""
+            strange.append(f"it returns a new {type(leaf).__name__}{holds}")
+
+    map_nested(result, look)
+    return strange[0] if strange else None
+
+
+__all__ = ["Given", "Result", "map_nested", "template", "unknown_object"]

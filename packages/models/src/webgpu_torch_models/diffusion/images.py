@@ -1,0 +1,53 @@
+"""Images of programs as tensors, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+
+
+def pixels_of(image: Any, size: tuple[int, int], channels: int) -> Tensor:
+    """Return images as float32 [batch, channels, height, width] from 0 to 1.
+
+    Args:
+        image: a tensor of that form, or an image (or list) of Pillow, which is resized.
+        size: height and width.
+        channels: 3 for colours, 1 for a mask.
+
+    Raises:
+        ValueError: a tensor has another shape.
+    """
+    if isinstance(image, Tensor):
+        given = image if image.ndim == 4 else image.unsqueeze(0)
+        if given.ndim != 4 or given.shape[1] != channels or tuple(given.shape[2:]) != size:
+            wanted = ["batch", channels, *size]
+            raise ValueError(f"the image must be {wanted} from 0 to 1, got {list(image.shape)}")
+        return given.float()
+    images = image if isinstance(image, list | tuple) else [image]
+    mode = "RGB" if channels == 3 else "L"
+    rows = []
+    for each in images:
+        fitting = each.convert(mode)
+        fitting = fitting if fitting.size == size[::-1] else fitting.resize(size[::-1], resample=1)
+        data = torch.frombuffer(bytearray(fitting.tobytes()), dtype=torch.uint8)
+        rows.append(data.reshape(*size, channels).permute(2, 0, 1).float() / 255)
+    return torch.stack(rows)
+
+
+def pillow_images(pixels: Tensor) -> list[Any]:
+    """Return images of Pillow for a tensor [batch, 3, height, width] from 0 to 1.
+
+    Raises:
+        ImportError: Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError(
+            'images need Pillow: pip install "webgpu-torch-models[images]", or ask for output="tensor"'
+        ) from error
+    bytes_of = (pixels * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu()
+    height, width = pixels.shape[2:]
+    return [Image.frombytes("RGB", (width, height), bytes(each.flatten().tolist())) for each in bytes_of]

@@ -1,0 +1,86 @@
+"""Long draws: NumPy's generator takes the stream over and hands it back, and the bits are PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import webgpu_torch_core as core
+from webgpu_torch_backend_cpu import random
+from webgpu_torch_core.random_streams.streams import MersenneTwister
+
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+SIZES = (5, 17, 1000, 8193, 60_003)
+FILLS = {
+    "uniform": lambda x: x.uniform_(-3, 2), "normal": lambda x: x.normal_(1, 0.3), "bernoulli": lambda x: x.bernoulli_(0.3),
+    "exponential": lambda x: x.exponential_(1.7), "plain uniform": lambda x: x.uniform_(), "plain normal": lambda x: x.normal_(),
+}  # fmt: skip
+
+
+def check_equal(draw, seed: int) -> None:
+    """Compare the draws, and where both streams stand afterwards."""
+    torch.manual_seed(seed)
+    core.manual_seed(seed)
+    with core.device("cpu"):
+        actual, expected = draw(core), draw(torch)
+    assert actual.to(core.float64).tolist() == expected.double().tolist()
+    assert bytes(core.get_rng_state().tolist()) == torch.get_rng_state().numpy().tobytes()
+
+
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("name", FILLS)
+def test_fills(name, count):
+    for kind in FLOATS:
+        check_equal(lambda library, kind=kind: FILLS[name](library.empty(count, dtype=getattr(library, kind))), count)
+
+
+def test_runs_of_several_pieces(monkeypatch):
+    monkeypatch.setattr(random, "PIECE", 1 << 12)
+    for count in (8191, 8192, 8193, 20_001):
+        for name in FILLS:
+            check_equal(lambda library, name=name, count=count: FILLS[name](library.empty(count)), count)
+        check_equal(lambda library, count=count: library.randint(-5, 1000, (count,)), count)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 17, 1023, 1024, 1025, 3000, 100_000])
+def test_permutations(count):
+    for seed in range(3):
+        check_equal(lambda library: library.randperm(count), seed)
+
+
+@pytest.mark.parametrize(
+    ("rows", "categories", "samples"), [(3, 7, 2), (1, 5000, 1), (4, 3000, 30), (2, 3000, 2900), (2, 17, 17)]
+)
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_multinomial(rows, categories, samples, kind):
+    def weights(library):
+        return library.rand(rows, categories, dtype=getattr(library, kind))
+
+    check_equal(lambda library: library.multinomial(weights(library) + 0.01, samples), 1)
+    check_equal(lambda library: library.multinomial(weights(library), samples, replacement=True), 2)
+    check_equal(lambda library: library.multinomial((weights(library) > 0.5).to(getattr(library, kind)), 1), 3)
+
+
+@pytest.mark.parametrize("count", [7, 9000])
+def test_draws_with_arguments_of_their_own(count):
+    for kind in ("float32", "float64"):
+        check_equal(lambda library, kind=kind: library.bernoulli(library.rand(count, dtype=getattr(library, kind))), 1)
+    check_equal(lambda library: library.poisson(library.rand(count) * 20), 2)
+    check_equal(lambda library: library.binomial(library.full((count,), 30.0), library.rand(count)), 3)
+
+
+def test_results_in_doubt_are_computed_exactly():
+    """NumPy's logarithms may differ from the C library's in the last bit; single precision must not show it."""
+    arguments = np.array([0.5, 0.25])
+    exact = {0.5: 0.3, 0.25: 0.4}
+    boundary = (np.float64(np.float32(0.1)) + np.float64(np.nextafter(np.float32(0.1), np.float32(1)))) / 2
+    found = random._rounded(arguments, np.array([boundary, 1.0]), exact.__getitem__)
+    assert found.tolist() == [np.float32(0.3), 1.0]
+
+
+def test_more_words_than_one_call_gives(monkeypatch):
+    from webgpu_torch_core.random_streams import streams
+
+    expected = MersenneTwister(3).words(1000)
+    monkeypatch.setattr(streams, "_WORDS_AT_ONCE", 64)
+    assert MersenneTwister(3).words(1000) == expected
