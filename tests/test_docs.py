@@ -22,6 +22,7 @@ PAGES = [
     "docs/models.md",
     "docs/adding-an-op.md",
     "docs/debugging.md",
+    "docs/kernels.md",
     "docs/writing-a-kernel.md",
 ]
 

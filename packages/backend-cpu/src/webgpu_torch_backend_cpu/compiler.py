@@ -14,12 +14,17 @@ from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Sca
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid, standard_name
 
-from . import runtime
+from . import runtime, windows
 from .printer import TYPES, Printer
 
 #: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
 #: serves blocks this small from memory that is already mapped
 BLOCK_ELEMENTS = 1 << 14
+
+#: elements from which on positions are computed in 64 bits
+WIDE_ELEMENTS = 1 << 31
+#: elements of a row from which on it is reduced in pieces, so that no copy of all of it is made
+LONG_ROW = 1 << 20
 
 _numbers = itertools.count()
 
@@ -30,7 +35,7 @@ def compile_kernel(kernel: Any) -> Callable[..., None]:
     name = f"<cpu kernel {next(_numbers)} {kernel.name}>"
     # Tracebacks and debuggers show the generated lines.
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope: dict[str, Any] = {"n": np, "r": runtime, **constants}
+    scope: dict[str, Any] = {"n": np, "r": runtime, "w": windows, **constants}
     exec(compile(source, name, "exec"), scope)
     return scope["kernel"]
 
@@ -58,6 +63,8 @@ class Writer:
         self.views: dict[Any, str] = {}
         self.functions: list[str] = []
         self.number = itertools.count()
+        sizes = [each.numel for each in (*kernel.operands, *kernel.outputs)]
+        self.wide = max([*sizes, kernel.elements()]) >= WIDE_ELEMENTS
         for index, kind in enumerate(kernel.parameters):
             name = f"n.{TYPES[kind.name]}"
             text = f"r.integer({name}, parameters[{index}])" if kind.category == 1 else f"{name}(parameters[{index}])"
@@ -97,40 +104,47 @@ class Writer:
             self.head.append(f"{found} = r.flat(operands[{index}], '{TYPES[operand.dtype.name]}', {operand.numel})")
         return found
 
-    def printer(self, domain: Shape, block: str, reduced: list[str] | None = None, accumulator: str = "") -> Printer:
-        """Return a printer whose loads read block ``block`` (a slice of the first dimension, '' for everything)."""
+    def printer(
+        self, domain: Shape, block: str, reduced: list[str] | None = None, accumulator: str = "", axis: int = 0
+    ) -> Printer:
+        """Return a printer whose loads read block ``block`` (a slice of dimension ``axis``, '' for everything)."""
 
         def leaf(node: Expression, argument: str | None) -> str:
             if node.step == "load":
                 operand, offset, strides = node.payload
-                return self._load(operand, node.dtype, offset, strides, domain, block)
+                return self._load(operand, node.dtype, offset, strides, domain, block, axis)
             if node.step == "load_at":
                 return f"{self.flat(node.payload)}[{argument}]"
             if node.step == "coordinate":
-                return self._coordinate(node.payload, domain, block)
+                return self._coordinate(node.payload, domain, block, axis)
             if node.step == "reduced":
                 return (reduced or [])[node.payload]
             return accumulator
 
-        result = Printer(leaf, self.number)
+        result = Printer(leaf, self.number, self.wide)
         result.constants = self.constants
         return result
 
-    def _load(self, operand: int, kind: dtype, offset: int, strides: Shape, domain: Shape, block: str) -> str:
+    def _load(
+        self, operand: int, kind: dtype, offset: int, strides: Shape, domain: Shape, block: str, axis: int
+    ) -> str:
         # Broadcast dimensions stay of size 1, so that what varies only along others is computed once.
         shape = tuple(1 if stride == 0 else size for stride, size in zip(strides, domain, strict=True))
         name = self.view("operands", operand, kind, offset, strides, shape)
-        return f"{name}[{block}]" if block and strides and strides[0] != 0 else name
+        return f"{name}[{':, ' * axis}{block}]" if block and strides and strides[axis] != 0 else name
 
-    def _coordinate(self, dimension: int, domain: Shape, block: str) -> str:
+    def _coordinate(self, dimension: int, domain: Shape, block: str, axis: int) -> str:
         shape = tuple(-1 if index == dimension else 1 for index in range(len(domain)))
-        name = f"n.arange({domain[dimension]}, dtype=n.int32).reshape({shape})"
+        kind = "int64" if self.wide else "int32"
+        if block and dimension == axis:
+            stop = f"min({block}.stop, {domain[dimension]})"
+            return f"n.arange({block}.start, {stop}, dtype=n.{kind}).reshape({shape})"
         key = ("coordinate", dimension, len(domain), domain[dimension])
         found = self.views.get(key)
         if found is None:
             found = self.views[key] = f"v{len(self.views)}"
-            self.head.append(f"{found} = {name}")
-        return f"{found}[{block}]" if block and dimension == 0 else found
+            self.head.append(f"{found} = n.arange({domain[dimension]}, dtype=n.{kind}).reshape({shape})")
+        return found
 
     def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: str, indent: str) -> None:
         """Write the values of all stores, then the stores."""
@@ -215,19 +229,25 @@ class RowWriter(Writer):
         domain = kernel.outer + kernel.inner
         depth = len(kernel.outer)
         axes = tuple(range(depth, len(domain)))
-        block, indent = self.loop(
-            kernel.outer[0] if depth else 1, number_of_elements(domain[1:]) if depth else 1, 4 * BLOCK_ELEMENTS
-        )
+        block = indent = ""
+        if not self._is_long():
+            block, indent = self.loop(
+                kernel.outer[0] if depth else 1, number_of_elements(domain[1:]) if depth else 1, 4 * BLOCK_ELEMENTS
+            )
         reduced: list[str] = []
+        if self._is_long():
+            self._reduce_in_pieces(domain, depth, axes)
+            squeezed = [f"r0.reshape({kernel.outer})"]
+            names = self.store_values(kernel.row_stores, self.printer(kernel.outer, "", squeezed), "")
+            self.put(kernel.row_stores, names, kernel.outer, "", "")
+            return
         printer = self.printer(domain, block, reduced)
-        sizes = ", ".join(map(str, domain[1:] if block else domain))
+        sizes = "".join(f"{each}, " for each in (domain[1:] if block else domain))
         for number, reduction in enumerate(kernel.reductions):
             value = printer.value(reduction.value)
             self.flush(printer, indent)
             shape = (
-                f"(len(range(start, min(start + block.stop - start, {domain[0]}))), {sizes},)"
-                if block
-                else f"({sizes}{',' if domain else ''})"
+                f"(len(range(start, min(start + block.stop - start, {domain[0]}))), {sizes})" if block else f"({sizes})"
             )
             self.body.append(f"{indent}w{number} = r.spread({value}, {shape})")
             self.body.append(f"{indent}r{number} = {self._reduce(reduction, f'w{number}', axes)}")
@@ -238,6 +258,32 @@ class RowWriter(Writer):
             self.stores(kernel.stores, printer, domain, block, indent)
         # Last, because the elements' values may read what these overwrite.
         self.put(kernel.row_stores, names, kernel.outer, block, indent)
+
+    def _is_long(self) -> bool:
+        """Return whether rows are so long that one reduction's operand should not be computed at once."""
+        kernel = self.kernel
+        simple = len(kernel.reductions) == 1 and not kernel.stores and len(kernel.inner) > 0
+        simple = simple and standard_name(kernel.reductions[0].monoid) in _REDUCTIONS
+        return simple and kernel.inner[0] > 1 and number_of_elements(kernel.inner) >= LONG_ROW
+
+    def _reduce_in_pieces(self, domain: Shape, depth: int, axes: Shape) -> None:
+        """Write the loop over pieces of all rows: slices of the first inner dimension."""
+        kernel = self.kernel
+        (reduction,) = kernel.reductions
+        size, others = domain[depth], number_of_elements(domain) // domain[depth]
+        step = max(4 * BLOCK_ELEMENTS // max(others, 1), 1)
+        kind, name = TYPES[reduction.dtype.name], standard_name(reduction.monoid)
+        self.body += ["r0 = None", f"for start in range(0, {size}, {step}):"]
+        self.body.append(f"    block = slice(start, min(start + {step}, {size}))")
+        printer = self.printer(domain, "block", None, axis=depth)
+        value = printer.value(reduction.value)
+        self.flush(printer, "    ")
+        lead = "".join(f"{each}, " for each in domain[:depth])
+        rest = "".join(f"{each}, " for each in domain[depth + 1 :])
+        inner = number_of_elements(domain[depth + 1 :])
+        self.body.append(f"    w0 = r.spread({value}, ({lead}block.stop - start, {rest}))")
+        self.body.append(f"    r0 = r.further(r0, '{name}', w0, {axes}, n.{kind}, start * {inner})")
+        self.body.append(f"r0 = r.finished(r0, '{name}', n.{kind})")
 
     def _reduce(self, reduction: Any, value: str, axes: Shape) -> str:
         name = standard_name(reduction.monoid)
@@ -252,34 +298,48 @@ class ContractionWriter(Writer):
     def write(self) -> None:
         kernel = self.kernel
         domain = kernel.batch + kernel.m + kernel.n + kernel.k
-        sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
         kind = TYPES[kernel.dtype.name]
-        self.body.append(f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)")
         shape = kernel.batch + kernel.m + kernel.n
-        self.body.append(f"total = total.reshape({shape})")
+        window = windows.window_of(kernel.right) if 0 not in domain and kind in ("float32", "float64") else None
+        if window is not None and kernel.operands[window.operand].dtype.name != "bfloat16":
+            left = self._spread(kernel.left, domain, "m")
+            name, sizes = f"c{len(self.constants)}", self._sizes(domain, "n")
+            self.constants[name] = window
+            self.body.append(f"patches = w.patches({self.flat(window.operand)}, {name}, {sizes}, n.{kind})")
+            counts = (len(kernel.batch), len(kernel.m), len(kernel.n))
+            self.body.append(f"total = w.contract({left}, patches, {counts}).reshape({shape})")
+        else:
+            sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
+            self.body.append(
+                f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)"
+            )
+            self.body.append(f"total = total.reshape({shape})")
         block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
         accumulator = "total[block]" if block else "total"
         self.stores(kernel.stores, self.printer(shape, block, None, accumulator), shape, block, indent)
 
-    def _side(self, value: Expression, domain: Shape, group: str) -> str:
-        """Return the name of a [batch, rows, k] array."""
+    def _sizes(self, domain: Shape, group: str) -> Shape:
+        """Return the domain with the other side's own dimensions of size 1."""
         kernel = self.kernel
-        counts = [len(kernel.batch), len(kernel.m), len(kernel.n), len(kernel.k)]
-        # Only this side's own dimensions are spread out; the other side's stay of size 1.
-        hidden = (
-            range(counts[0] + counts[1], counts[0] + counts[1] + counts[2])
-            if group == "m"
-            else range(counts[0], counts[0] + counts[1])
-        )
-        shape = tuple(1 if index in hidden else size for index, size in enumerate(domain))
+        start = len(kernel.batch) + (len(kernel.m) if group == "m" else 0)
+        hidden = range(start, start + len(kernel.n if group == "m" else kernel.m))
+        return tuple(1 if index in hidden else size for index, size in enumerate(domain))
+
+    def _spread(self, value: Expression, domain: Shape, group: str) -> str:
+        """Return the name of one side over its dimensions."""
+        shape = self._sizes(domain, group)
         printer = self.printer(shape, "")
         name = printer.value(value)
         self.flush(printer, "")
-        rows = number_of_elements(getattr(kernel, group))
-        target = (*kernel.batch, rows, number_of_elements(kernel.k))
-        result = f"s{group}"
-        self.body.append(f"{result} = r.spread({name}, {shape}).reshape({target})")
-        return result
+        self.body.append(f"s{group} = r.spread({name}, {shape})")
+        return f"s{group}"
+
+    def _side(self, value: Expression, domain: Shape, group: str) -> str:
+        """Return the name of a [batch, rows, k] array."""
+        kernel = self.kernel
+        name = self._spread(value, domain, group)
+        target = (*kernel.batch, number_of_elements(getattr(kernel, group)), number_of_elements(kernel.k))
+        return f"{name}.reshape({target})"
 
 
 #: the functions of NumPy that combine as standard monoids do, without and with positions
@@ -337,14 +397,13 @@ class SortWriter(Writer):
         length = kernel.shape[-1]
         self.body.append(f"x = r.spread({value}, {kernel.shape})")
         keys = "r.from_bfloat16(x)" if kernel.dtype.name == "bfloat16" else "x"
-        if kernel.descending:
-            self.body.append(
-                f"order = ({length - 1} - n.argsort({keys}[..., ::-1], axis=-1, kind='stable'))[..., ::-1]"
-            )
-        else:
-            self.body.append(f"order = n.argsort({keys}, axis=-1, kind='stable')")
+        few = kernel.limit * 8 <= length
+        self.body.append(
+            f"order = r.first_sorted({keys}, {kernel.limit}, {kernel.descending})"
+            if few and kernel.limit
+            else f"order = r.sorted_order({keys}, {kernel.descending})[..., :{kernel.limit}]"
+        )
         shape = (*kernel.shape[:-1], kernel.limit)
-        self.body.append(f"order = order[..., :{kernel.limit}]")
         for index, result in enumerate(("n.take_along_axis(x, order, -1)", "order")):
             kind = TYPES[kernel.outputs[index].dtype.name]
             count = number_of_elements(shape)
@@ -358,7 +417,7 @@ class ScatterWriter(Writer):
         kernel = self.kernel
         domain = kernel.lanes + kernel.entries
         printer = self.printer(domain, "")
-        index, value = printer.value(kernel.index), printer.value(kernel.value)
+        index, value = printer.position(kernel.index), printer.value(kernel.value)
         self.flush(printer, "")
         of = kernel.outputs[0].dtype
         kind, count = TYPES[of.name], kernel.outputs[0].numel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, int32, int64
 from webgpu_torch_core.ir.expression import Expression, topological
 
 #: NumPy's name of each element type's storage (bfloat16 is kept as its bits)
@@ -41,8 +41,11 @@ class Printer:
     ``leaf(node)`` returns the source of a load, load_at, coordinate, reduced or accumulator.
     """
 
-    def __init__(self, leaf: Any, number: Any) -> None:
+    def __init__(self, leaf: Any, number: Any, wide: bool = False) -> None:
         self.leaf = leaf
+        # Positions are computed in 64 bits: the kernel's memory has more elements than 32 bits count.
+        self.wide = wide
+        self.positions: dict[Expression, str] = {}
         # Shared by all printers of one function, so that no variable is written twice.
         self.number = number
         self.names: dict[Expression, str] = {}
@@ -51,20 +54,34 @@ class Printer:
 
     def value(self, root: Expression) -> str:
         """Return the name of a variable holding an expression's value."""
+        if self.wide:
+            return self._spelled(root, self.names)
         for node in topological(root):
             if node not in self.names:
-                self.names[node] = self._node(node)
+                self.names[node] = self._node(node, [self.names[each] for each in node.arguments], node.dtype)
         return self.names[root]
 
-    def _node(self, node: Expression) -> str:
+    def position(self, root: Expression) -> str:
+        """Return the name of a variable holding the number of an element."""
+        return self._spelled(root, self.positions) if self.wide else self.value(root)
+
+    def _spelled(self, node: Expression, names: dict[Expression, str]) -> str:
+        """Return a node's name among values, or among positions, in which integers have 64 bits."""
+        if node not in names:
+            below = self.positions if node.step == "load_at" else names
+            arguments = [self._spelled(each, below) for each in node.arguments]
+            widened = names is self.positions and node.dtype is int32 and node.step != "load_at"
+            names[node] = self._node(node, arguments, int64 if widened else node.dtype)
+        return names[node]
+
+    def _node(self, node: Expression, arguments: list[str], kind: dtype) -> str:
         step = node.step
         if step == "constant":
-            return self._constant(node.payload, node.dtype)
+            return self._constant(node.payload, kind)
         if step == "parameter":
             return f"p{node.payload}"
-        arguments = [self.names[each] for each in node.arguments]
         if step == "cast":
-            source = convert(arguments[0], node.arguments[0].dtype, node.dtype)
+            source = convert(arguments[0], node.arguments[0].dtype, kind)
         elif step in STEPS:
             source = STEPS[step].format(*arguments)
         elif step == "load_at":

@@ -185,9 +185,68 @@ def position(values: Array, count: int, largest: bool) -> Array:
     return found.astype(np.int64).reshape(kept + (1,) * count)
 
 
+_JOINED = {
+    "sum": np.add, "product": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "any": np.logical_or,
+    "all": np.logical_and,
+}  # fmt: skip
+
+
+def further(found: Any, kind: str, values: Array, axes: tuple[int, ...], of: Any, start: int) -> Any:
+    """Return what a reduction has found with one more piece of its rows, whose first element is number ``start``.
+
+    Sums and products stay in double precision; positions keep the extremum beside its place.
+    """
+    if kind.startswith("arg"):
+        place = position(values, len(axes), kind == "argmaximum")
+        reduce = np.maximum.reduce if kind == "argmaximum" else np.minimum.reduce
+        best = reduce(values, axis=axes, keepdims=True)
+        if found is None:
+            return best, place + start
+        better = best > found[0] if kind == "argmaximum" else best < found[0]
+        if best.dtype.kind == "f":
+            better = better | (np.isnan(best) & ~np.isnan(found[0]))
+        return np.where(better, best, found[0]), np.where(better, place + start, found[1])
+    ufunc = _JOINED[kind]
+    wide = np.float64 if kind in ("sum", "product") and np.dtype(of).kind == "f" else None
+    piece = ufunc.reduce(values, axis=axes, keepdims=True, dtype=wide)
+    return piece if found is None else ufunc(found, piece)
+
+
+def finished(found: Any, kind: str, of: Any) -> Array:
+    """Return the result of a reduction in pieces."""
+    return found[1] if kind.startswith("arg") else found.astype(of, copy=False)
+
+
 def spread(values: Array, shape: tuple[int, ...]) -> Array:
     """Return values broadcast to the full block, for reductions of expressions that do not vary along an axis."""
     return values if np.shape(values) == shape else np.broadcast_to(values, shape)
+
+
+def first_sorted(keys: Array, limit: int, descending: bool) -> Array:
+    """Return the positions of the first elements in sorted order, of equal ones the first first; NaN is the greatest.
+
+    A partition finds which they are, and only they are sorted. It may take any of those equal to the last one: rows where that
+    matters are sorted whole.
+    """
+    length = keys.shape[-1]
+    last = length - limit if descending else limit - 1
+    found = np.argpartition(keys, last, axis=-1)
+    found = np.sort(found[..., last:] if descending else found[..., : last + 1], axis=-1)
+    values = np.take_along_axis(keys, found, -1)
+    edge = (values.min if descending else values.max)(-1, keepdims=True)
+    order = np.take_along_axis(found, sorted_order(values, descending), -1)
+    doubtful = np.count_nonzero(keys == edge, -1) != np.count_nonzero(values == edge, -1)
+    doubtful |= (keys != keys).any(-1)
+    if doubtful.any():
+        order[doubtful] = sorted_order(keys[doubtful], descending)[..., :limit]
+    return order
+
+
+def sorted_order(keys: Array, descending: bool) -> Array:
+    """Return the positions of elements in stable order."""
+    if not descending:
+        return np.argsort(keys, axis=-1, kind="stable")
+    return (keys.shape[-1] - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable"))[..., ::-1]
 
 
 class Combination(NamedTuple):

@@ -33,6 +33,27 @@ def _one_api_each(found: list[Adapter]) -> list[Adapter]:
     return [each for each in found if _API_RANK[each.api] == best[each.vendor_id, each.device_id]]
 
 
+def chosen_runtime() -> Runtime:
+    """Return the WebGPU implementation: wgpu-native, or Dawn where ``WEBGPU_TORCH_RUNTIME=dawn``.
+
+    Raises:
+        RuntimeError: another name, or no Dawn library works here.
+    """
+    name = os.environ.get("WEBGPU_TORCH_RUNTIME") or "wgpu"
+    if name == "dawn":
+        from .gpu.dawn import DawnRuntime, works
+
+        able, reason = works()
+        if not able:
+            raise RuntimeError(f"WEBGPU_TORCH_RUNTIME=dawn, but Dawn cannot be used: {reason}")
+        return DawnRuntime()
+    if name != "wgpu":
+        raise RuntimeError(f"WEBGPU_TORCH_RUNTIME={name} names no runtime; there are wgpu and dawn")
+    from .gpu.native import NativeRuntime
+
+    return NativeRuntime()
+
+
 class WgpuBackend(Backend):
     """WebGPU: Vulkan, Metal or DirectX 12; OpenGL where there is none of them."""
 
@@ -47,9 +68,7 @@ class WgpuBackend(Backend):
     def runtime(self) -> Runtime:
         """The WebGPU implementation."""
         if self._runtime is None:
-            from .gpu.native import NativeRuntime
-
-            self._runtime = NativeRuntime()
+            self._runtime = chosen_runtime()
         return self._runtime
 
     def adapters(self) -> list[Adapter]:
@@ -85,7 +104,8 @@ class WgpuBackend(Backend):
         return "\n".join([f"{adapter.device}: largest errors in ULP", *map(repr, numerics_table(gpu))])
 
     def describe(self) -> dict[str, str]:
-        lines = {self.runtime.name: self.runtime.version()}
+        asked = "asked for by WEBGPU_TORCH_RUNTIME" if os.environ.get("WEBGPU_TORCH_RUNTIME") else "the default"
+        lines = {"runtime": f"{self.runtime.name} {self.runtime.version()}, {asked}"}
         for number, each in enumerate(self.adapters()):
             limits = each.limits
             lines[f"adapter {number}"] = f"{each.device} ({each.description}, {each.api}, {each.kind})"

@@ -10,19 +10,19 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend.interface import Device, Plan
+from webgpu_torch_core.backend.interface import Device, DeviceLostError, Plan
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.ir.kernels import Kernel
 
-from .errors import DeviceLostError, translate
+from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
 from .limits import capabilities, maximum_bindings
-from .memory import Buffer, Pool
+from .memory import Pool
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
-from .program import Program
-from .replay import Prepared, Ready, Replayer, pack_parameters, prepare
+from .program import Program, part_bytes
+from .replay import AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepare
 
 #: in how many rounds (between two reads or waits of the host) or how often a plan has run again before its kernels get
 #: text of their own instead of sharing pipelines with kernels of other sizes
@@ -53,7 +53,7 @@ class WgpuDevice(Device):
         self.lost: str | None = None
         self.debug = int(os.environ.get("WEBGPU_TORCH_DEBUG") or 0)
         trusted = os.environ.get("WEBGPU_TORCH_CHECKED", "0") in ("", "0")
-        self.pool = Pool(gpu)
+        self.pool = Pool(gpu, part_bytes(self.capabilities.binding_bytes))
         self.compiler = Compiler(gpu, self.capabilities, trusted, self.debug)
         self.replayer = Replayer(gpu, self.pool, self.capabilities.binding_bytes)
         self.profiler = Profiler(gpu)
@@ -63,11 +63,11 @@ class WgpuDevice(Device):
 
     # Buffers
 
-    def allocate(self, nbytes: int) -> Buffer:
+    def allocate(self, nbytes: int) -> AnyBuffer:
         self._check_alive()
         return self.pool.take(nbytes)
 
-    def write(self, buffer: Buffer, data: memoryview) -> None:
+    def write(self, buffer: AnyBuffer, data: memoryview) -> None:
         flat = memoryview(data).cast("B")
         if len(flat) > buffer.nbytes:
             raise ValueError(f"cannot write {len(flat)} bytes into a buffer of {buffer.nbytes} bytes")
@@ -75,19 +75,22 @@ class WgpuDevice(Device):
             self._check_alive()
             self._watch(lambda: self._write(buffer, flat), "writing to the device")
 
-    def _write(self, buffer: Buffer, data: memoryview) -> None:
+    def _write(self, buffer: AnyBuffer, data: memoryview) -> None:
         whole = len(data) & ~3
         tail = bytes(data[whole:])
         if tail:
             # Copies are of whole words: what follows in the last one stays as it is.
             after = b"" if len(data) >= buffer.requested else bytes(self.read(buffer, whole + 4)[len(data) :])
             tail = (tail + after).ljust(4, b"\0")
-        if whole:
-            self.gpu.write(buffer.handle, 0, data[:whole])
+        done = 0
+        for handle, offset, count in buffer.pieces(0, whole):
+            self.gpu.write(handle, offset, data[done : done + count])
+            done += count
         if tail:
-            self.gpu.write(buffer.handle, whole, tail)
+            [(handle, offset, _)] = buffer.pieces(whole, whole + 4)
+            self.gpu.write(handle, offset, tail)
 
-    def read(self, buffer: Buffer, nbytes: int) -> bytearray:
+    def read(self, buffer: AnyBuffer, nbytes: int) -> bytearray:
         if nbytes > buffer.nbytes:
             raise ValueError(f"cannot read {nbytes} bytes from a buffer of {buffer.nbytes} bytes")
         result = bytearray(nbytes)
@@ -95,9 +98,15 @@ class WgpuDevice(Device):
             self._check_alive()
             self.compiler.round += 1
             if nbytes:
-                self._watch(lambda: self.gpu.read(buffer.handle, 0, memoryview(result)), "reading results")
+                self._watch(lambda: self._read(buffer, memoryview(result)), "reading results")
             self._raise_failure()
         return result
+
+    def _read(self, buffer: AnyBuffer, into: memoryview) -> None:
+        done = 0
+        for handle, offset, count in buffer.pieces(0, len(into)):
+            self.gpu.read(handle, offset, into[done : done + count])
+            done += count
 
     def synchronize(self) -> None:
         with self.lock:
@@ -127,6 +136,9 @@ class WgpuDevice(Device):
             self.failure = failure
 
     def _check_alive(self) -> None:
+        if self.lost is None and self.gpu.lost is not None:
+            # A driver may be reset between two calls: nobody's call fails for it.
+            self._note(translate(GpuError("lost", self.gpu.lost), "it was not used"))
         if self.lost is not None:
             raise DeviceLostError(self.lost)
 
@@ -193,8 +205,8 @@ class WgpuDevice(Device):
     def _replay(
         self,
         prepared: Prepared,
-        buffers: list[Buffer],
-        scratch: list[Buffer],
+        buffers: list[AnyBuffer],
+        scratch: list[AnyBuffer],
         parameters: Sequence[float | int],
         report: Callable[[str, float, str], None] | None,
     ) -> GpuError | None:
@@ -211,7 +223,7 @@ class WgpuDevice(Device):
             self.replayer.submit(recording)
         return self.gpu.error()
 
-    def _describe_run(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> str:
+    def _describe_run(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> str:
         recording = self.replayer.recording(prepared, buffers, scratch)
         blamed = self.replayer.blame(prepared, recording)
         names = dict.fromkeys(each.step.kernel.name for each in prepared.steps if isinstance(each, Ready))
@@ -271,6 +283,7 @@ def _refuse(reference: weakref.ref[WgpuDevice]) -> None:
     """Make every use of the device in a forked process an error: the driver's connection belongs to the parent."""
     device = reference()
     if device is not None:
+        device.reopens = False
         device.lost = (
             f"Cannot use {device.name} in a forked subprocess. To use WebGPU with multiprocessing, you must use the "
             "'spawn' start method"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from webgpu_torch_core.backend.interface import DeviceLostError
+
 from .gpu.interface import GpuError
 
 
@@ -11,10 +13,6 @@ class OutOfMemoryError(MemoryError, RuntimeError):
 
 class KernelError(RuntimeError):
     """A kernel was refused or failed; the message names it and the operation."""
-
-
-class DeviceLostError(RuntimeError):
-    """The device stopped working; nothing on it can be read any more."""
 
 
 _LINES_AROUND = 5

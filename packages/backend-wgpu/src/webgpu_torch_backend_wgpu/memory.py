@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from heapq import heappop, heappush
+from typing import Any
 
 from .errors import OutOfMemoryError
 from .gpu.interface import Gpu, GpuError
 
+#: parts of a tensor: each takes one of a kernel's bindings
+MOST_PARTS = 64
 #: free bytes the pool may hold before a new allocation gives them back, where the program itself uses less
 FREE_BYTES = 1 << 29
 
@@ -33,6 +36,19 @@ class Buffer:
 
     __slots__ = ("_returned", "handle", "nbytes", "requested")
 
+    @property
+    def key(self) -> Any:
+        """What identifies the memory."""
+        return self.handle
+
+    def pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """Return (handle, offset, bytes) of the runtime's buffers that hold a range of bytes, in order."""
+        return [(self.handle, start, stop - start)]
+
+    def part(self, number: int, nbytes: int) -> tuple[int, int]:
+        """Return handle and offset of the ``number``-th of the parts of ``nbytes`` in which kernels bind the buffer."""
+        return self.handle, number * nbytes
+
     def __init__(self, returned: deque[tuple[int, int]], handle: int, nbytes: int, requested: int) -> None:
         self._returned = returned
         self.handle = handle
@@ -44,11 +60,40 @@ class Buffer:
         self._returned.append((self.nbytes, self.handle))
 
 
+class LongBuffer:
+    """A buffer longer than the adapter makes one: a row of buffers, each a part that kernels bind."""
+
+    __slots__ = ("key", "nbytes", "parts", "requested", "step")
+
+    def __init__(self, parts: list[Buffer], step: int, requested: int) -> None:
+        self.parts = parts
+        self.step = step
+        self.nbytes = sum(each.nbytes for each in parts)
+        self.requested = requested
+        self.key = tuple([each.handle for each in parts])
+
+    def pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """Return (handle, offset, bytes) of the runtime's buffers that hold a range of bytes, in order."""
+        found = []
+        for number, part in enumerate(self.parts):
+            begin, end = max(start - number * self.step, 0), min(stop - number * self.step, self.step)
+            if begin < end:
+                found.append((part.handle, begin, end - begin))
+        return found
+
+    def part(self, number: int, nbytes: int) -> tuple[int, int]:
+        """Return handle and offset of the ``number``-th of the parts of ``nbytes`` in which kernels bind the buffer."""
+        assert nbytes == self.step
+        return self.parts[number].handle, 0
+
+
 class Pool:
     """Buffers by size class; the oldest free one is taken, so that the same buffers in use lead to the same choice."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: Gpu, part: int) -> None:
         self.gpu = gpu
+        #: bytes of the buffers that a longer one is made of
+        self.part = part
         self.limit = gpu.limits.max_buffer_size & ~31
         self.generation = 0
         self.peak = 0
@@ -79,18 +124,28 @@ class Pool:
         """Bytes of all buffers, free ones included."""
         return self._reserved
 
-    def take(self, nbytes: int) -> Buffer:
+    def take(self, nbytes: int) -> Buffer | LongBuffer:
         """Return a buffer of at least ``nbytes``.
 
         Raises:
-            OutOfMemoryError: it is over the adapter's limit, or the device has no room even after the pool is emptied.
+            OutOfMemoryError: the device has no room even after the pool is emptied.
         """
         rounded = size_class(nbytes, self.limit)
-        if rounded > self.limit:
+        if rounded <= self.limit:
+            return self._take(rounded, nbytes)
+        count, rest = divmod(nbytes, self.part)
+        if count >= MOST_PARTS:
             raise OutOfMemoryError(
-                f"WebGPU out of memory. Tried to allocate {nbytes} bytes in one buffer; this adapter's limit for one "
-                f"buffer is {self.limit} bytes. Use smaller tensors or split them."
+                f"WebGPU out of memory. Tried to allocate {nbytes} bytes; this adapter makes buffers of {self.limit} bytes "
+                f"and a tensor has at most {MOST_PARTS} parts of {self.part}. Use smaller tensors or split them."
             )
+        parts = [self._take(self.part, self.part) for _ in range(count)]
+        if rest:
+            parts.append(self._take(size_class(rest, self.part), rest))
+        return LongBuffer(parts, self.part, nbytes)
+
+    def _take(self, rounded: int, nbytes: int) -> Buffer:
+        """Return a buffer of a size class."""
         with self._lock:
             if self._returned:
                 self._collect()

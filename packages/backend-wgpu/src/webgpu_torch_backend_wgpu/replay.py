@@ -14,10 +14,11 @@ from webgpu_torch_core.ir.host_bytes import stored
 
 from .errors import KernelError
 from .gpu.interface import COPY, DISPATCH, UNIFORM, WORDS, Gpu, Owned
-from .memory import Buffer, Pool
+from .memory import Buffer, LongBuffer, Pool
 from .modules import Compiled, Compiler, Pipeline
 from .program import PARAMETER_ALIGNMENT, part_bytes
 
+AnyBuffer = Buffer | LongBuffer
 #: dispatches per submit: the first ones are small so that the GPU starts early
 SUBMIT_SIZES = (32, 64, 128, 256)
 #: sets of buffers of one plan whose recordings are kept
@@ -51,7 +52,7 @@ class Recording:
         self.commands: list[array[int]] = [array("q")]
         self.handles: list[Owned] = []
         self.dispatches = 0
-        self.keep: list[Buffer | Owned] = []
+        self.keep: list[AnyBuffer | Owned] = []
 
     def each(self) -> Iterator[array[int]]:
         """Return the commands one by one, in order."""
@@ -84,7 +85,7 @@ class Prepared:
         self.parameter_order: list[tuple[int, dtype]] = []
         self.parameter_buffer: Owned | None = None
         self.parameter_bytes = b""
-        self.recordings: OrderedDict[tuple[int, ...], Recording] = OrderedDict()
+        self.recordings: OrderedDict[tuple[Any, ...], Recording] = OrderedDict()
         self.generation = 0
         # Whether a pipeline is shared with kernels of other sizes; how often the plan ran again, and in which rounds.
         self.shared = False
@@ -147,6 +148,15 @@ def _make_buffer(prepared: Prepared, start: int, compiler: Compiler) -> None:
         gpu.write(owner.handle, start, data)
 
 
+def _copy(commands: array[int], source: AnyBuffer, target: AnyBuffer, nbytes: int) -> None:
+    """Append the commands that copy the first bytes of a buffer to another."""
+    done = 0
+    while done < nbytes:
+        (first, begin, count), (second, start, room) = (each.pieces(done, nbytes)[0] for each in (source, target))
+        commands.extend((COPY, first, begin, second, start, min(count, room)))
+        done += min(count, room)
+
+
 def in_order(prepared: Prepared) -> list[tuple[Step, Pipeline]]:
     """Return the step and pipeline of every dispatch of a plan, in execution order."""
     return [(each.step, one) for each in prepared.steps if isinstance(each, Ready) for one in each.pipelines]
@@ -204,12 +214,12 @@ class Replayer:
         self.submits = 0
         self.recording_hits = 0
 
-    def recording(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> Recording:
+    def recording(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> Recording:
         """Return the recording of a plan over these buffers, made on first use."""
         if prepared.generation != self.pool.generation:
             prepared.recordings.clear()
             prepared.generation = self.pool.generation
-        key = tuple([each.handle for each in buffers]) + tuple([each.handle for each in scratch])
+        key = tuple([each.key for each in buffers]) + tuple([each.key for each in scratch])
         found = prepared.recordings.get(key)
         if found is None:
             found = self._record(prepared, buffers, scratch)
@@ -229,7 +239,7 @@ class Replayer:
         self.submits += len(recording.handles)
         self.dispatches += recording.dispatches
 
-    def _record(self, prepared: Prepared, buffers: list[Buffer], scratch: list[Buffer]) -> Recording:
+    def _record(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> Recording:
         recording = Recording()
         given = iter(scratch)
         count = 0
@@ -239,10 +249,9 @@ class Replayer:
                 count = 0
             commands = recording.commands[-1]
             if isinstance(entry, Copy):
-                nbytes = (entry.nbytes + 3) & ~3
-                source, target = buffers[entry.source].handle, buffers[entry.target].handle
-                if nbytes and source != target:
-                    commands.extend((COPY, source, 0, target, 0, nbytes))
+                source, target = buffers[entry.source], buffers[entry.target]
+                if source.key != target.key:
+                    _copy(commands, source, target, (entry.nbytes + 3) & ~3)
                 continue
             mine = [next(given) for _ in entry.scratch]
             for pipeline in entry.pipelines:
@@ -259,8 +268,8 @@ class Replayer:
         self,
         pipeline: Pipeline,
         entry: Ready,
-        buffers: list[Buffer],
-        scratch: list[Buffer],
+        buffers: list[AnyBuffer],
+        scratch: list[AnyBuffer],
         prepared: Prepared,
         recording: Recording,
     ) -> list[tuple[int, int, int]]:
@@ -271,7 +280,7 @@ class Replayer:
         """
         found: list[tuple[int, int, int]] = []
         uniform = prepared.parameter_buffer.handle if prepared.parameter_buffer is not None else 0
-        written = {self._buffer(each, entry.step, buffers, scratch).handle for each in pipeline.bindings if each.writes}
+        written = {self._buffer(each, entry.step, buffers, scratch).key for each in pipeline.bindings if each.writes}
         for each in pipeline.bindings:
             if each.kind == "parameters":
                 found.append((uniform, entry.offset, entry.size))
@@ -280,24 +289,23 @@ class Replayer:
                 found.append((uniform, entry.sizes_at[pipeline], PARAMETER_ALIGNMENT))
                 continue
             buffer = self._buffer(each, entry.step, buffers, scratch)
-            if not each.writes and buffer.handle in written:
+            if not each.writes and buffer.key in written:
                 copy = self.pool.take(buffer.requested)
                 recording.keep.append(copy)
-                nbytes = min(buffer.nbytes, copy.nbytes) & ~3
-                recording.commands[-1].extend((COPY, buffer.handle, 0, copy.handle, 0, nbytes))
+                _copy(recording.commands[-1], buffer, copy, min(buffer.nbytes, copy.nbytes) & ~3)
                 buffer = copy
-            offset = each.part * part_bytes(self.binding_bytes)
-            found.append((buffer.handle, offset, self._size(buffer, each, entry, pipeline)))
+            place = buffer.part(each.part, part_bytes(self.binding_bytes))
+            found.append((*place, self._size(buffer, each, entry, pipeline)))
         return found
 
     @staticmethod
-    def _buffer(binding: Any, step: Step, buffers: list[Buffer], scratch: list[Buffer]) -> Buffer:
+    def _buffer(binding: Any, step: Step, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> AnyBuffer:
         if binding.kind == "scratch":
             return scratch[binding.index]
         table = step.operands if binding.kind == "operand" else step.outputs
         return buffers[table[binding.index]]
 
-    def _size(self, buffer: Buffer, binding: Any, entry: Ready, pipeline: Pipeline) -> int:
+    def _size(self, buffer: AnyBuffer, binding: Any, entry: Ready, pipeline: Pipeline) -> int:
         """Return how much of a buffer to bind.
 
         Raises:
@@ -314,12 +322,13 @@ class Replayer:
         else:
             used = (kernel.operands if binding.kind == "operand" else kernel.outputs)[binding.index]
             needed = used.numel * used.dtype.itemsize
-        if needed > self.binding_bytes:
+        most = part if isinstance(buffer, LongBuffer) else self.binding_bytes
+        if needed > most:
             raise KernelError(
                 f"kernel '{pipeline.name}' (operation {kernel.name}) uses {needed} bytes of one buffer; "
-                f"this adapter binds at most {self.binding_bytes} bytes at once. Split the tensor."
+                f"this adapter binds at most {most} bytes at once. Split the tensor."
             )
-        return self.binding_bytes
+        return most
 
     def blame(self, prepared: Prepared, recording: Recording) -> str:
         """Return the name of the first kernel of a failed recording that is refused on its own, or an empty string."""

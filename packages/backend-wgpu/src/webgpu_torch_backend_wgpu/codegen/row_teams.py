@@ -8,6 +8,9 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities
 from .access import LANES, aligned
+from .types import element_type
+from .wgsl import type_bytes
+from .workgroup import shared_type
 
 WORKGROUP = 256
 #: elements of all loads together that one thread keeps in registers
@@ -34,6 +37,8 @@ class Team:
         self.cached = _cached_loads(kernel)
         self.full = capabilities.facts.threads
         limit = min(capabilities.invocations, 1024)
+        while limit * _thread_bytes(kernel, capabilities) > capabilities.workgroup_bytes:
+            limit //= 2
         self.size = self._interleaved_size() if self.interleaved else self._size(limit)
         self.workgroup = max(min(WORKGROUP, limit), self.size)
         self.rows = self.workgroup // self.size
@@ -78,6 +83,15 @@ class Team:
         if self.rounds <= SPLIT_ROUNDS or threads >= self.full // 4:
             return 1
         return max(1, min(self.full // threads, self.rounds // 8, 1024))
+
+
+def _thread_bytes(kernel: RowProgram, capabilities: Capabilities) -> float:
+    """Return the bytes of workgroup memory that merging takes for each thread: its states, and a quarter for the second round."""
+    kinds: set[tuple[int, str]] = set()
+    for reduction in kernel.reductions:
+        for part, kind in enumerate(reduction.monoid.states):
+            kinds.add((part, shared_type(element_type(kind.name, capabilities).scalar)))
+    return 1.25 * sum(type_bytes(kind) for _, kind in kinds)
 
 
 def _rows_side_by_side(kernel: RowProgram) -> bool:

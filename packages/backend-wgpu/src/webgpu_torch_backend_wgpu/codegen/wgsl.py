@@ -126,13 +126,13 @@ class Printer:
 
     def node(self, node: Node, level: int = 0) -> None:
         """Spell an expression, in parentheses where it binds less tightly than ``level``."""
+        if type(node) is Name:
+            # Most nodes are: it saves a call. What a name stands for was spelled before.
+            self.pieces.append(node.text)
+            return
         if node.type in _HALVES:
             self.half = True
-        if type(node) is Name:
-            # Most nodes are: it saves a call.
-            self.pieces.append(node.text)
-        else:
-            NODES[type(node)](self, node, level)
+        NODES[type(node)](self, node, level)
 
     def say(self, *parts: str | Node) -> None:
         """Spell text and expressions one after another."""

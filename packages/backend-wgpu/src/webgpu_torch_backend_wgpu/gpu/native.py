@@ -5,12 +5,8 @@ The only file that imports wgpu-py, for its library and the declarations of its 
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import wgpu
@@ -18,6 +14,7 @@ from wgpu.backends import wgpu_native
 
 from .header import HeaderGpu, Reports, adapter_of, limits_of
 from .interface import Adapter, Gpu, Runtime
+from .processes import runtime_directory
 
 _ffi: Any = wgpu_native.ffi
 _lib: Any = wgpu_native.lib
@@ -54,7 +51,7 @@ class NativeRuntime(Runtime):
         return wgpu.__version__
 
     def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
-        with _runtime_directory():
+        with runtime_directory():
             found = [each for each in self._listed(_FIRST) if suits(each)]
             return found or [each for each in self._listed(_LAST) if suits(each)]
 
@@ -118,20 +115,6 @@ def _requested(adapter: Any, descriptor: Any) -> Any:
     if not answers or answers[0][0] != _lib.WGPURequestDeviceStatus_Success:
         raise RuntimeError(f"the adapter gave no device: {answers[0][2] if answers else 'it did not answer'}")
     return answers[0][1]
-
-
-@contextlib.contextmanager
-def _runtime_directory() -> Iterator[None]:
-    """Set ``XDG_RUNTIME_DIR`` for a while where it is not: Vulkan drivers look for a Wayland display, which complains."""
-    name = "XDG_RUNTIME_DIR"
-    if name in os.environ or not sys.platform.startswith("linux"):
-        yield
-        return
-    os.environ[name] = tempfile.gettempdir()
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 class NativeGpu(HeaderGpu):

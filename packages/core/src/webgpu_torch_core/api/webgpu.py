@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backend.plugins import registry
 from ..operations.random.generator import default_generator
-from ..record.devices import canonical_device, engine_for
+from ..record.devices import canonical_device, engine_for, lost_devices
 from ..record.devices import synchronize as synchronize_device
 
 
@@ -16,8 +16,14 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Return whether there is a WebGPU device."""
-    return device_count() > 0
+    """Return whether there is a WebGPU device and it works: False after one was lost, until it is used again or reset."""
+    return device_count() > 0 and not lost_devices("webgpu")
+
+
+def reset() -> None:
+    """Open devices that were lost again; tensors that lived there stay lost."""
+    for each in lost_devices("webgpu"):
+        engine_for(each)
 
 
 def current_device() -> int:

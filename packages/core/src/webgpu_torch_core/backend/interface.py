@@ -59,6 +59,10 @@ class Plan:
         self.lasting = False
 
 
+class DeviceLostError(RuntimeError):
+    """The device stopped working; nothing on it can be read any more."""
+
+
 class Device(ABC):
     """One opened device. Methods may be called from several threads; core holds a lock around ``run``."""
 
@@ -75,6 +79,10 @@ class Device(ABC):
     fuses: bool = True
     #: True where ``run`` returns before the work is done: recording goes on meanwhile, so work is handed over early
     asynchronous: bool = False
+    #: why the device works no more (every method raises :class:`DeviceLostError`), None while it does
+    lost: str | None = None
+    #: whether opening the device again could help
+    reopens: bool = True
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Any:

@@ -204,6 +204,11 @@ class Registry:
                     found = self._devices[device_type, index] = self._open(device_type, index)
         return found
 
+    def close(self, device_type: str, index: int) -> None:
+        """Forget an opened device: the next use opens it again."""
+        with self._lock:
+            self._devices.pop((device_type, index), None)
+
     def _open(self, device_type: str, index: int) -> Device:
         backend = self.backend(device_type)
         origin = self.origins[device_type]

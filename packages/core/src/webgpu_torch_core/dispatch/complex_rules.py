@@ -6,12 +6,13 @@ operation named in :data:`RULES` is wrapped when it is declared. What has no rul
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from ..ir.dtypes import complex64
+from ..ir.dtypes import complex64, float64
 
 #: operation -> the module of :mod:`webgpu_torch_core.operations.complex` whose function ``<operation>_rule`` computes it on complex operands
 RULES: dict[str, str] = {
@@ -48,6 +49,16 @@ def involves_complex(values: Iterable[Any]) -> bool:
         if each.__class__ in (tuple, list) and any(getattr(one, "dtype", None) is complex64 for one in each):
             return True
     return False
+
+
+def warn_of_lost_precision(operands: Iterable[Any]) -> None:
+    """Say that float64 beside complex numbers becomes complex64: PyTorch's complex128 does not exist here."""
+    if any(getattr(each, "dtype", None) is float64 and each.ndim for each in operands):
+        warnings.warn(
+            "float64 and complex numbers give complex64, whose parts have the precision of float32: there is no complex128 here. "
+            "Convert to float32 first to show that this is meant.",
+            stacklevel=4,
+        )
 
 
 def rule(name: str) -> Callable[..., Any]:

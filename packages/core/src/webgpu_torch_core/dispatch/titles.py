@@ -29,6 +29,11 @@ def titled(title: Title) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def named(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
             for each in (result,) if isinstance(result, Tensor) else result:
+                if each._base is not None and not any(
+                    isinstance(given, Tensor) and each._storage.number == given._storage.number for given in args
+                ):
+                    # Made by way of a view of something that nobody else sees.
+                    each._base = None
                 if each._grad_fn is not None and not any(each is given for given in args):
                     each._grad_fn.title = title if isinstance(title, str) else title(args, kwargs)
             return result

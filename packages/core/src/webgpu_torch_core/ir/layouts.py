@@ -82,6 +82,15 @@ def contiguous_strides(shape: Sequence[int]) -> Shape:
     return tuple(strides)
 
 
+def channels_last_strides(shape: Sequence[int]) -> Shape:
+    """Return strides with the channels (dimension 1) next to each other; a dimension of size 0 counts as 1."""
+    strides, step = [0] * len(shape), 1
+    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)
+
+
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Return whether elements follow each other in row-major order (strides of size-1 dimensions are free)."""
     expected = 1
@@ -93,6 +102,48 @@ def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
                 return False
             expected *= size
     return True
+
+
+def is_dense(source: Layout) -> bool:
+    """Return whether elements lie next to each other without gaps or overlaps, in some order of the dimensions."""
+    order = sorted(
+        (index for index in range(source.ndim) if source.shape[index] != 1), key=lambda i: -source.strides[i]
+    )
+    sizes = [source.shape[index] for index in order]
+    return tuple(source.strides[index] for index in order) == contiguous_strides(sizes)
+
+
+def dense_strides(shape: Shape, *operands: Shape) -> Shape:
+    """Return strides without gaps, dimensions in the order that operands' strides (broadcast to ``shape``) put them in.
+
+    The first operand that tells two dimensions apart decides; an insertion sort, because strides of 0 tell nothing apart and
+    so make no order (as PyTorch's TensorIterator).
+    """
+
+    def inner(first: int, second: int) -> int:
+        for strides in operands:
+            one, other = strides[first], strides[second]
+            if one and other and one != other:
+                return -1 if one < other else 1
+            if one and other and shape[first] > shape[second]:
+                return 1
+        return 0
+
+    order = list(range(len(shape)))[::-1]
+    for start in range(1, len(order)):
+        place = start
+        for other in range(start - 1, -1, -1):
+            found = inner(order[other], order[place])
+            if found < 0:
+                break
+            if found > 0:
+                order[other], order[place] = order[place], order[other]
+                place = other
+    strides, step = [0] * len(shape), 1
+    for index in order:
+        strides[index] = step
+        step *= shape[index]
+    return tuple(strides)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:

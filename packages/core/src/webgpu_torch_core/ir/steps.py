@@ -53,7 +53,7 @@ step("multiply", lambda a, b: a * b, lambda g, r, a, b: (g * b, g * a))
 step("divide", numbers.divide, lambda g, r, a, b: (g / b, -g * r / b))
 step("floor_divide", numbers.floor_divide)
 step("truncate_divide", numbers.truncate_divide)
-step("remainder", numbers.remainder, lambda g, r, a, b: (g, -g * _call("floor", a / b)))
+step("remainder", numbers.remainder, lambda g, r, a, b: (g, -g * binary("floor_divide", a, b)))
 step("fmod", numbers.fmod, lambda g, r, a, b: (g, -g * _call("truncate", a / b)))
 step("negate", lambda a: -a, lambda g, r, a: (-g,))
 step("absolute", abs, lambda g, r, a: (g * _call("sign", a),))
@@ -115,7 +115,7 @@ step(
     "copysign",
     numbers.copysign,
     lambda g, r, a, b: (
-        select(binary("equal", a, 0), 0.0, select(binary("equal", r, a), g, -g)),
+        select(binary("equal", a, 0), 0.0, g * (r / a)),
         None,
     ),
 )
@@ -150,15 +150,16 @@ def _extremum_gradient(
 
 
 def _atan2_gradient(grad: Expression, a: Expression, b: Expression) -> tuple[Expression, Expression]:
-    scale = grad / (a * a + b * b)
-    scale = select(binary("equal", a, 0) & binary("equal", b, 0), 0.0, scale)
+    length = a * a + b * b
+    scale = select(binary("equal", length, 0), 0.0, grad / length)
     return scale * b, scale * -a
 
 
 def differentiate(expression: Expression, grad: Expression) -> dict[int, Expression]:
     """Return the gradient of a definition's expression with respect to each of its floating-point arguments.
 
-    Reverse accumulation over the DAG, seeded with ``grad``; arguments without influence are absent.
+    Reverse accumulation over the DAG, seeded with ``grad``; arguments without influence are absent. A gradient that a
+    selection sets to zero stays zero, whatever it would be multiplied with (infinity where the other branch overflows).
     """
 
     adjoint: dict[Expression, Expression] = {expression: grad}
@@ -170,13 +171,36 @@ def differentiate(expression: Expression, grad: Expression) -> dict[int, Express
         if node.step == "argument":
             result[node.payload] = cast(seed, node.dtype)
             continue
+        conditions, seed = _unguarded(seed)
         for child, part in zip(node.arguments, _contributions(node, seed), strict=False):
             if part is None or not child.dtype.is_floating_point:
                 continue
             part = cast(part, child.dtype)
+            for condition, chosen in conditions:
+                part = select(condition, part, 0.0) if chosen else select(condition, 0.0, part)
             if not (part.step == "constant" and part.payload == 0):
                 adjoint[child] = adjoint[child] + part if child in adjoint else part
     return result
+
+
+def _unguarded(seed: Expression) -> tuple[list[tuple[Expression, bool]], Expression]:
+    """Return the conditions under which a gradient is not zero by selection, the innermost first, and the gradient there."""
+    conditions: list[tuple[Expression, bool]] = []
+    while seed.step == "select":
+        condition, first, second = seed.arguments
+        if _is_zero(second):
+            conditions.append((condition, True))
+            seed = first
+        elif _is_zero(first):
+            conditions.append((condition, False))
+            seed = second
+        else:
+            break
+    return conditions[::-1], seed
+
+
+def _is_zero(value: Expression) -> bool:
+    return value.step == "constant" and value.payload == 0
 
 
 def _contributions(node: Expression, seed: Expression) -> tuple[Operand | None, ...]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..ir.dtypes import complex64, dtype, float32, float64
-from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
+from ..ir.layouts import Layout, broadcast_strides, contiguous_layout, dense_strides, is_dense, layout, wrap_dimension
 from ..record.devices import MetaEngine
 from ..record.grad_mode import recording
 from ..record.node import Node
@@ -17,7 +17,7 @@ kernel_cache = lru_cache(maxsize=4096)
 
 
 def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()) -> Any:
-    """Record a kernel over tensors and return its outputs as contiguous tensors of the given shapes.
+    """Record a kernel over tensors and return its outputs as tensors: contiguous of given shapes, or of given layouts.
 
     Returns one tensor for one output, else a tuple.
     """
@@ -25,7 +25,7 @@ def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = ()
         raise NotImplementedError(f"\"{kernel.name}\" not implemented for 'ComplexFloat'")
     first = inputs[0]
     engine = first._storage.value.engine
-    layouts = [contiguous_layout(tuple(shape)) for shape in shapes]
+    layouts = [each if each.__class__ is Layout else contiguous_layout(tuple(each)) for each in shapes]
     return record_on(engine, first.device, kernel, [each._storage.value for each in inputs], parameters, layouts)
 
 
@@ -79,8 +79,25 @@ def attach(
     outputs = result if isinstance(result, tuple) else (result,)
     node = Node(title, edges, backward, len(outputs))
     for number, each in enumerate(outputs):
+        # A result is no view of what it was made through: writing into it starts from this node.
+        each._base = None
         if each.dtype.category >= 2 and (differentiable is None or number in differentiable):
             each._set_gradient(node, number)
+    return result
+
+
+def refusing(error: Exception) -> Callable[..., Any]:
+    """Return the backward of what has no derivative: it raises."""
+
+    def run_backward(*grads: Any) -> Any:
+        raise type(error)(*error.args)
+
+    return run_backward
+
+
+def no_view(result: Any) -> Any:
+    """Return a result that was made by way of a view of something nobody else sees: it is a tensor of its own."""
+    result._base = None
     return result
 
 
@@ -122,6 +139,17 @@ def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
 def is_whole(value: Any) -> bool:
     """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers."""
     return isinstance(value, int) or (hasattr(value, "__index__") and not getattr(value, "ndim", 0))
+
+
+def result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
+    """Return the layout of a result: dimensions in the order that they have in the operands, without gaps."""
+    found = [each._layout for each in operands if isinstance(each, Tensor)]
+    if all(each.shape == shape for each in found):
+        if all(each.is_contiguous for each in found):
+            return contiguous_layout(shape)
+        if is_dense(found[0]) and all(each.strides == found[0].strides for each in found):
+            return layout(shape, found[0].strides)
+    return layout(shape, dense_strides(shape, *(broadcast_strides(each, shape) for each in found)))
 
 
 def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:

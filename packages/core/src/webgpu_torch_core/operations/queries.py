@@ -33,7 +33,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 @operation("composite", namespace="method")
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether two tensors are the same view of the same memory."""
-    return self._storage is tensor._storage and self._layout == tensor._layout
+    return self._storage.number == tensor._storage.number and self._layout == tensor._layout
 
 
 @operation("composite", namespace="method", name="_is_view")

@@ -92,12 +92,26 @@ def engine_for(place: device) -> Any:
         return meta_engine
     key = (place.type, place.index or 0)
     found = _engines.get(key)
-    if found is None:
+    if found is None or is_lost(found):
         with _engine_lock:
             found = _engines.get(key)
+            if found is not None and is_lost(found):
+                # Tensors that lived there keep the old engine, and say so.
+                registry.close(*key)
+                found = None
             if found is None:
                 found = _engines[key] = Engine(registry.device(*key))
     return found
+
+
+def is_lost(engine: Engine) -> bool:
+    """Return whether an engine's device stopped working and may be opened again."""
+    return engine.device.lost is not None and engine.device.reopens
+
+
+def lost_devices(kind: str) -> list[device]:
+    """Return the devices of a type that stopped working and have not been used since."""
+    return [device(*key) for key, engine in _engines.items() if key[0] == kind and is_lost(engine)]
 
 
 def host_device() -> device:

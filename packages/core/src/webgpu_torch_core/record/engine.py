@@ -16,11 +16,12 @@ from typing import Any
 from weakref import ref
 
 from ..backend import profiling
-from ..backend.interface import Copy, Device, Plan
+from ..backend.interface import Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
 from ..scheduling import Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
 from ..scheduling.schedule import Slot
+from .checks import error_of
 from .context import context
 from .interrupts import hold
 from .runs import Run
@@ -38,8 +39,8 @@ class _Recorder(threading.local):
     def __init__(self) -> None:
         self.tape = Tape(open=False)
         self.reads = 0
-        # By its messages, a value that says which of them applies (0: none): read with the next results.
-        self.checks: dict[tuple[str, ...], Value] = {}
+        # What checks of values found (0: nothing), of int64: read with the next results.
+        self.failed: Value | None = None
 
 
 class _Work:
@@ -77,9 +78,13 @@ class Engine:
         return context.capture
 
     @property
-    def checks(self) -> dict[tuple[str, ...], Value]:
-        """By its messages, a value that says which of them applies (0: none): read with this thread's next results."""
-        return self._recorder.checks
+    def failed(self) -> Value | None:
+        """What checks of values found (0: nothing) since this thread last read results, or None without checks."""
+        return self._recorder.failed
+
+    @failed.setter
+    def failed(self, value: Value) -> None:
+        self._recorder.failed = value
 
     @property
     def maximum_bindings(self) -> int:
@@ -132,6 +137,10 @@ class Engine:
 
     def _enter(self, tape: Tape, value: Value) -> int:
         """Give a value from outside of a tape a slot there, computing it first if need be."""
+        if value.engine is not self and value.engine.device.lost is not None:
+            raise DeviceLostError(
+                f"a tensor that takes part lived on a device that was lost: {value.engine.device.lost}"
+            )
         buffer = value.buffer
         if buffer is None:
             buffer = self.compute(value)
@@ -164,7 +173,7 @@ class Engine:
         self.statistics["reads"] += 1
         self._recorder.reads += 1
         buffer = value.realize()
-        if self.checks:
+        if self._recorder.failed is not None:
             self.raise_failed_checks()
         return self._read(buffer, value.numel * value.dtype.itemsize)
 
@@ -178,12 +187,12 @@ class Engine:
         return data
 
     def raise_failed_checks(self) -> None:
-        """Raise the RuntimeError of a check that failed since the last results were read."""
-        checks, self._recorder.checks = self.checks, {}
-        for messages, value in checks.items():
-            failed = int.from_bytes(self._read(value.realize(), 4), sys.byteorder)
+        """Raise the exception of a check that failed since the last results were read."""
+        value, self._recorder.failed = self._recorder.failed, None
+        if value is not None:
+            failed = int.from_bytes(self._read(value.realize(), 8), sys.byteorder, signed=True)
             if failed:
-                raise RuntimeError(messages[failed - 1])
+                raise error_of(failed)
 
     def overwrite(self, target: Value, source: Value) -> None:
         """Copy a value's elements into the buffer of another, whose memory is visible outside."""

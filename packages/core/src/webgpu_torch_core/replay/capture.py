@@ -54,7 +54,7 @@ class _Call:
             gradients = tuple([None if each is None else (each._layout, each.dtype) for each in self.gradients])
         self.known = [*self.tensors, *[each for each in self.gradients if each is not None]]
         places: dict[int, int] = {}
-        aliases = tuple([places.setdefault(id(each._storage), number) for number, each in enumerate(self.known)])
+        aliases = tuple([places.setdefault(each._storage.number, number) for number, each in enumerate(self.known)])
         self.places = places
         self.ambient = ambient()
         self.described = described
@@ -198,7 +198,7 @@ class CompiledFunction:
         if any(one is not other for one, other in zip(after.tensors, call.arguments.tensors, strict=True)):
             return "it puts new tensors into its arguments"
         places = call.places
-        if any(places.get(id(each._storage)) is None for each in call.tensors):
+        if any(places.get(each._storage.number) is None for each in call.tensors):
             return "it gives tensors that it did not make other memory"
         return None
 

@@ -74,7 +74,7 @@ class Recording:
 
     def source(self, owner: Storage) -> Any:
         """Return how a replay finds a storage: as a known tensor's, or itself while it lives."""
-        number = self.places.get(id(owner))
+        number = self.places.get(owner.number)
         return ("storage", weakref.ref(owner)) if number is None else ("known", number)
 
     def ran(self, externals: Any, scheduled: Any, tape: Any) -> None:

@@ -36,7 +36,7 @@ class Result:
         self.kind = tensor.__class__
         value = tensor._storage.value
         self.numel, self.element = value.numel, value.dtype
-        self.storage = id(tensor._storage)
+        self.storage = tensor._storage.number
         self.known = recording.places.get(self.storage)
         self.itself = next((n for n, each in enumerate(recording.known) if each is tensor), None)
         self.place = recording.place_of(value)

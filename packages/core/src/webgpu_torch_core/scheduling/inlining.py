@@ -218,12 +218,9 @@ def prologue_pays(definition: Definition, node: Expression, kernel: Contraction)
     if not steps:
         # Data that is only moved or converted.
         return True
-    if (
-        definition.shared
-        or definition.settled
-        or "load_at" in steps
-        or any(each.step == "coordinate" for each in nodes)
-    ):
+    if definition.shared or definition.settled or "load_at" in steps:
+        return False
+    if any(each.step == "coordinate" for each in nodes) and not _decodes(definition):
         return False
     rows = {"m": number_of_elements(kernel.m), "n": number_of_elements(kernel.n)}
     own, other = ("m", "n") if node in topological(kernel.left) else ("n", "m")
@@ -235,6 +232,16 @@ def prologue_pays(definition: Definition, node: Expression, kernel: Contraction)
     cost = sum(1 if step in _CHEAP else _DEAR for step in steps)
     whole = [each for each in nodes if each.step == "load" and _repeats(each.payload[2], definition.shape) == 1]
     return cost * 4 <= block and len(whole) <= 1
+
+
+def _decodes(definition: Definition) -> bool:
+    """Return whether an expression makes much of little: what it loads takes at most half of the memory of its values."""
+    loads = [node for node in topological(definition.value) if node.step == "load"]
+    read = sum(
+        node.dtype.bits * number_of_elements(definition.shape) // _repeats(node.payload[2], definition.shape)
+        for node in loads
+    )
+    return read * 2 <= number_of_elements(definition.shape) * definition.value.dtype.bits
 
 
 def _sizes(kernel: Contraction, hidden: str) -> Shape:

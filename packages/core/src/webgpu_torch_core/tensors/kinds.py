@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from .storage import Size
+
 
 class layout:
     """How a tensor's elements are stored; here always :data:`strided`."""
@@ -125,7 +127,7 @@ class TensorKinds:
 
     def new(self, *args: Any, device: Any = None) -> Any:
         """Return a tensor of this one's type from sizes or data, as PyTorch's legacy constructor."""
-        if len(args) == 1 and not isinstance(args[0], int):
+        if len(args) == 1 and not isinstance(args[0], int | Size):
             return self.new_tensor(args[0], device=device)  # type: ignore[attr-defined]
         return self.new_empty(*(args or (0,)), device=device)  # type: ignore[attr-defined]
 
@@ -133,3 +135,17 @@ class TensorKinds:
     def output_nr(self) -> int:
         """Which of its node's outputs the tensor is."""
         return self._output_number  # type: ignore[attr-defined]
+
+
+def warn_of_inner_gradient() -> None:
+    """Warn that a tensor which is no leaf is asked for its gradient."""
+    # Slow to import, and seldom needed.
+    import warnings
+
+    warnings.warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
+        "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+        ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
+        "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
+        stacklevel=3,
+    )

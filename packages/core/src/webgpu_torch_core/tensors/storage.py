@@ -65,6 +65,36 @@ class Storage:
         value.owner = weakref.ref(self)
 
 
+class DataStorage(Storage):
+    """The memory of another storage under a version counter of its own: what ``Tensor.data`` looks at."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, origin: Storage) -> None:
+        self.origin: Storage = origin.origin if isinstance(origin, DataStorage) else origin
+        self.version = 0
+        self.inference = origin.inference
+        self.number = origin.number
+
+    @property
+    def value(self) -> Any:  # type: ignore[override]
+        """The value that the memory holds now."""
+        return self.origin.value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.origin.value = value
+
+    def exchange(self, value: Any) -> Any:
+        """Point at other memory with the same elements, and return that."""
+        return self.origin.exchange(value)
+
+    def rebind(self, value: Any) -> None:
+        """Point at a new value after an in-place write, which the other storage does not count."""
+        self.origin.exchange(value)
+        self.version += 1
+
+
 class MetaValue:
     """A value on the meta device: a size and a type."""
 

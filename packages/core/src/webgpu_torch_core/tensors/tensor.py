@@ -5,7 +5,6 @@ Operations are attached as methods by :mod:`webgpu_torch_core.operations`; this 
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,9 @@ from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
 from ..record.grad_mode import recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
-from .kinds import TensorKinds
+from .kinds import TensorKinds, warn_of_inner_gradient
 from .saved_tensors import SavedResult, SavedTensor
+from .storage import DataStorage
 from .storage import MetaValue as MetaValue
 from .storage import Size as Size
 from .storage import Storage as Storage
@@ -239,7 +239,9 @@ class Tensor(TensorKinds, TensorMethods):
     @property
     def requires_grad(self) -> bool:
         """Whether operations on the tensor record gradients."""
-        return self._requires_grad or self._grad_fn is not None
+        # A view made without recording requires what its base requires, though no gradient passes through it.
+        own = self._requires_grad or self._grad_fn is not None
+        return own or (self._base is not None and self._base.requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -275,15 +277,14 @@ class Tensor(TensorKinds, TensorMethods):
     @property
     def grad_fn(self) -> Node | None:
         """The node that computes this tensor's gradient contribution, None for leaves."""
-        if self._base is not None and self._grad_fn is not None:
-            self._refresh_view()
+        self._refresh_view()
         return self._grad_fn
 
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf."""
         if self._grad is None and self._grad_fn is not None and not self._retains_grad:
-            _warn_of_inner_gradient()
+            warn_of_inner_gradient()
         return self._grad
 
     @grad.setter
@@ -316,9 +317,9 @@ class Tensor(TensorKinds, TensorMethods):
         self._grad = None
 
     def _gradient_edge(self) -> tuple[Node, int] | None:
+        if self._base is not None:
+            self._refresh_view()
         if self._grad_fn is not None:
-            if self._base is not None:
-                self._refresh_view()
             return self._grad_fn, self._output_number
         if not self._requires_grad:
             return None
@@ -368,12 +369,17 @@ class Tensor(TensorKinds, TensorMethods):
 
     def _refresh_view(self) -> None:
         """Re-derive a view's gradient when its base was written in place since the view was made."""
+        if self._base is None:
+            return
         base, state = self._base, self._base_state
-        if base is None or base._storage.version == state[0] or base._grad_fn is state[1]:
+        if base._storage.version == state[0] or not base.requires_grad:
             return
         # A floor above this one: looked up when it is used.
-        from ..operations.in_place.writing import view_gradient
+        from ..operations.in_place.writing import check_behind, view_gradient
 
+        check_behind(state)
+        if base._grad_fn is state[1]:
+            return
         view_gradient(self, base)
         self._base_state = (base._storage.version, base._grad_fn, *state[2:])
 
@@ -405,8 +411,8 @@ class Tensor(TensorKinds, TensorMethods):
 
     @property
     def data(self) -> Tensor:
-        """The tensor without its gradient history."""
-        return self.detach()
+        """The tensor without its gradient history; writing into it does not count as writing into the tensor."""
+        return Tensor._from_storage(DataStorage(self._storage), self._layout, self.dtype, self.device)
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -459,16 +465,6 @@ class Tensor(TensorKinds, TensorMethods):
         if self._grad_fn is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
-
-
-def _warn_of_inner_gradient() -> None:
-    warnings.warn(
-        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
-        "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
-        ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
-        "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
-        stacklevel=3,
-    )
 
 
 def make_value(place: device, dtype: dtype, numel: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.operations.in_place.writing import snapshot
+from webgpu_torch_core.operations.in_place.writing import replaced, snapshot
 
 Sizes = int | Sequence[int]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -73,7 +73,7 @@ def before(input: Tensor, inplace: bool) -> Tensor:
 
 def written(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     """Return the result, stored in the input where asked."""
-    return input.copy_(result) if inplace else result
+    return replaced(input, result) if inplace else result
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:

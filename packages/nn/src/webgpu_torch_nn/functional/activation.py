@@ -5,6 +5,7 @@ from __future__ import annotations
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import elu as _elu
+from webgpu_torch_core.api.functional import elu_ as _elu_of
 from webgpu_torch_core.api.functional import gelu as gelu
 from webgpu_torch_core.api.functional import leaky_relu as _leaky_relu
 from webgpu_torch_core.api.functional import log_softmax as _log_softmax
@@ -138,8 +139,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     target, input = input, before(input, inplace)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    negative = torch.expm1((input / alpha).clamp(max=0)) * alpha
-    return written(target, torch.where(input > 0, input, negative), inplace)
+    return written(target, _elu_of(input, alpha=float(alpha), slope=1.0 / alpha), inplace)
 
 
 @titled("EluBackward0")

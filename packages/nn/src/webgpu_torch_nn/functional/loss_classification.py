@@ -10,6 +10,7 @@ from webgpu_torch_core.api.functional import cross_entropy as _cross_entropy
 from webgpu_torch_core.api.functional import linear
 from webgpu_torch_core.api.functional import nll_loss as _nll_loss
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.operations.indexing.index_checks import require_inside
 
 from ._arguments import legacy_reduction, wide
 
@@ -90,4 +91,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if not tensor.numel():
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         num_classes = int(tensor.max().item()) + 1
+
+    def refusal(found: int) -> Exception:
+        return RuntimeError(
+            "Class values must be non-negative." if found < 0 else "Class values must be smaller than num_classes."
+        )
+
+    require_inside("one_hot", tensor, num_classes, refusal)
     return (tensor.unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)

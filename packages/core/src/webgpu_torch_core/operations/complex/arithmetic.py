@@ -255,11 +255,10 @@ _direction = kernel("complex_angle", _angle)
 def angle_of(input: Tensor) -> Tensor:
     """Return the angle of complex numbers; of real ones 0, pi where negative, NaN where NaN."""
     if input.dtype is not complex64:
-        floats = input if input.dtype.category == 2 else input.to(default_float[0])
-        turned = e.select_(
-            floats.new_full((), math.pi), floats * 0.0 if needs_gradient(floats) else floats.new_zeros(()), floats < 0
-        )
-        return e.select_(floats, turned, floats != floats)
+        floats = input.detach() if input.dtype.category == 2 else input.to(default_float[0])
+        turned = e.select_(floats.new_full((), math.pi), floats.new_zeros(()), floats < 0)
+        result = e.select_(floats, turned, floats != floats)
+        return attach(result, "AngleBackward0", (input,), lambda grad: grad.new_zeros(grad.shape))
     result = _direction(*full_parts(input))
     if needs_gradient(input):
         saved = input._save()

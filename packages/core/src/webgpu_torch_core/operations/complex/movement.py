@@ -45,6 +45,8 @@ def join_pieces_rule(function: Any, pieces: list[Tensor], dim: int) -> Tensor:
 
 def flip_rule(function: Any, input: Tensor, *dims: Any, **named: Any) -> Tensor:
     chosen = [wrap_dimension(each, input.ndim) for each in sizes_from((named["dims"],) if "dims" in named else dims)]
+    # A 0-d tensor takes 0 for a dimension; its real view has one of another meaning.
+    chosen = chosen if input.ndim else []
     return complex_view(function(view_as_real(input), chosen))
 
 
@@ -52,6 +54,8 @@ def roll_rule(function: Any, input: Tensor, shifts: Any, dims: Any = None) -> Te
     if dims is None or (isinstance(dims, tuple | list) and not dims):
         return roll_rule(function, input.reshape(-1), shifts, 0).reshape(input.shape)
     chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
+    if chosen and not input.ndim:
+        raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
     amounts = [shifts] if isinstance(shifts, int) else list(shifts)
     return complex_view(function(view_as_real(input), amounts, chosen))
 
@@ -71,8 +75,12 @@ def place_inside_rule(
     return complex_view(function(view_as_real(as_complex(input)), (*before, 0), (*shape, 2), 0, steps))
 
 
-def take_positions_rule(function: Any, input: Tensor, dim: int, index: Tensor, title: str) -> Tensor:
-    return complex_view(function(view_as_real(input), dim, index, title))
+def take_positions_rule(
+    function: Any, input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None
+) -> Tensor:
+    if strides is not None:
+        strides = (*(2 * each for each in strides), 1)
+    return complex_view(function(view_as_real(input), dim, index, title, strides))
 
 
 def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:

@@ -11,7 +11,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import float32, promote_types
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import is_half
+from ..common import is_half, no_view
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..movement.joining import cat, place_inside, stack
@@ -151,7 +151,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         left = left.unsqueeze(2 * number + 1)
         right = right.unsqueeze(2 * number)
     shape = tuple(left.shape[2 * number] * right.shape[2 * number + 1] for number in range(depth))
-    return into((left * right).reshape(shape), out)
+    return into(no_view((left * right).reshape(shape)), out)
 
 
 @operation("composite", title="TraceBackward0")

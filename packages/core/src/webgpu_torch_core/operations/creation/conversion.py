@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -11,13 +12,13 @@ from ...ir import expression as ir
 from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
 from ...ir.host_bytes import require_numpy, unpack
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, contiguous_layout, layout, real_layout
+from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, dense_strides, is_dense, layout, real_layout
 from ...record.devices import canonical_device, device, host_device
 from ...tensors.printing import format_tensor
 from ...tensors.tensor import MetaValue, Tensor, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
-from ..elementwise.call import _result_layout, default_float
+from ..elementwise.call import default_float
 from ..in_place.writing import assign, check_writable, converted
 from .factories import array_tensor, as_dtype, filled, from_bytes
 
@@ -40,7 +41,8 @@ def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: 
     )
 
 
-def _copy(input: Tensor, kind: dtype, target: Layout) -> Tensor:
+def copied(input: Tensor, kind: dtype, target: Layout) -> Tensor:
+    """Return a copy in an element type and a dense layout, without gradient."""
     if input.dtype is complex64 or kind is complex64:
         return _copy_complex(input.detach(), kind, target)
     kernel = cast_kernel(input._layout, input._storage.value.numel, input.dtype, kind, target)
@@ -51,35 +53,35 @@ def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     if input.dtype is not complex64:
         return copy_real(input, target)
     if kind is complex64:
-        return complex_alias(_copy(real_alias(input), float32, real_layout(target)))
+        return complex_alias(copied(real_alias(input), float32, real_layout(target)))
     if kind is bool_:
-        return _copy(input != 0, kind, target)
-    return _copy(part_alias(input, 0), kind, target)
+        return copied(input != 0, kind, target)
+    return copied(part_alias(input, 0), kind, target)
 
 
 def dense_layout(input: Tensor, memory_format: Any) -> Layout:
-    """Return the layout of a copy: in a named order of elements, else in that of the input where it is dense."""
-
-    shape = input._layout.shape
+    """Return the layout of a copy: in a named order of elements, else in that of the input."""
     if memory_format is None or memory_format is preserve_format:
-        return _result_layout((input,), shape)
+        return _preserved(input._layout)
+    shape = input._layout.shape
     if memory_format is contiguous_format or memory_format == "contiguous":
         return contiguous_layout(shape)
     return layout(shape, _channels_last_strides(shape, memory_format))
 
 
+@lru_cache(maxsize=4096)
+def _preserved(source: Layout) -> Layout:
+    strides = source.strides if source.numel == 0 or is_dense(source) else dense_strides(source.shape, source.strides)
+    return layout(source.shape, strides)
+
+
 def _channels_last_strides(shape: tuple[int, ...], memory_format: Any) -> tuple[int, ...]:
-    """Return strides with the channels (dimension 1) next to each other."""
     rank = _CHANNELS_LAST_RANKS.get(memory_format)
     if rank is None:
         raise TypeError(f"memory_format must be a torch.memory_format, not {type(memory_format).__name__}")
     if len(shape) != rank:
         raise RuntimeError(f"required rank {rank} tensor to use {memory_format.name} format")
-    strides, step = [0] * rank, 1
-    for dim in (1, *range(rank - 1, 1, -1), 0):
-        strides[dim] = step
-        step *= max(shape[dim], 1)
-    return tuple(strides)
+    return channels_last_strides(shape)
 
 
 def has_memory_format(input: Tensor, memory_format: Any) -> bool:
@@ -102,7 +104,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     Raises:
         RuntimeError: a channels-last format for another number of dimensions than it has.
     """
-    result = _copy(input, input.dtype, dense_layout(input, memory_format))
+    result = copied(input, input.dtype, dense_layout(input, memory_format))
     return attach(result, "CloneBackward0", (input,), lambda grad: grad)
 
 
@@ -168,8 +170,8 @@ def to(
         attach(result, "ToCopyBackward0", (source,), lambda grad: converted(grad, own).to(device=back))
     if kind is not result.dtype or result is self:
         own = result.dtype
-        copied = _copy(result, kind, dense_layout(result, memory_format))
-        result = attach(copied, "ToCopyBackward0", (result,), lambda grad: converted(grad, own))
+        converted_copy = copied(result, kind, dense_layout(result, memory_format))
+        result = attach(converted_copy, "ToCopyBackward0", (result,), lambda grad: converted(grad, own))
     if memory_format in _CHANNELS_LAST_RANKS and not has_memory_format(result, memory_format):
         return clone(result, memory_format=memory_format)
     return result
@@ -312,7 +314,7 @@ def read_bytes(self: Tensor) -> bytearray:
     source = self.detach()
     whole = source if source._layout.is_contiguous else clone(source, memory_format="contiguous")
     if not _is_whole(whole):
-        whole = _copy(whole, whole.dtype, contiguous_layout(whole._layout.shape))
+        whole = copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))
     return whole._engine.read(whole._storage.value)
 
 

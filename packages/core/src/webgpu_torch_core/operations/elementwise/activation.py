@@ -86,9 +86,14 @@ def leaky_relu(input, *, negative_slope=0.01):
 
 
 @elementwise(promotion="float", namespace="functional", method=False)
-def elu_(input, *, alpha=1.0):
-    """``input`` where positive, else ``alpha * (exp(input) - 1)``."""
-    return where(less(0.0, input), input, _expm1(input) * alpha)
+def elu_(input, *, alpha=1.0, slope=1.0):
+    """``input`` where positive, else ``alpha * (exp(slope * input) - 1)``."""
+    return where(less(0.0, input), input, _expm1(input * slope) * alpha)
+
+
+@elu_.backward
+def _(grad, input, alpha, slope):
+    return where(less(0.0, input), grad, grad * (alpha * slope) * _exp(input * slope))
 
 
 @elementwise(promotion="float", namespace="functional", method=False)

@@ -83,6 +83,11 @@ def floor_divide(input, other):
     return _floor_divide(input, other)
 
 
+floor_divide.operation.refused = dict.fromkeys(
+    (0, 1), RuntimeError("derivative for aten::floor_divide is not implemented")
+)
+
+
 @elementwise(rounds_numbers=True)
 def remainder(input, other):
     """The remainder of division with the sign of ``other``."""

@@ -41,7 +41,8 @@ def _i(x, order):
 
 
 def _slope_of_i1(x):
-    return where(equal(x, 0.0), 0.5, _i(x, 0) - _i(x, 1) / x)
+    # At 0, and at NaN as PyTorch has it.
+    return where(less(0.0, _absolute(x)), _i(x, 0) - _i(x, 1) / x, 0.5)
 
 
 @elementwise(promotion="float")
@@ -86,7 +87,7 @@ def i1e(input):
 @i1e.backward
 def _(grad, input):
     slope = _scaled_i(input, 0) - _scaled_i(input, 1) * (_sign(input) + 1.0 / input)
-    return grad * where(equal(input, 0.0), 0.5, slope)
+    return grad * where(less(0.0, _absolute(input)), slope, 0.5)
 
 
 @elementwise(promotion="float", namespace="special")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...dispatch.complex_rules import involves_complex, rule
+from ...dispatch.complex_rules import involves_complex, rule, warn_of_lost_precision
 from ...dispatch.registry import Operation, register
 from ...ir import expression as ir
 from ...ir import interpreter
 from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, layout
+from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides
 from ...ir.steps import differentiate
 from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
@@ -19,7 +19,7 @@ from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
-from ..common import same_device
+from ..common import needs_gradient, refusing, result_layout, same_device
 from ..in_place.writing import make_in_place, type_title
 
 CACHE_LIMIT = 4096
@@ -106,6 +106,8 @@ class Elementwise:
         self.gradients: dict[Any, Elementwise | None] = {}
         # A gradient derived from the expression has no Python text of its own to step through.
         self.runs_on_numbers = True
+        # By the number of an operand that PyTorch has no derivative for: what backward raises.
+        self.refused: dict[int, Exception] = {}
 
     def backward(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
         """Declare the gradient: a scalar function ``(grad, *arguments)`` returning one value per operand."""
@@ -133,7 +135,7 @@ class Elementwise:
                 # The kernel describes its whole buffers, of which the layout may be a part.
                 key.append(value.numel)
                 values.append(value)
-                tracked = tracked or each._requires_grad or each._grad_fn is not None
+                tracked = tracked or each._requires_grad or each._grad_fn is not None or each._base is not None
             else:
                 key.append(type(each))
                 parameters.append(each)
@@ -151,6 +153,7 @@ class Elementwise:
             if involves_complex(operands):
                 if self.facts.refuses is not None:
                     self.facts.refuses(operands, complex64)
+                warn_of_lost_precision(operands)
                 return rule(self.name)(None, *operands, *extras)
             found = self._resolve(identity, operands, extras)
         engine = values[0].engine
@@ -161,7 +164,7 @@ class Elementwise:
                 check_supported(engine, found.dtype)
             value = engine.record(found.kernel, values, parameters)[0]
         result = Tensor._from_value(value, found.layout, found.dtype, first.device)  # type: ignore[union-attr]
-        if tracked and recording.enabled and found.dtype.category >= 2:
+        if tracked and recording.enabled and found.dtype.category >= 2 and needs_gradient(*operands):
             self._track(result, operands, extras)
         return result
 
@@ -194,7 +197,7 @@ class Elementwise:
         if result is not bool_ and result is not promoted and result.category == promoted.category:
             expression = ir.cast(expression, promoted)
         value = ir.cast(expression, result)
-        out = _result_layout(operands, shape)
+        out = result_layout(operands, shape)
         kernel = Pointwise(
             tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
             (Store(0, 0, out.strides, value),),
@@ -260,6 +263,9 @@ class Elementwise:
                 parts[index] = part if part.dtype is dtype else part.to(dtype)
             return parts
 
+        for index, error in self.refused.items():
+            if edges[index] is not None:
+                run_backward = refusing(error)
         title = self.node_title
         result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)
 
@@ -328,28 +334,6 @@ def _number_leaf(value: Any, promoted: dtype, compute: dtype, parameter_types: l
         # Small integer types wrap a number before computing with it: -1 takes part as 255 in uint8.
         leaf = ir.cast(leaf, promoted)
     return ir.cast(leaf, compute)
-
-
-def _result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
-    """Return the layout of a result: that of the first dense operand of the same shape (memory format), else row-major."""
-    for each in operands:
-        if isinstance(each, Tensor) and each._layout.shape == shape:
-            source = each._layout
-            if source.is_contiguous:
-                break
-            order = sorted(range(source.ndim), key=lambda index: (-source.strides[index], index))
-            expected = 1
-            for index in reversed(order):
-                if source.shape[index] != 1 and source.strides[index] != expected:
-                    return contiguous_layout(shape)
-                expected *= source.shape[index]
-            strides = [0] * source.ndim
-            step = 1
-            for index in reversed(order):
-                strides[index] = step
-                step *= max(source.shape[index], 1)
-            return layout(shape, tuple(strides))
-    return contiguous_layout(shape)
 
 
 def result_type(*operands: Any) -> dtype:

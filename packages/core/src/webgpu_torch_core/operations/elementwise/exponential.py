@@ -89,8 +89,7 @@ def logaddexp(input, other):
 
 @logaddexp.backward
 def _(grad, input, other):
-    share = 1.0 / (1.0 + _exp(other - input))
-    return grad * share, grad * (1.0 - share)
+    return grad / (1.0 + _exp(other - input)), grad / (1.0 + _exp(input - other))
 
 
 @elementwise(promotion="float", tensors=2)
@@ -103,8 +102,7 @@ def logaddexp2(input, other):
 
 @logaddexp2.backward
 def _(grad, input, other):
-    share = 1.0 / (1.0 + _exp2(other - input))
-    return grad * share, grad * (1.0 - share)
+    return grad / (1.0 + _exp2(other - input)), grad / (1.0 + _exp2(input - other))
 
 
 @elementwise(promotion="float", aliases=("special_xlogy",), rounds_numbers=True)
@@ -135,6 +133,12 @@ def _(grad, input):
 def logit_(input):
     """``log(input / (1 - input))``."""
     return _log(input / (1.0 - input))
+
+
+@logit_.backward
+def _(grad, input):
+    inside = less_equal(0.0, input) & less_equal(input, 1.0)
+    return where(inside, grad / (input * (1.0 - input)), math.nan)
 
 
 # Trigonometry
@@ -228,8 +232,8 @@ def sinc(input):
 @sinc.backward
 def _(grad, input):
     angle = input * math.pi
-    slope = (angle * _cos(angle) - _sin(angle)) / (angle * input)
-    return where(equal(input, 0.0), 0.0, grad * slope)
+    square = angle * input
+    return where(equal(square, 0.0), 0.0, grad * ((angle * _cos(angle) - _sin(angle)) / square))
 
 
 @elementwise(promotion="float", title="Deg2RadBackward0")

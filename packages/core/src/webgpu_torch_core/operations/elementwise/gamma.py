@@ -76,6 +76,9 @@ def _(grad, input, other):
     return None, -grad * input * _hurwitz(input + 1.0, other)
 
 
+zeta.operation.refused = {0: NotImplementedError("the derivative for 'zeta' is not implemented.")}
+
+
 def _polygamma(x, order):
     if order == 0:
         return _digamma(x)
@@ -210,6 +213,9 @@ def _(grad, input, other):
     return None, _density(grad, input, other)
 
 
+igamma.operation.refused = {0: NotImplementedError("the derivative for 'igamma: input' is not implemented.")}
+
+
 @elementwise(promotion="float", tensors=2)
 def igammac(input, other):
     """The regularised upper incomplete gamma function ``Q(input, other)``."""
@@ -219,3 +225,6 @@ def igammac(input, other):
 @igammac.backward
 def _(grad, input, other):
     return None, -_density(grad, input, other)
+
+
+igammac.operation.refused = {0: NotImplementedError("the derivative for 'igammac: input' is not implemented.")}

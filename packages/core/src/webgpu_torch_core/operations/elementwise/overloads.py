@@ -238,7 +238,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
         value = number.real
     filled = value if isinstance(value, Tensor) else input.new_full((), value)
-    return e.select_(filled.to(dtype=input.dtype, device=input.device), input, mask)
+    filled = filled.to(dtype=input.dtype, device=input.device)
+    return e.select_(filled, input if mask.ndim > input.ndim else input.contiguous(), mask)
 
 
 @operation("elementwise", method=False)
@@ -351,10 +352,18 @@ Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
 # Operators
 
 
+def _of_array(like: Tensor, other: Any) -> Tensor:
+    """Return a NumPy array beside a tensor: with its own element type, which takes part in promotion."""
+    # A circle: that module imports this one.
+    from ..creation.factories import as_tensor
+
+    return as_tensor(other, device=like.device)
+
+
 def _operator(name: str, function: Any, reflected: Any = None, in_place: str | None = None) -> None:
     def forward(self: Tensor, other: Any) -> Any:
         if not isinstance(other, Tensor | int | float | complex):
-            return NotImplemented if not hasattr(other, "__array__") else function(self, self.new_tensor(other))
+            return function(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
         return function(self, other)
 
     forward.__name__ = f"__{name}__"
@@ -363,7 +372,7 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
 
         def backward(self: Tensor, other: Any) -> Any:
             if not isinstance(other, int | float | complex | Tensor):
-                return NotImplemented if not hasattr(other, "__array__") else reflected(self, self.new_tensor(other))
+                return reflected(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
             return reflected(self, other)
 
         setattr(Tensor, f"__r{name}__", backward)
@@ -378,7 +387,7 @@ _operator("mul", e.mul, e.mul, "mul_")
 _operator(
     "truediv",
     div,
-    lambda a, b: e.reciprocal(a) * b if not isinstance(b, Tensor) and a.dtype.category >= 2 else div(b, a),
+    lambda a, b: e.reciprocal(a) * b,
     "div_",
 )
 _operator("floordiv", e.floor_divide, lambda a, b: e.floor_divide(b, a), "floor_divide_")

@@ -94,13 +94,13 @@ def copysign(input, other):
     return _copysign(input, other)
 
 
-@elementwise(promotion="float", tensors=2)
-def nextafter(input, other):
+@elementwise(promotion="float", method=False, namespace="internal")
+def nextafter_(input, other):
     """The next float after input towards other."""
     return _next_after(input, other)
 
 
-@nextafter.backward
+@nextafter_.backward
 def _(grad, input, other):
     # The direction has no gradient, nor has a number that stays, as in PyTorch.
     return where(equal(input, other), 0.0, grad), grad * 0.0

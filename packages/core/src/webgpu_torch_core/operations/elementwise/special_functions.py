@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ...dispatch.registry import operation
+from ...dispatch.registry import OPERATIONS, operation
+from ...ir.dtypes import int16, int32
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from .. import return_types
-from ..common import require_tensor
+from ..common import attach, is_half, require_tensor
 from ..in_place.writing import make_in_place, type_title
 from ..neural import layers
+from ..outputs import into
+from ..reduction.reductions import sum_to_size
 from .call import default_float, finish_out, result_type
+from .overloads import where
 from .polynomials import LARGEST_DEGREE
 
 if TYPE_CHECKING:
@@ -21,6 +25,41 @@ if TYPE_CHECKING:
 
 def _out(result: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else finish_out(result, out)
+
+
+@operation("elementwise")
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The next number that the element type has, after ``input`` towards ``other``."""
+    require_tensor("nextafter", "input", 1, input)
+    require_tensor("nextafter", "other", 2, other)
+    if is_half(input) and other.dtype is input.dtype:
+        return into(_next_of_half(input, other), out)
+    return e.nextafter_(input, other, out=out)
+
+
+def _next_of_half(input: Tensor, other: Tensor) -> Tensor:
+    """Return the next 16-bit numbers: as integers in the order of the numbers, they are one apart."""
+
+    def place(value: Tensor) -> Tensor:
+        bits = value.detach().contiguous().view(int16).to(int32)
+        return where(bits < 0, -(bits & 0x7FFF), bits)
+
+    first, second = place(input), place(other)
+    moved = first + (second - first).sign()
+    bits = where(moved < 0, -moved - 0x8000, moved).to(int16)
+    result = where(first == second, other.detach(), bits.view(input.dtype))
+    result = result.masked_fill(input.isnan() | other.isnan(), math.nan)
+    saved = [each.detach() for each in (input, other)]
+
+    def run_backward(grad: Tensor) -> tuple[Tensor, Tensor]:
+        stays = saved[0] == saved[1]
+        return sum_to_size(grad.masked_fill(stays, 0.0), saved[0].shape), sum_to_size(grad * 0.0, saved[1].shape)
+
+    return attach(result, "NextafterBackward0", (input, other), run_backward)
+
+
+Tensor.nextafter_ = make_in_place(nextafter, "nextafter_")  # type: ignore[attr-defined]
+OPERATIONS["nextafter"].in_place = "nextafter_"
 
 
 @operation("elementwise")

@@ -9,7 +9,7 @@ from typing import Any
 from ...ir import expression as ir
 from ...ir.dtypes import complex64, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, real_layout, repeats, storage_extent
+from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
 from ...ir.layouts import layout as make_layout
 from ...record.grad_mode import recording
 from ...record.node import Node
@@ -132,6 +132,20 @@ def _forbidden_view(target: Tensor) -> str:
     )
 
 
+_WRITTEN_BEHIND = (
+    "A view was created in no_grad mode and its base or another view of its base has been modified inplace with grad mode "
+    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside "
+    "(if you want the inplace to be tracked)."
+)
+
+
+def check_behind(state: tuple[Any, ...]) -> None:
+    """Raise where a view is used that was made without recording and whose base was written since."""
+    if len(state) > 2 and state[2] == "no_grad" and recording.enabled:
+        raise RuntimeError(_WRITTEN_BEHIND)
+
+
 def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
     """Make a node the last writer of a tensor, and of what it is a view of."""
     source = Tensor._from_storage(target._storage, target._layout, target.dtype, target.device)
@@ -164,7 +178,7 @@ def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
 @lru_cache(maxsize=4096)
 def _gathered(place: Layout) -> Layout:
     """Return a layout without offset and gaps: with the same strides if they leave none."""
-    strides = place.strides if _is_dense(place) else contiguous_strides(place.shape)
+    strides = place.strides if is_dense(place) else contiguous_strides(place.shape)
     return make_layout(place.shape, strides)
 
 
@@ -186,7 +200,9 @@ def check_apart(target: Tensor | None, *sources: Any) -> None:
         return
     start, count = target._layout.offset, target._layout.numel
     for each in sources:
-        same = isinstance(each, Tensor) and each._storage is target._storage and each._layout.is_contiguous
+        same = (
+            isinstance(each, Tensor) and each._storage.number == target._storage.number and each._layout.is_contiguous
+        )
         if same and max(start, each._layout.offset) < min(start + count, each._layout.offset + each._layout.numel):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
@@ -203,10 +219,16 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
     before = target._gradient_edge() if tracked else None
     write(target, source.detach(), fresh)
     if tracked and target.dtype.category >= 2:
-        _track_write(target, source)
+        _track_write(target, source, None if fresh and source.requires_grad else before)
         if target._retains_grad and before is not None:
             _retain_again(target, before)
     return target
+
+
+def replaced(target: Tensor, result: Tensor) -> Tensor:
+    """Make a tensor's elements those of what an operation made of it, with its gradient, and return it."""
+    check_writable(target, result.requires_grad)
+    return assign(target, result, fresh=result._storage.number != target._storage.number)
 
 
 def _retain_again(target: Tensor, before: tuple[Node, int]) -> None:
@@ -227,7 +249,7 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
         storage.version += 1
         return
     given = source._storage.value
-    whole = layout.offset == 0 and layout.numel == value.numel and _is_dense(layout)
+    whole = layout.offset == 0 and layout.numel == value.numel and is_dense(layout)
     same = source.dtype is target.dtype and source._layout.strides == layout.strides and source._layout.offset == 0
     if fresh and whole and same and given.numel == value.numel and given.buffer is None and source._base is None:
         replacement = given
@@ -249,13 +271,6 @@ def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     return target, part_alias(source, 0)
 
 
-def _is_dense(layout: Layout) -> bool:
-    order = sorted(range(layout.ndim), key=lambda index: -layout.strides[index])
-    sizes = [layout.shape[index] for index in order if layout.shape[index] != 1]
-    strides = tuple(layout.strides[index] for index in order if layout.shape[index] != 1)
-    return strides == contiguous_strides(sizes)
-
-
 def _record_write(value: Any, target: Tensor, source: Tensor, whole: bool) -> Any:
     origin = source._storage.value
     kernel = write_kernel(source._layout, origin.numel, source.dtype, target._layout, value.numel, target.dtype, whole)
@@ -275,14 +290,22 @@ def write_kernel(
     )  # fmt: skip
 
 
-def _track_write(target: Tensor, source: Tensor) -> None:
-    """Give the target (and its base, where it is a view) the gradient of the write."""
+def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None = None) -> None:
+    """Give the target (and its base, where it is a view) the gradient of the write.
+
+    ``before``: what made the elements that are gone, where ``source`` was not computed from them. Their gradient is zero.
+    """
     edge = source._gradient_edge() if source.requires_grad else None
     base = target._base
     own = source.dtype
     if base is None:
-        node = Node("CopyBackwards", (edge,), lambda grad: (converted(grad, own),))
-        if edge is not None and source.dtype is target.dtype:
+
+        def overwritten(grad: Tensor) -> tuple[Any, Any]:
+            part = None if edge is None else converted(grad, own)
+            return part, None if before is None else grad.new_zeros(grad.shape)
+
+        node = Node("CopyBackwards", (edge, before), overwritten)
+        if edge is not None and before is None and source.dtype is target.dtype:
             # The result's own node is the target's node: in-place forms show their operation's name.
             target._grad_fn, target._output_number = edge
         else:

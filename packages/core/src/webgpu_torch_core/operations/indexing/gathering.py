@@ -14,17 +14,18 @@ from ...ir.layouts import (
     broadcast_shapes,
     contiguous_layout,
     contiguous_strides,
+    layout,
     number_of_elements,
     wrap_dimension,
 )
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
-from ..common import attach, is_half, kernel_cache, needs_gradient, record, wide
+from ..common import attach, kernel_cache, needs_gradient, no_view, record
 from ..elementwise.overloads import where
 from ..in_place.writing import check_apart
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
-from .index_checks import check_positions, check_source, check_written, outside
+from .index_checks import check_positions, check_source, check_written, require_inside
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -77,7 +78,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     if input.ndim == 0:
         return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out, True)
     if index.numel() == 0:
-        return into(input.reshape(-1)[:0].reshape(index.shape), out, True)
+        return into(gather_known(input, 0, index), out, True)
     if input.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     axis = wrap_dimension(dim, input.ndim)
@@ -87,7 +88,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
                 f"Size does not match at dimension {each} expected index {list(index.shape)} to be no larger than self "
                 f"{list(input.shape)} apart from dimension {axis}"
             )
-    check_positions(index, input.shape[axis], axis)
+    check_positions("gather", index, input.shape[axis], axis)
+    return into(gather_known(input, axis, index), out, True)
+
+
+def gather_known(input: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Return :func:`gather` at positions that are right by construction."""
+    if not index.numel():
+        return no_view(input.reshape(-1)[:0].reshape(index.shape))
     kernel = gather_kernel(
         input._layout,
         input._storage.value.numel,
@@ -104,7 +112,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             result, "GatherBackward0", (input, index),
             lambda grad: (grad.new_zeros(shape).scatter_add(axis, saved.unpack(), grad), None),
         )  # fmt: skip
-    return into(result, out, True)
+    return result
 
 
 @operation("composite")
@@ -118,13 +126,13 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
         tuple(1 if each == axis else size for each, size in enumerate(indices._layout.shape)),
     )
     size = input.shape[axis] if input.ndim else 1
-    wrong = outside(indices, size, True)
-    if wrong is not None:
-        raise RuntimeError(f"index {wrong} is out of bounds for dimension {axis} with size {size}")
+    check_positions("take_along_dim", indices, size, axis, wraps=True)
     indices = indices.where(indices >= 0, indices + size)  # gather refuses positions that count from the end
     source = input.expand(tuple(input.shape[axis] if each == axis else size for each, size in enumerate(shape)))
     chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
-    return into(gather(source, axis, chosen), out)
+    if not chosen.numel() or not input.ndim:
+        return into(gather(source, axis, chosen), out)
+    return into(gather_known(source, axis, chosen), out)
 
 
 @operation("composite")
@@ -136,33 +144,52 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
         return into(input.clone(), out)
-    wrong = outside(index, input.shape[axis], False)
-    if wrong is not None:
-        raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={input.shape[axis]}")
+    size = input._layout.shape[axis]
+
+    def refusal(found: int) -> Exception:
+        # PyTorch has a path of its own for columns.
+        if axis == 1 and input._layout.is_contiguous:
+            return RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
+        return IndexError("index out of range in self")
+
+    require_inside("index_select", index, size, refusal)
     return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
 
 
 @kernel_cache
 def positions_kernel(
-    source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int
+    source: Layout,
+    numel: int,
+    kind: dtype,
+    index: Layout,
+    index_numel: int,
+    index_kind: dtype,
+    dim: int,
+    target: Layout,
 ) -> Pointwise:
     """Return the kernel reading slices of ``source`` at the positions an n-d ``index`` lists along ``dim``."""
-    shape = (*source.shape[:dim], *index.shape, *source.shape[dim + 1 :])
     strides = (0,) * dim + index.strides + (0,) * (source.ndim - dim - 1)
     position = wrapped_position(ir.load(1, index.offset, strides, index_kind), source.shape[dim])
     before = [ir.coordinate(each) for each in range(dim)]
     after = [ir.coordinate(dim + index.ndim + each) for each in range(source.ndim - dim - 1)]
     value = ir.load_at(0, element_index(source, [*before, position, *after]), kind)
-    count = number_of_elements(shape)
     return Pointwise(
-        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, count, None),), (), "index_select", shape,
-        (Store(0, 0, contiguous_strides(shape), value),),
+        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, target.numel, None),), (), "index_select",
+        target.shape, (Store(0, 0, target.strides, value),),
     )  # fmt: skip
 
 
 @with_complex_rule("take_positions")
-def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor:
-    """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``."""
+def take_positions(
+    input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None
+) -> Tensor:
+    """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``.
+
+    ``strides``: those of the result, row-major by default.
+    """
+    source = input._layout.shape
+    shape = (*source[:dim], *index._layout.shape, *source[dim + 1 :])
+    target = contiguous_layout(shape) if strides is None else layout(shape, strides)
     kernel = positions_kernel(
         input._layout,
         input._storage.value.numel,
@@ -171,8 +198,9 @@ def take_positions(input: Tensor, dim: int, index: Tensor, title: str) -> Tensor
         index._storage.value.numel,
         index.dtype,
         dim,
+        target,
     )
-    result = record(kernel, (input, index), (), (kernel.shape,))
+    result = record(kernel, (input, index), (), (target,))
     if needs_gradient(input):
         shape, saved, dims = input._layout.shape, index._save(), index.ndim
 
@@ -227,15 +255,15 @@ def _scatter(
     return record(kernel, (base, *operands), (), (base._layout.shape,))
 
 
-_REDUCE = {
+REDUCE = {
     "sum": "sum", "add": "sum", "prod": "product", "multiply": "product", "amax": "maximum", "amin": "minimum",
 }  # fmt: skip
 
 
-def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
+def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
     _check_index(name, index)
     if input.ndim == 0:
-        return _scatter_along(input.reshape(1), 0, index.reshape(1), source.reshape(-1), kind, name).reshape(())
+        return scatter_along(input.reshape(1), 0, index.reshape(1), source.reshape(-1), kind, name).reshape(())
     axis = wrap_dimension(dim, input.ndim)
     shape = index._layout.shape
     if index.numel() and index.ndim != input.ndim:
@@ -250,7 +278,7 @@ def _scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind:
                 f"Expected index {list(shape)} to be no larger than self {list(input.shape)} apart from dimension {axis} and to "
                 f"be no larger size than src {list(source.shape)}"
             )
-    check_positions(index, input.shape[axis], axis)
+    check_positions(name, index, input.shape[axis], axis)
     source = source if source.dtype is input.dtype else source.to(input.dtype)
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(shape[each] for each in order[:-1])
@@ -273,13 +301,14 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     """``input`` with ``src`` added at ``index`` along a dimension."""
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    result = _scatter_along(input, dim, index, src.detach(), "sum", "scatter_add")
-    return into(_attach_scatter(result, input, dim, index, src, "sum", "ScatterAddBackward0"), out, True)
+    result = scatter_along(input, dim, index, src.detach(), "sum", "scatter_add")
+    return into(attach_scatter(result, input, dim, index, src, "sum", "ScatterAddBackward0"), out, True)
 
 
-def _attach_scatter(
+def attach_scatter(
     result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor, kind: str | None, title: str
 ) -> Tensor:
+    """Give a scatter that sets or adds its gradient."""
     if not needs_gradient(input, src):
         return result
     saved, shape = index._save(), src._layout.shape
@@ -312,83 +341,9 @@ def scatter(
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if not isinstance(source, Tensor):
         source = input.new_full((), source).expand(index._layout.shape)
-    kind = None if reduce is None else _REDUCE[reduce]
-    result = _scatter_along(input, dim, index, source.detach(), kind, "scatter")
-    return into(_attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True)
-
-
-@operation("scatter")
-def scatter_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: Any, *, include_self: bool = True,
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """``input`` combined with ``src`` at ``index`` along a dimension by sum, prod, amax, amin or mean."""
-    return into(_scatter_reduce(input, dim, index, src, reduce, include_self), out, True)
-
-
-def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
-    if reduce == "mean":
-        total = scatter_reduce(input, dim, index, src, "sum", include_self=include_self)
-        base = input.new_ones(input.shape) if include_self else input.new_zeros(input.shape)
-        count = scatter_add(base, dim, index, src.new_ones(src.shape)).clamp(min=1)
-        return total / count if input.dtype.category == 2 else total.div(count, rounding_mode="floor")
-    if reduce not in _REDUCE:
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
-    base = input
-    if not include_self:
-        neutral = {"sum": 0, "prod": 1, "amax": input.dtype.minimum, "amin": input.dtype.maximum}[reduce]
-        if input.dtype.category == 2 and reduce in ("amax", "amin"):
-            neutral = float("-inf") if reduce == "amax" else float("inf")
-        base = scatter(input, dim, index, neutral)
-    result = _scatter_along(base, dim, index, src.detach(), _REDUCE[reduce], "scatter_reduce")
-    if reduce == "sum":
-        return _attach_scatter(result, base, dim, index, src, "sum", "ScatterReduceBackward0")
-    if needs_gradient(input, src):
-        return (_attach_product if reduce == "prod" else _attach_extremum)(result, base, dim, index, src)
-    return result
-
-
-def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """The gradient of a product is the product of the others: by division where nothing is zero, else computed again."""
-    saved, kept = (input._save(), index._save(), src._save()), result._save_result()
-
-    def run_backward(grad: Tensor) -> Any:
-        input, index, src = (each.unpack() for each in saved)
-        kind, narrow = input.dtype, is_half(input)
-        # 16-bit gradients are quotients of products: they round once, at the end.
-        input, src, grad = wide(input), wide(src), wide(grad)
-
-        def product(start: Tensor, factors: Tensor) -> Tensor:
-            found = _scatter_along(start.detach(), dim, index, factors.detach(), "product", "scatter_reduce")
-            return _attach_product(found, start, dim, index, factors) if needs_gradient(start, factors) else found
-
-        value = product(input, src) if narrow else kept.unpack()
-        filled = input.masked_fill(input == 0, 1.0)
-        own = grad * product(filled, src) / filled
-        zero = src == 0
-        zeros = gather(scatter_add(input.new_zeros(input.shape), dim, index, zero.to(src.dtype)), dim, index)
-        single = zero & (zeros == 1)
-        others = gather(grad * product(input, src.masked_fill(single, 1.0)), dim, index)
-        divided = gather(grad * value, dim, index) / src.masked_fill(zero, 1.0)
-        theirs = where(single, others, divided).masked_fill(zeros > 1, 0.0)
-        return own.to(kind), None, theirs.to(kind)
-
-    return attach(result, "ScatterReduceBackward0", (input, index, src), run_backward)
-
-
-def _attach_extremum(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """Equal winners share the gradient, as PyTorch's scatter_reduce amax/amin."""
-    saved, kept = (input._save(), index._save(), src._save()), result._save_result()
-
-    def run_backward(grad: Tensor) -> Any:
-        (input, index, src), value = (each.unpack() for each in saved), kept.unpack().detach()
-        own = (input == value).to(grad.dtype)
-        theirs = (src == gather(value, dim, index)).to(grad.dtype)
-        count = scatter_add(own, dim, index, theirs)
-        share = grad / count
-        return share * own, None, gather(share, dim, index) * theirs
-
-    return attach(result, "ScatterReduceBackward0", (input, index, src), run_backward)
+    kind = None if reduce is None else REDUCE[reduce]
+    result = scatter_along(input, dim, index, source.detach(), kind, "scatter")
+    return into(attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True)
 
 
 @operation("scatter")

@@ -1,18 +1,31 @@
-"""Positions outside of a dimension, refused where they are known: kernels cannot raise."""
+"""Positions outside of a dimension: refused at once where they are known, else with the next results that are read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ...ir.layouts import wrap_dimension
+from ...autograd.function import FunctionNode
+from ...ir import expression as ir
+from ...ir.dtypes import dtype, int64
+from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
+from ...ir.layouts import Layout, wrap_dimension
+from ...ir.monoids import monoid
+from ...record.checks import LARGEST, check_base
+from ...record.node import running
 from ...tensors.tensor import MetaValue, Tensor
+from ..common import kernel_cache
 
 
-def outside(index: Tensor, size: int, wraps: bool) -> int | None:
+class PositionError(IndexError, RuntimeError):
+    """A position outside of a dimension, for which PyTorch raises an IndexError here and a RuntimeError there."""
+
+
+def outside(index: Tensor, size: int, wraps: bool, ignored: int | None = None) -> int | None:
     """Return a position that a dimension of a size does not have, or None where there is none or nobody knows yet.
 
-    Known are the numbers of index tensors that lie computed in the host's memory. Others are clamped by the kernels that read
-    them, for waiting for them would break up every graph. ``wraps``: negative positions count from the end.
+    Known are the numbers of index tensors that lie computed in the host's memory. ``wraps``: negative positions count from
+    the end; ``ignored`` is a position that stands for none.
     """
     value: Any = index._storage.value
     if value.__class__ is MetaValue or value.buffer is None or value.engine.capture is not None or not index.numel():
@@ -30,36 +43,102 @@ def outside(index: Tensor, size: int, wraps: bool) -> int | None:
 
         strides = tuple(each * value.dtype.itemsize for each in layout.strides)
         numbers = as_strided(numbers[layout.offset :], layout.shape, strides, writeable=False)
+    if ignored is not None:
+        numbers = numbers[numbers != ignored]
+        if not numbers.size:
+            return None
     low, high = int(numbers.min()), int(numbers.max())
     if low < (-size if wraps else 0):
         return low
     return high if high >= size else None
 
 
-def check_positions(
-    index: Tensor, size: int, dim: int, error: type[Exception] = RuntimeError, wraps: bool = False, prefix: str = ""
+def require_inside(
+    name: str,
+    index: Tensor,
+    size: int,
+    error: Callable[[int], Exception],
+    wraps: bool = False,
+    ignored: int | None = None,
 ) -> None:
-    """Raise where a known position is outside of a dimension.
+    """Raise ``error(position)`` for a position that a dimension of a size does not have.
+
+    At once where the numbers are known; else a kernel looks at them where they are, and the next reading of results raises a
+    :class:`PositionError` that names the operation. Positions of PyTorch's own functions are right by construction, so
+    backward passes check those of custom functions only; neither are they checked again when a recording is replayed.
+    """
+    wrong = outside(index, size, wraps, ignored)
+    if wrong is not None:
+        raise error(wrong)
+    value: Any = index._storage.value
+    if value.__class__ is MetaValue or not index.numel() or value.engine.capture is not None or _known(value):
+        return
+    if running.nodes and not isinstance(running.nodes[-1], FunctionNode):
+        return
+
+    def late(position: int) -> Exception:
+        return PositionError(f"{name}(): {error(position)} (index {position}, size {size})")
+
+    engine = value.engine
+    base = check_base((name, size, wraps, str(error(0))), late)
+    kernel = _check_kernel(index._layout, value.numel, value.dtype, size, wraps, ignored, engine.failed is not None)
+    values = [value] if engine.failed is None else [value, engine.failed]
+    engine.failed = engine.record(kernel, values, (base,))[0]
+
+
+def _known(value: Any) -> bool:
+    """Return whether the numbers are in the host's memory, where they have been looked at."""
+    return value.buffer is not None and hasattr(value.engine.device, "as_array")
+
+
+@kernel_cache
+def _check_kernel(
+    index: Layout, numel: int, kind: dtype, size: int, wraps: bool, ignored: int | None, further: bool
+) -> RowProgram:
+    """Return the kernel that finds the greatest position outside of a dimension, or what an earlier check has found."""
+    position = ir.cast(ir.load(0, index.offset, index.strides, kind), int64)
+    wrong = ir.binary("bitwise_or", position < (-size if wraps else 0), ir.binary("less_equal", size, position))
+    if ignored is not None:
+        wrong = ir.binary("bitwise_and", wrong, ir.binary("not_equal", position, ignored))
+    bounded = ir.apply("minimum", ir.apply("maximum", position, -LARGEST), LARGEST)
+    found = ir.select(wrong, ir.parameter(0, int64) + bounded, ir.constant(0, int64))
+    result: Any = ir.reduced(0, int64)
+    operands = [Operand(kind, numel)]
+    if further:
+        result = ir.apply("maximum", result, ir.load(1, 0, (), int64))
+        operands.append(Operand(int64, 1))
+    return RowProgram(
+        tuple(operands), (Output(int64, 1, None),), (int64,), "check_positions", (), index.shape,
+        (Reduction(monoid("maximum", int64), found),), (Store(0, 0, (), result),), (),
+    )  # fmt: skip
+
+
+def check_positions(
+    name: str, index: Tensor, size: int, dim: int, error: type[Exception] = RuntimeError, wraps: bool = False,
+    prefix: str = "",
+) -> None:  # fmt: skip
+    """Raise where a position is outside of a dimension: at once, or with the next results that are read.
 
     Raises:
         RuntimeError: by default; IndexError for subscripts.
     """
-    wrong = outside(index, size, wraps)
-    if wrong is None:
-        return
-    if size == 0 and wraps:
-        raise error("index is out of bounds for dimension with size 0")
-    raise error(f"{prefix}index {wrong} is out of bounds for dimension {dim} with size {size}")
+
+    def refusal(position: int) -> Exception:
+        if size == 0 and wraps:
+            return error("index is out of bounds for dimension with size 0")
+        return error(f"{prefix}index {position} is out of bounds for dimension {dim} with size {size}")
+
+    require_inside(name, index, size, refusal, wraps)
 
 
 def check_written(name: str, index: Tensor, size: int, axis: int) -> None:
-    """Raise where a known position of a write along a dimension is outside of it."""
+    """Raise where a position of a write along a dimension is outside of it."""
     if name == "index_copy":
-        check_positions(index, size, axis, IndexError, prefix="index_copy_(): ")
+        check_positions(name, index, size, axis, IndexError, prefix="index_copy_(): ")
     elif name in ("index_fill", "index_put"):
-        check_positions(index, size, axis, IndexError, wraps=True)
+        check_positions(name, index, size, axis, IndexError, wraps=True)
     else:
-        check_positions(index, size, axis)
+        check_positions(name, index, size, axis)
 
 
 def check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:

@@ -6,19 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.layouts import wrap_dimension
-from ...tensors.tensor import Tensor
-from ..common import wide
+from ...ir.layouts import is_dense, layout, repeats, wrap_dimension
+from ...tensors.tensor import Tensor, storage_size
+from ..common import attach, wide
 from ..in_place.writing import make_in_place
 from ..movement.views import as_strided, diagonal, select_dimension
 from ..outputs import into
 from ..reduction.moments import vector_norm
 from ..reduction.reductions import sum_to_size as summed_to
-from .gathering import scatter_reduce
+from .scatter_reductions import scatter_reduce
+
+
+def _clone_in_place(input: Tensor) -> Tensor:
+    """Return a copy with the input's strides, gaps included; one without them where elements repeat."""
+    if is_dense(input._layout) or repeats(input._layout):
+        return input.clone()
+    size = storage_size(input)
+    whole = Tensor._from_storage(input._storage, layout((size,), (1,)), input.dtype, input.device).clone()
+    result = Tensor._from_storage(whole._storage, input._layout, input.dtype, input.device)
+    return attach(result, "CloneBackward0", (input,), lambda grad: grad)
 
 
 def _written(input: Tensor, src: Tensor, view: Any, what: str) -> Tensor:
-    result = input.clone()
+    result = _clone_in_place(input)
     target = view(result)
     if target.shape != src.shape:
         raise RuntimeError(
@@ -43,7 +53,7 @@ def slice_scatter(
     """``input`` with ``src`` at a slice of a dimension."""
     axis = wrap_dimension(dim, input.ndim)
     chosen = (slice(None),) * axis + (slice(start, end, step),)
-    return into(_written(input, src.expand(input[chosen].shape), lambda each: each[chosen], "slice"), out, True)
+    return into(_written(input, src, lambda each: each[chosen], "slice"), out, True)
 
 
 @operation("composite")
@@ -153,7 +163,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     size = vector_norm(source, p, tuple(each for each in range(input.ndim) if each != axis), True)
     # The small number is PyTorch's, so that gradients at the limit agree.
     factor = (maxnorm / (size + 1e-7)).where(size > maxnorm, 1.0)
-    return into((source * factor).to(input.dtype), out)
+    return into((source.contiguous() * factor).to(input.dtype), out)
 
 
 for _function in (index_reduce, put, renorm):

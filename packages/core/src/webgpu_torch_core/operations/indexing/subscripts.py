@@ -6,7 +6,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, int64, uint8
-from ...ir.layouts import broadcast_shapes, contiguous_strides, number_of_elements
+from ...ir.layouts import broadcast_shapes, contiguous_strides, dense_strides, layout, number_of_elements
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, needs_gradient
 from ..creation.factories import arange, tensor
@@ -15,16 +15,37 @@ from ..in_place.writing import check_apart, check_distinct, make_in_place, type_
 from ..movement.joining import stack
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
-from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, scatter_reduce, take_positions
-from .index_checks import check_positions, outside
+from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions
+from .index_checks import check_positions, require_inside
+from .scatter_reductions import scatter_reduce
 
 # Subscripts
+
+
+class _Indices(list["Tensor | None"]):
+    """Per dimension its index tensor or None; ``found`` lists the dimensions whose positions are right by construction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[int] = set()
+
+
+def _means_tuple(subscript: Any) -> bool:
+    """Return whether a list stands for a tuple of subscripts, by NumPy's old rule, which PyTorch keeps."""
+    return (
+        isinstance(subscript, list)
+        and len(subscript) < 32
+        and any(
+            each is None or each is Ellipsis or isinstance(each, Tensor | list | tuple | range | slice | str)
+            for each in subscript
+        )
+    )
 
 
 def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
 
-    items = list(subscript) if isinstance(subscript, tuple) else [subscript]
+    items = list(subscript) if isinstance(subscript, tuple) or _means_tuple(subscript) else [subscript]
     entries: list[Any] = []
     for each in items:
         if isinstance(each, list | tuple | range) or (type(each).__module__ == "numpy" and getattr(each, "ndim", 0)):
@@ -50,18 +71,19 @@ def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     return entries
 
 
-def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor | None]]:
+def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, _Indices]:
     """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None."""
     view = input
-    indices: list[Tensor | None] = []
+    indices = _Indices()
     dim = 0
     for each in entries:
         if each is None:
             view = view.unsqueeze(dim)
             indices.append(None)
             dim += 1
-        elif isinstance(each, bool):
+        elif isinstance(each, bool) or (isinstance(each, Tensor) and not each.ndim and each.dtype in (bool_, uint8)):
             view = view.unsqueeze(dim)
+            indices.found.add(dim)
             indices.append(view.new_tensor([0] if each else [], dtype=int64))
             dim += 1
         elif isinstance(each, slice):
@@ -71,6 +93,7 @@ def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, list[Tensor
         elif isinstance(each, Tensor):
             if each.dtype in (bool_, uint8):
                 positions = _mask_positions(view, each, dim)
+                indices.found.update(range(dim, dim + len(positions)))
                 indices.extend(positions)
                 dim += len(positions)
             elif each.dtype.category != 1:
@@ -118,10 +141,10 @@ def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
                 f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
                 f"{list(view.shape)} at index {dim + axis}"
             )
-    return list(mask.to(view.device).nonzero(as_tuple=True))
+    return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
 
 
-def _joint(view: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Tensor], int, int]:
+def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, int]:
     """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many."""
     where = [position for position, each in enumerate(indices) if each is not None]
     first = where[0]
@@ -129,7 +152,9 @@ def _joint(view: Tensor, indices: list[Tensor | None]) -> tuple[Tensor, list[Ten
         # PyTorch counts dimensions of what is left to index, where these come first; of nothing it reads nothing.
         if view.numel() == 0 and view._layout.shape[position]:
             continue
-        check_positions(indices[position], view._layout.shape[position], 0, IndexError, True)  # type: ignore[arg-type]
+        if position not in indices.found:
+            size = view._layout.shape[position]
+            check_positions("index", indices[position], size, 0, IndexError, True)  # type: ignore[arg-type]
     if where != list(range(first, first + len(where))):
         # Indexed dimensions that are apart move to the front, as in NumPy.
         order = where + [position for position in range(view.ndim) if position not in where]
@@ -165,10 +190,21 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
         return view if view is not self else make_view(self, self._layout, "AliasBackward0", lambda grad: grad)
     view, chosen, first, count = _joint(view, indices)
     flat, position = _combined(view, chosen, first, count) if count > 1 else (view, chosen[0])
-    return take_positions(flat, first, position, "IndexBackward0")
+    return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first))
+
+
+def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int, ...]:
+    """Return the strides of what index tensors choose: dimensions in the order that the view and the indices have."""
+    source, index, last = view._layout, chosen[0]._layout.shape, first + len(chosen)
+    shape = (*source.shape[:first], *index, *source.shape[last:])
+    own = (*source.strides[:first], *(0 for _ in index), *source.strides[last:])
+    others = [(*(0,) * first, *each._layout.strides, *(0,) * (source.ndim - last)) for each in chosen]
+    return dense_strides(shape, own, *others)
 
 
 def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
+    if isinstance(subscript, Tensor) and not subscript.ndim and subscript.dtype in (bool_, uint8):
+        subscript = bool(subscript)
     if subscript is False:
         return
     # True alone writes into the whole, and converts as writing into a slice does.
@@ -246,13 +282,18 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
     positions, _ = nonzero_positions(input)
+    # A circle: that module imports this one.
+    from ..movement.splitting import unbind
+
     rows = coordinates(positions, input._layout.shape)
     if as_tuple:
-        return tuple(rows) if input.ndim else (positions,)
+        return unbind(stack(rows, 0), 0) if input.ndim else (positions,)
     if not rows:
         return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
-
-    return into(stack(rows, 1), out)
+    # Column-major, as PyTorch's.
+    found, count = stack(rows, 0), int(positions.numel())
+    place = layout((count, len(rows)), (1, count))
+    return into(Tensor._from_storage(found._storage, place, int64, found.device), out)
 
 
 def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
@@ -321,9 +362,14 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         IndexError: a known position is not there.
     """
     check_apart(out, input, index)
-    wrong = outside(index, input.numel(), True)
-    if wrong is not None:
-        raise IndexError(f"out of range: tried to access index {wrong} on a tensor of {input.numel()} elements.")
+    size = input.numel()
+    require_inside(
+        "take",
+        index,
+        size,
+        lambda found: IndexError(f"out of range: tried to access index {found} on a tensor of {size} elements."),
+        True,
+    )
     return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0"), out, True)
 
 

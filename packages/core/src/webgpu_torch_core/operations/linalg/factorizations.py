@@ -8,7 +8,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient
+from ..common import attach, needs_gradient, refusing
 from ..creation.factories import arange
 from ..creation.ranges import eye
 from ..host_algorithms import host_call
@@ -95,6 +95,8 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     require_matrix("torch.geqrf", input, "input")
     count = min(input.shape[-2:])
     packed, tau = host_call("geqrf", (input,), (input.shape, (*batch_shape(input), count)), (input.dtype,) * 2)
+    refused = refusing(NotImplementedError("the derivative for 'geqrf' is not implemented."))
+    attach((packed, tau), "NotImplemented", (input,), refused)
     return into(make("geqrf", a=packed, tau=tau), out)
 
 
@@ -159,7 +161,9 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, o
     if check_errors:
         raise_where(
             info,
-            "torch.linalg.lu_factor: {where}U[{order},{order}] is zero and using it on lu_solve would result in a division by zero.",
+            "torch.linalg.lu_factor: {where}U[{order},{order}] is zero and using it on lu_solve would result in a division by "
+            "zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
+            "linalg.lu_factor_ex(A, pivot)",
         )
     return into(make("linalg_lu_factor_ex", LU=packed, pivots=pivots, info=info), out)
 
@@ -167,7 +171,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, o
 @operation("composite", namespace="linalg", method=False)
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     """Packed L and U, and LAPACK's pivots."""
-    packed, pivots, _ = lu_factor_ex(A, pivot=pivot)
+    packed, pivots, _ = lu_factor_ex(A, pivot=pivot, check_errors=True)
     return into(make("linalg_lu_factor", LU=packed, pivots=pivots), out)
 
 
@@ -244,6 +248,8 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     )
     if check_errors:
         raise_where(info, "torch.linalg.ldl_factor_ex: {where}D[{order},{order}] is zero.")
+    refused = refusing(RuntimeError("derivative for aten::linalg_ldl_factor_ex is not implemented"))
+    attach(packed, "NotImplemented", (A,), refused)
     return into(make("linalg_ldl_factor_ex", LD=packed, pivots=pivots, info=info), out)
 
 
@@ -266,4 +272,6 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     right = B.expand(*batch, *B.shape[-2:])
     factors, exchanges = LD.expand(*batch, *LD.shape[-2:]), pivots.expand(*batch, pivots.shape[-1])
     (result,) = host_call("ldl_solve", (factors, exchanges, right), (right.shape,), (B.dtype,), hermitian=hermitian)
+    refused = refusing(RuntimeError("derivative for aten::linalg_ldl_solve is not implemented"))
+    attach(result, "NotImplemented", (LD, B), refused)
     return into(result, out)

@@ -65,7 +65,13 @@ def _matrix_norm(matrix: Tensor, ord: Any) -> Tensor:
 
 @operation("composite", namespace="linalg", method=False)
 def norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None, dtype: Any = None
+    input: Tensor,
+    ord: Any = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
 ) -> Tensor:
     """A matrix norm where ``ord`` and two dimensions say so, else a vector norm.
 
@@ -73,21 +79,21 @@ def norm(
         RuntimeError: ``ord`` without dimensions for a tensor that is neither vector nor matrix.
     """
     dims = [dim] if isinstance(dim, int) else None if dim is None else list(dim)
-    if ord is not None and dims is None and A.ndim not in (1, 2):
+    if ord is not None and dims is None and input.ndim not in (1, 2):
         raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
         )
     if dims is not None and len(dims) not in (1, 2) and ord is not None:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")
-    if ord is not None and (len(dims) == 2 if dims is not None else A.ndim == 2):
-        return matrix_norm(A, ord, dims or (0, 1), keepdim, dtype=dtype, out=out)
+    if ord is not None and (len(dims) == 2 if dims is not None else input.ndim == 2):
+        return matrix_norm(input, ord, dims or (0, 1), keepdim, dtype=dtype, out=out)
     if isinstance(ord, str):
         raise RuntimeError(f"linalg.norm: Order {ord} only supported for matrices")
     if ord is None and dims is None:
-        flat = vector_norm(A.reshape(-1), 2, None, False, dtype=dtype)
-        return into(flat.reshape((1,) * A.ndim) if keepdim else flat, out)
+        flat = vector_norm(input.reshape(-1), 2, None, False, dtype=dtype)
+        return into(flat.reshape((1,) * input.ndim) if keepdim else flat, out)
     return into(
-        vector_norm(A, 2 if ord is None else ord, None if dims is None else tuple(dims), keepdim, dtype=dtype), out
+        vector_norm(input, 2 if ord is None else ord, None if dims is None else tuple(dims), keepdim, dtype=dtype), out
     )
 
 

@@ -9,10 +9,11 @@ from ...dispatch.registry import operation
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
+from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, contiguous_strides, layout, wrap_dimension
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_empty, is_whole, kernel_cache, record, sizes_from
+from ..common import attach, attach_empty, is_whole, kernel_cache, no_view, record, sizes_from
+from ..creation.conversion import dense_layout
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..in_place.writing import check_apart, type_title
@@ -41,10 +42,11 @@ def clamped(position: Any, size: int) -> Any:
 
 
 @kernel_cache
-def cat_kernel(layouts: tuple[Layout, ...], numels: tuple[int, ...], kind: dtype, dim: int) -> Pointwise:
+def cat_kernel(
+    layouts: tuple[Layout, ...], numels: tuple[int, ...], kind: dtype, dim: int, target: Layout
+) -> Pointwise:
     """Return the kernel that picks each element from the input its coordinate falls into."""
-    shape = list(layouts[0].shape)
-    shape[dim] = sum(each.shape[dim] for each in layouts)
+    shape = target.shape
     value: Any = None
     start = shape[dim]
     for number in range(len(layouts) - 1, -1, -1):
@@ -54,10 +56,9 @@ def cat_kernel(layouts: tuple[Layout, ...], numels: tuple[int, ...], kind: dtype
         coordinates[dim] = clamped(coordinates[dim] - start, source.shape[dim])
         element = ir.load_at(number, element_index(source, coordinates), kind)
         value = element if value is None else ir.select(ir.coordinate(dim) < start + source.shape[dim], element, value)
-    numel = contiguous_layout(tuple(shape)).numel
     return Pointwise(
-        tuple(Operand(kind, each) for each in numels), (Output(kind, numel, None),), (), "cat", tuple(shape),
-        (Store(0, 0, contiguous_strides(shape), value),),
+        tuple(Operand(kind, each) for each in numels), (Output(kind, target.numel, None),), (), "cat", shape,
+        (Store(0, 0, target.strides, value),),
     )  # fmt: skip
 
 
@@ -136,19 +137,28 @@ def _join(pieces: list[Tensor], dim: int) -> Tensor:
         pieces = [_join(pieces[start : start + most], dim) for start in range(0, len(pieces), most)]
     if len(pieces) == 1:
         return pieces[0].clone()
-    kernel = cat_kernel(
-        tuple(each._layout for each in pieces),
-        tuple(each._storage.value.numel for each in pieces),
-        pieces[0].dtype,
-        dim,
-    )
-    result = record(kernel, pieces, (), (kernel.shape,))
+    layouts = tuple(each._layout for each in pieces)
+    target = _joined_layout(layouts, dim)
+    kernel = cat_kernel(layouts, tuple(each._storage.value.numel for each in pieces), pieces[0].dtype, dim, target)
+    result = record(kernel, pieces, (), (target,))
     sizes = [each._layout.shape[dim] for each in pieces]
 
     def run_backward(grad: Tensor) -> Any:
         return grad.split(sizes, dim)
 
     return attach(result, "CatBackward0", pieces, run_backward)
+
+
+def _joined_layout(layouts: tuple[Layout, ...], dim: int) -> Layout:
+    """Return the layout of tensors joined: channels-last where all of them are, else row-major."""
+    shape = list(layouts[0].shape)
+    shape[dim] = sum(each.shape[dim] for each in layouts)
+    if any(each.is_contiguous for each in layouts):
+        return contiguous_layout(tuple(shape))
+    for each in layouts:
+        if each.ndim not in (4, 5) or each.strides != channels_last_strides(each.shape):
+            return contiguous_layout(tuple(shape))
+    return layout(tuple(shape), channels_last_strides(shape))
 
 
 @operation("composite", method=False, title="StackBackward0")
@@ -166,6 +176,10 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
                 f"{list(each.shape)} at entry {position}"
             )
     index = dim + tensors[0].ndim + 1 if dim < 0 else dim
+    shape = tensors[0]._layout.shape
+    if out is None and index < len(shape) and not tensors[0]._layout.is_contiguous:
+        # Joined and then split keeps channels-last, as PyTorch does.
+        return no_view(cat(tensors, index).view(*shape[:index], len(tensors), *shape[index:]))
     return cat([each.unsqueeze(index) for each in tensors], index, out=out)
 
 
@@ -192,9 +206,7 @@ _stack_along("vstack", "Tensors joined vertically.", 0, 2, ("row_stack",))
 
 
 @kernel_cache
-def gather_shape_kernel(
-    name: str, source: Layout, numel: int, kind: dtype, shape: tuple[int, ...], moves: Any
-) -> Pointwise:
+def gather_shape_kernel(name: str, source: Layout, numel: int, kind: dtype, target: Layout, moves: Any) -> Pointwise:
     """Return the kernel reading, along each dimension, position ``(coordinate * scale + shift) mod size``.
 
     ``moves`` lists (scale, shift, wrap) per dimension; without ``wrap`` positions are in range by construction.
@@ -208,9 +220,8 @@ def gather_shape_kernel(
             position = position + shift
         coordinates.append(position % source.shape[index] if wraps else position)
     value = ir.load_at(0, element_index(source, coordinates), kind)
-    count = contiguous_layout(shape).numel
-    store = Store(0, 0, contiguous_strides(shape), value)
-    return Pointwise((Operand(kind, numel),), (Output(kind, count, None),), (), name, shape, (store,))
+    store = Store(0, 0, target.strides, value)
+    return Pointwise((Operand(kind, numel),), (Output(kind, target.numel, None),), (), name, target.shape, (store,))
 
 
 @operation("indexed")
@@ -222,8 +233,9 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
         raise RuntimeError("dim appears multiple times in the list of dims")
     shape = input._layout.shape
     moves = tuple((-1, size - 1, False) if index in chosen else (1, 0, False) for index, size in enumerate(shape))
-    kernel = gather_shape_kernel("flip", input._layout, input._storage.value.numel, input.dtype, shape, moves)
-    return attach(record(kernel, (input,), (), (shape,)), "FlipBackward0", (input,), lambda grad: flip(grad, chosen))
+    target = dense_layout(input, None)
+    kernel = gather_shape_kernel("flip", input._layout, input._storage.value.numel, input.dtype, target, moves)
+    return attach(record(kernel, (input,), (), (target,)), "FlipBackward0", (input,), lambda grad: flip(grad, chosen))
 
 
 @operation("indexed", title="RollBackward0")
@@ -233,6 +245,8 @@ def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
     amounts = [int(each) for each in ([shifts] if is_whole(shifts) else shifts)]
     chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
+    if chosen and not input.ndim:
+        raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
     if len(amounts) != len(chosen):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims: {len(chosen)}")
     shape = input._layout.shape
@@ -242,10 +256,11 @@ def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
     moves = tuple(
         (1, -shift % size if size else 0, bool(size and shift % size)) for shift, size in zip(total, shape, strict=True)
     )
-    kernel = gather_shape_kernel("roll", input._layout, input._storage.value.numel, input.dtype, shape, moves)
+    target = _joined_layout((input._layout,), 0)
+    kernel = gather_shape_kernel("roll", input._layout, input._storage.value.numel, input.dtype, target, moves)
     back = tuple(-each for each in amounts)
     return attach(
-        record(kernel, (input,), (), (shape,)), "RollBackward0", (input,), lambda grad: roll(grad, back, tuple(chosen))
+        record(kernel, (input,), (), (target,)), "RollBackward0", (input,), lambda grad: roll(grad, back, tuple(chosen))
     )
 
 

@@ -10,6 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Size, Tensor
+from ..common import no_view
 from ..creation.factories import arange, as_tensor
 from ..indexing.subscripts import coordinates, nonzero_positions
 from ..outputs import into
@@ -105,11 +106,11 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     first, second = (wrap_dimension(each, input.ndim) for each in dims)
     turns = k % 4
     if turns == 1:
-        return flip(input, (second,)).transpose(first, second)
+        return no_view(flip(input, (second,)).transpose(first, second))
     if turns == 2:
         return flip(input, (first, second))
     if turns == 3:
-        return flip(input, (first,)).transpose(first, second)
+        return no_view(flip(input, (first,)).transpose(first, second))
     return input.clone()
 
 

@@ -87,6 +87,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Change shape in place, growing the storage where needed; new elements are undefined."""
     del memory_format
 
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
     shape = Size(sizes_from(sizes))
     needed = shape.numel()
     have = storage_size(self)
@@ -97,6 +99,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
             write(slice_view(grown, 0, 0, have, 1), old.detach())
         self._storage.value = grown._storage.value
+    self._storage.version += 1
     self._layout = layout(tuple(shape), contiguous_strides(shape), 0 if needed > have else self._layout.offset)
     changed_tensor(self)
     return self

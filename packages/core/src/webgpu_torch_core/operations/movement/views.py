@@ -36,10 +36,9 @@ def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tens
     """Return a view with a layout (and element type), whose gradient goes through ``backward``."""
     result = Tensor._from_storage(input._storage, shape, kind or input.dtype, input.device)
     if input.requires_grad or input._base is not None:
-        result._base = input._base if input._base is not None else input
-        base = result._base
         if needs_gradient(input):
             attach(result, title, (input,), backward)
+        base = result._base = input._base if input._base is not None else input
         result._base_state = (base._storage.version, base._grad_fn)
         if not recording.enabled:
             result._base_state += ("inference" if recording.inference else "no_grad",)

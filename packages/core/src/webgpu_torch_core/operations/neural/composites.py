@@ -11,7 +11,7 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import is_half
 from ..elementwise.overloads import clamp
-from ..in_place.writing import make_in_place
+from ..in_place.writing import make_in_place, replaced
 from ..movement.joining import place_inside
 from ..outputs import into
 from ..reduction.moments import vector_norm
@@ -107,7 +107,7 @@ def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
 def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where positive, else ``alpha * (exp(input) - 1)``."""
     result = e.elu_(input, alpha=float(alpha))
-    return input.copy_(result) if inplace else result
+    return replaced(input, result) if inplace else result
 
 
 @operation("composite", namespace="functional", method=False)

@@ -17,9 +17,9 @@ from ..common import as_dimensions, attach, is_half, needs_gradient, wide
 from ..contraction.matrix_products import _matmul, matmul
 from ..creation.factories import arange
 from ..elementwise.overloads import masked_fill, where
-from ..in_place.writing import snapshot, type_title
+from ..in_place.writing import replaced, snapshot, type_title
 from ..indexing.gathering import index_add, take_positions
-from ..indexing.index_checks import outside
+from ..indexing.index_checks import require_inside
 from ..outputs import into
 from ..random.draws import HOST_DEVICES, bernoulli_mask
 from ..reduction.moments import vector_norm
@@ -261,8 +261,7 @@ def embedding(
     table = weight
     if padding_idx is not None:
         table = _without_gradient_row(weight, padding_idx % weight.shape[0])
-    if outside(input, weight.shape[0], False) is not None:
-        raise IndexError("index out of range in self")
+    require_inside("embedding", input, weight.shape[0], lambda _: IndexError("index out of range in self"))
     result = take_positions(table, 0, input, "EmbeddingBackward0")
     return _divided_by_frequency(result, input, weight.shape[0]) if scale_grad_by_freq else result
 
@@ -318,7 +317,7 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
         result = input * input.new_zeros(())
     else:
         result = input * dropout_mask(input, 1.0 - p).div_(1.0 - p)
-    return input.copy_(result) if inplace else result
+    return replaced(input, result) if inplace else result
 
 
 def dropout_mask(input: Tensor, keep: float) -> Tensor:

@@ -10,7 +10,8 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..elementwise.overloads import clamp, masked_fill
 from ..in_place.writing import type_title
-from ..indexing.gathering import gather, take_positions
+from ..indexing.gathering import gather_known, take_positions
+from ..indexing.index_checks import require_inside
 from ..reduction.reductions import mean, sum
 from .layers import log_softmax
 
@@ -90,8 +91,12 @@ def nll_loss(
     if weight is not None and weight.dtype is not input.dtype:
         raise RuntimeError(f"expected scalar type {type_title(input)} but found {type_title(weight)}")
     ignored = target == ignore_index
+    count = input._layout.shape[classes]
+    require_inside(
+        "nll_loss", target, count, lambda found: IndexError(f"Target {found} is out of bounds."), ignored=ignore_index
+    )
     safe = masked_fill(target.to(int64), ignored, 0)
-    picked = gather(input, classes, safe.unsqueeze(classes)).squeeze(classes)
+    picked = gather_known(input, classes, safe.unsqueeze(classes)).squeeze(classes)
     factor = (~ignored).to(input.dtype)
     if weight is not None:
         factor = factor * take_positions(weight, 0, safe, "IndexBackward0")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...ir.dtypes import float32, int32
+from ...ir.dtypes import float32, int64
+from ...record.checks import check_base
 from ...record.devices import MetaEngine
 from ...tensors.tensor import Tensor
 from ..elementwise.overloads import where
@@ -20,8 +21,8 @@ def check_weights(weights: Tensor) -> None:
         return
     wrong = weights.isnan() | weights.isinf() | (weights < 0)
     empty = weights.to(float32).sum(-1) == 0
-    failed = where(wrong.any(), 1, where(empty.any(), 2, 0)).to(int32)
-    before = engine.checks.get(_BAD_WEIGHTS)
-    if before is not None:
-        failed = failed.maximum(Tensor._from_value(before, failed._layout, int32, weights.device))
-    engine.checks[_BAD_WEIGHTS] = failed._storage.value
+    base = check_base("weights", lambda found: RuntimeError(_BAD_WEIGHTS[found]))
+    failed = where(wrong.any(), base, where(empty.any(), base + 1, 0)).to(int64)
+    if engine.failed is not None:
+        failed = failed.maximum(Tensor._from_value(engine.failed, failed._layout, int64, weights.device))
+    engine.failed = failed._storage.value

@@ -10,7 +10,7 @@ from ...ir.dtypes import bool_, float32, float64, int64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..creation.factories import arange
-from ..indexing.gathering import scatter_reduce
+from ..indexing.scatter_reductions import scatter_reduce
 from ..movement.joining import cat
 from ..sorting.searching import searchsorted
 

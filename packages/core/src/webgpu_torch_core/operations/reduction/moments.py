@@ -11,7 +11,8 @@ from ...ir.dtypes import dtype as dtype_class
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, attach, needs_gradient, reduced_shape
 from ..elementwise import deviation_
-from .reductions import _dtype_title, _into, amax, amin, count_of, mean, restore, sum
+from ..outputs import into as _into
+from .reductions import _dtype_title, amax, amin, count_of, mean, restore, sum
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions
@@ -156,7 +157,9 @@ def vector_norm(
         result = amin(input.abs(), dims, keepdim)
     elif ord == 0:
         # Counting has the gradient zero; PyTorch returns zeros rather than none.
-        result = sum(input * 0.0 + (input != 0).to(input.dtype), dims, keepdim)
+        shape = input._layout.shape
+        result = sum((input.detach() != 0).to(input.dtype.to_real()), dims, keepdim)
+        attach(result, "LinalgVectorNormBackward0", (input,), lambda grad: grad.new_zeros(shape))
     elif ord == 1:
         result = sum(input.abs(), dims, keepdim)
     elif ord == 2:

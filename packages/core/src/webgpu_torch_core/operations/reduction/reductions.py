@@ -217,6 +217,16 @@ def count_nonzero(input: Tensor, dim: Dimensions = None) -> Tensor:
     return sum(input != 0, dim)
 
 
+def spread_evenly(grad: Tensor, input: Tensor, value: Tensor) -> Tensor:
+    """Return the gradient of one element picked from all: those equal to it share it, others have none."""
+    # A circle: that module imports this one.
+    from ..elementwise.overloads import where
+
+    source = input.detach()
+    hit = (source == value) | ((source != source) & (value != value))
+    return where(hit, grad / sum(hit.to(grad.dtype)), 0.0)
+
+
 def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
     dims = as_dimensions(dim, input.ndim)
     if input.ndim and count_of(input, dims) == 0:
@@ -235,6 +245,8 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
         def run_backward(grad: Tensor) -> Any:
             # PyTorch spreads the gradient evenly over equal extrema.
             source = saved.unpack()
+            if dim is None and title in ("max", "min"):
+                return spread_evenly(grad, source, kept.unpack().detach())
             full = restore(kept.unpack().detach(), shape, dims, keepdim)
             hit = (source == full) | (source != source)
             share = hit.to(grad.dtype)
@@ -291,7 +303,10 @@ def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out:
 def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: str) -> Any:
     dims = as_dimensions(dim, input.ndim)
     positions = _position(input, f"arg{kind}", dim, True, title)
-    values = input.gather(dims[0], positions) if dims else input.clone()
+    # A circle: that module imports this one.
+    from ..indexing.gathering import gather_known
+
+    values = gather_known(input, dims[0], positions) if dims else input.clone()
     if not keepdim and dims:
         values, positions = values.squeeze(dims[0]), positions.squeeze(dims[0])
     return make(title, values=values, indices=positions)

@@ -11,7 +11,7 @@ from ...dispatch.titles import by_dimension
 from ...ir.dtypes import float32, float64, int64, promote_types
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import as_dimensions, is_half, wide
+from ..common import as_dimensions, attach, is_half, needs_gradient, no_view, refusing, wide
 from ..complex.interleaving import join
 from ..complex.views import conj, part
 from ..creation.factories import arange, tensor
@@ -19,6 +19,7 @@ from ..creation.ranges import linspace
 from ..elementwise.call import default_float
 from ..elementwise.overloads import clamp, where
 from ..in_place.writing import type_title
+from ..indexing.gathering import gather_known
 from ..movement.joining import cat
 from ..movement.views import narrow
 from ..outputs import into
@@ -26,6 +27,7 @@ from ..return_types import make
 from ..sorting.order import sort
 from ..sorting.searching import searchsorted
 from .moments import vector_norm
+from .reductions import spread_evenly
 from .reductions import sum as summed
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def nanmean(
 
 
 def _pick(values: Tensor, positions: Tensor, place: Tensor, axis: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    found = values.gather(axis, place), positions.gather(axis, place)
+    found = gather_known(values, axis, place), gather_known(positions, axis, place)
     return found if keepdim else (found[0].squeeze(axis), found[1].squeeze(axis))
 
 
@@ -79,7 +81,12 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
             if input.dtype.category == 2:
                 return flat.sum() + math.nan
             return input.new_full((), input.dtype.minimum if input.dtype.category else True)
-        return _middle(flat, 0, False, ignore_nan, title)[0]
+        value = _middle(flat.detach(), 0, False, ignore_nan, title)[0]
+        if not needs_gradient(input):
+            return value
+        saved, kept = input._save(), value.detach()
+        backward = lambda grad: spread_evenly(grad, saved.unpack(), kept)  # noqa: E731
+        return attach(value, f"{title.capitalize()}Backward0", (input,), backward)
     if input.ndim == 0:
         return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
     axis = wrap_dimension(dim, input.ndim)
@@ -170,10 +177,10 @@ def _quantile(
     low = rank.detach().floor()
     weight = rank - low if interpolation == "linear" else where(rank > low, 0.5, 0.0)
     shape = (*values.shape[:-1], wanted.numel())
-    below = values.gather(-1, low.to(int64).expand(shape))
+    below = gather_known(values, values.ndim - 1, low.to(int64).expand(shape))
     result = below
     if interpolation in ("linear", "midpoint"):
-        above = values.gather(-1, rank.detach().ceil().to(int64).expand(shape))
+        above = gather_known(values, values.ndim - 1, rank.detach().ceil().to(int64).expand(shape))
         result = below.lerp(above, weight.expand(shape).to(input.dtype))
     # [..., quantiles] → quantiles first, as PyTorch has them.
     if dim is None or input.ndim == 0:
@@ -184,7 +191,7 @@ def _quantile(
         kept = tuple(1 if place == axis else each for place, each in enumerate(input.shape))
         kept = kept if keepdim else tuple(each for place, each in enumerate(input.shape) if place != axis)
         result = result.movedim(-1, 0)
-    return result.reshape((wanted.numel(), *kept) if wanted.ndim else kept)
+    return no_view(result.reshape((wanted.numel(), *kept) if wanted.ndim else kept))
 
 
 @operation("composite")
@@ -416,7 +423,9 @@ def histogram(
     """How many elements (or how much weight) lie between neighbouring edges, and the edges."""
     edges = bins if isinstance(bins, Tensor) else _edges(input.reshape(-1), int(bins), range)
     counts = _counts(input.reshape(-1, 1), [edges], None if weight is None else weight.reshape(-1), density)
-    result = make("histogram", hist=counts, bin_edges=edges)
+    refused = refusing(RuntimeError("derivative for aten::histogram is not implemented"))
+    edges = attach(edges.detach(), "NotImplemented", (input,), refused)
+    result = make("histogram", hist=attach(counts, "NotImplemented", (input,), refused), bin_edges=edges)
     return into(result, out)
 
 

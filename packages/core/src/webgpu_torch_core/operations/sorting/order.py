@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...dispatch.registry import operation
@@ -11,7 +12,8 @@ from ...ir.kernels import Operand, Output, Scan, Sort
 from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, record
+from ..common import attach, kernel_cache, needs_gradient, no_view, record
+from ..creation.conversion import contiguous_format, copied, dense_layout
 from ..creation.ranges import eye
 from ..movement.joining import cat
 from ..outputs import into
@@ -20,33 +22,30 @@ from ..return_types import make
 
 @kernel_cache
 def scan_kernel(
-    source: Layout, numel: int, kind: dtype, scan: str, accumulate: dtype, result: dtype, reverse: bool, indices: bool
-) -> Scan:
-    """Return the running reduction of a strided operand along its last dimension."""
-    value = ir.cast(ir.load(0, source.offset, source.strides, kind), accumulate)
+    source: Layout, numel: int, kind: dtype, axis: int, scan: str, accumulate: dtype, result: dtype, reverse: bool,
+    indices: bool,
+) -> Scan:  # fmt: skip
+    """Return the running reduction of a strided operand along a dimension; results are row-major."""
+    order = [*(each for each in range(source.ndim) if each != axis), axis]
+    target = contiguous_strides(source.shape)
+    value = ir.cast(ir.load(0, source.offset, tuple(source.strides[each] for each in order), kind), accumulate)
     outputs = [Output(result, source.numel, None)]
     if indices:
         outputs.append(Output(int64, source.numel, None))
     return Scan(
-        (Operand(kind, numel),), tuple(outputs), (), f"cumulative_{scan}", source.shape, monoid(scan, accumulate), value, reverse, 0,
-        contiguous_strides(source.shape),
+        (Operand(kind, numel),), tuple(outputs), (), f"cumulative_{scan}", tuple(source.shape[each] for each in order),
+        monoid(scan, accumulate), value, reverse, 0, tuple(target[each] for each in order),
     )  # fmt: skip
 
 
 def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = False, indices: bool = False) -> Any:
-    if input.ndim == 0:
-        found = _scan(input.reshape(1), 0, scan, result, reverse, indices)
-        return tuple(each.reshape(()) for each in found) if indices else found.reshape(())
-    axis = wrap_dimension(dim, input.ndim)
-    moved = input.movedim(axis, -1)
+    source = input if input.ndim else input.reshape(1)
+    axis = wrap_dimension(dim, source.ndim)
     accumulate = int64 if result.category < 2 and scan in ("sum", "product") else compute_dtype(result)
     kernel = scan_kernel(
-        moved._layout, moved._storage.value.numel, moved.dtype, scan, accumulate, result, reverse, indices
+        source._layout, source._storage.value.numel, source.dtype, axis, scan, accumulate, result, reverse, indices
     )
-    found = record(kernel, (moved,), (), (moved._layout.shape,) * len(kernel.outputs))
-    if indices:
-        return tuple(each.movedim(-1, axis) for each in found)
-    return found.movedim(-1, axis)
+    return record(kernel, (source,), (), (input._layout.shape,) * len(kernel.outputs))
 
 
 @operation("scan")
@@ -149,6 +148,12 @@ def sort_kernel(source: Layout, numel: int, kind: dtype, descending: bool, limit
     )  # fmt: skip
 
 
+def _placed(found: Tensor, target: Layout | None) -> Tensor:
+    """Return a result in the layout it should have (None: row-major), in the memory it lies in where that will do."""
+    target = contiguous_layout(found._layout.shape) if target is None else target
+    return no_view(found) if found._layout is target else copied(found, found.dtype, target)
+
+
 def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title: str) -> Any:
     if input.ndim == 0:
         return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
@@ -158,7 +163,8 @@ def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title:
     kernel = sort_kernel(moved._layout, moved._storage.value.numel, moved.dtype, descending, count)
     shape = (*moved._layout.shape[:-1], count)
     values, positions = record(kernel, (moved,), (), (shape, shape))
-    values, positions = values.movedim(-1, axis), positions.movedim(-1, axis)
+    target = dense_layout(input, None if limit is None else contiguous_format) if count == input.shape[axis] else None
+    values, positions = (_placed(each.movedim(-1, axis), target) for each in (values, positions))
     if needs_gradient(input):
         original, saved = input._layout.shape, positions._save()
         attach(
@@ -197,10 +203,14 @@ def _running_share(input: Tensor, grad: Tensor, dim: int) -> Tensor:
     axis = wrap_dimension(dim, input.ndim)
     size = input.shape[axis]
     greatest = cummax(input.detach(), axis)[0]
-    steps = (greatest.narrow(axis, 0, max(size - 1, 0)) - greatest.narrow(axis, min(1, size), max(size - 1, 0))).exp()
-    own = (input - greatest).exp()
+    before, after = greatest.narrow(axis, 0, max(size - 1, 0)), greatest.narrow(axis, min(1, size), max(size - 1, 0))
+    # Equal infinities have no difference.
+    steps = (before - after).masked_fill(before == after, 0.0).exp()
+    same = greatest.isinf() & (input.detach() == greatest)
+    own = (input.masked_fill(same, 0.0) - greatest.masked_fill(same, 0.0)).exp().masked_fill(greatest == -math.inf, 0.0)
     total = _decayed_sum(own, steps, axis, False)
-    return own * _decayed_sum(grad / total, steps, axis, True)
+    share = own * _decayed_sum(grad / total, steps, axis, True)
+    return share.masked_fill(input.detach() == math.inf, math.nan)
 
 
 def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Tensor:
@@ -252,13 +262,15 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The ``k``-th smallest value along a dimension, and its position."""
     size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
+    if not size:
+        raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     values, positions = _sorted(input, dim, False, None, "sort")
     if input.ndim == 0:
         return into(make("kthvalue", values=values, indices=positions), out, True)
-    chosen = [each.narrow(dim, k - 1, 1) for each in (values, positions)]
-    found = [each if keepdim else each.squeeze(dim) for each in chosen]
+    found = [each.narrow(dim, k - 1, 1) if keepdim else each.select(dim, k - 1) for each in (values, positions)]
+    found = [each.clone(memory_format="contiguous") for each in found]
     return into(make("kthvalue", values=found[0], indices=found[1]), out, True)
 
 

@@ -11,7 +11,7 @@ from ...ir.dtypes import compute_dtype, dtype, int32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import kernel_cache, record
+from ..common import attach, kernel_cache, no_view, record, refusing
 from ..creation.factories import arange, tensor
 from ..in_place.writing import type_title
 from ..indexing.gathering import index_select
@@ -219,7 +219,7 @@ def repeat_interleave(
     spread = elements.unsqueeze(axis + 1)
     sizes = list(spread._layout.shape)
     sizes[axis + 1] = count
-    return spread.expand(sizes).clone().flatten(axis, axis + 1)
+    return spread.expand(sizes).clone(memory_format="contiguous").flatten(axis, axis + 1)
 
 
 def _repeated(repeats: Tensor, size: int, total: int | None) -> Tensor:
@@ -257,6 +257,11 @@ def _runs(order: Tensor, fresh: Tensor, counted: bool, inverse: bool) -> tuple[A
     return starts, back, ends - starts if counted else None
 
 
+def _refused(result: Tensor, input: Tensor, error: Exception) -> Tensor:
+    """Return distinct elements, which require a gradient as their input does although there is none."""
+    return attach(result, "NotImplemented", (input,), refusing(error))
+
+
 def _packed(result: Tensor, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
     found = [result, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
     return found[0] if len(found) == 1 else tuple(found)
@@ -274,15 +279,18 @@ def unique(
     del sorted
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts, False)
+    refused = NotImplementedError("the derivative for '_unique2' is not implemented.")
     flat = input.detach().reshape(-1)
     if flat.numel() == 0:
         none = flat.new_zeros(0, dtype=int64)
-        return _packed(flat.clone(), none.reshape(input.shape), none, return_inverse, return_counts)
+        return _packed(
+            _refused(flat.clone(), input, refused), none.reshape(input.shape), none, return_inverse, return_counts
+        )
     values, order = sort(flat, 0)
     fresh = cat([values.new_ones(1, dtype=int64).bool(), values[1:] != values[:-1]], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
     back = back.reshape(input.shape) if back is not None else None
-    return _packed(values[starts], back, counts, return_inverse, return_counts)
+    return _packed(_refused(values[starts], input, refused), back, counts, return_inverse, return_counts)
 
 
 @operation("composite")
@@ -292,15 +300,18 @@ def unique_consecutive(
     """The elements (or slices of a dimension) without repetitions next to each other."""
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts, True)
+    refused = NotImplementedError("the derivative for 'unique_consecutive' is not implemented.")
     flat = input.detach().reshape(-1)
     if flat.numel() == 0:
         none = flat.new_zeros(0, dtype=int64)
-        return _packed(flat.clone(), none.reshape(input.shape), none, return_inverse, return_counts)
+        return _packed(
+            _refused(flat.clone(), input, refused), none.reshape(input.shape), none, return_inverse, return_counts
+        )
     fresh = cat([flat.new_ones(1, dtype=int64).bool(), flat[1:] != flat[:-1]], 0)
     order = arange(flat.numel(), device=input.device)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
     back = back.reshape(input.shape) if back is not None else None
-    return _packed(flat[starts], back, counts, return_inverse, return_counts)
+    return _packed(_refused(flat[starts], input, refused), back, counts, return_inverse, return_counts)
 
 
 def _row_ranks(rows: Tensor) -> Tensor:
@@ -326,6 +337,8 @@ def _column_ranks(rows: Tensor) -> Tensor:
 
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
     axis = wrap_dimension(dim, input.ndim)
+    name = "unique_dim_consecutive" if consecutive else "unique_dim"
+    refused = NotImplementedError(f"the derivative for '{name}' is not implemented.")
     moved = input.detach().movedim(axis, 0)
     count = moved.shape[0]
     width = math.prod(moved.shape[1:])
@@ -333,7 +346,7 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
         if count and not width:
             raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
         none = input.new_zeros(0, dtype=int64)
-        return _packed(input.clone(), none, none, return_inverse, return_counts)
+        return _packed(_refused(input.detach().clone(), input, refused), none, none, return_inverse, return_counts)
     rows = moved.reshape(count, width)
     order = arange(count, device=input.device)
     if consecutive:
@@ -343,5 +356,5 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
         ordered, different = rows[order], ranks[1:] != ranks[:-1]
     fresh = cat([different.new_ones(1, dtype=int64).bool(), different], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
-    result = ordered[starts].reshape((-1, *moved.shape[1:])).movedim(0, axis)
-    return _packed(result, back, counts, return_inverse, return_counts)
+    result = no_view(ordered[starts].reshape((-1, *moved.shape[1:])).movedim(0, axis))
+    return _packed(_refused(result, input, refused), back, counts, return_inverse, return_counts)

@@ -1,0 +1,275 @@
+"""Contractions over windows of an array: convolutions and their gradients, without gathering and without dense products.
+
+What a kernel reads at computed positions is a window where every position is a sum of coordinates times numbers, kept inside
+of some axes, with zero outside: then one padded copy and a strided view of it hold every patch. Patches are laid out for
+BLAS a cache-sized block at a time (Chellapilla et al., 2006, a piece at a time); groups of one channel, where a product
+would have one row, are shifted multiply-adds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from webgpu_torch_core.ir.expression import Expression
+
+Array = Any
+
+#: bytes of patches laid out at a time: they stay in the second-level cache until BLAS has read them
+PATCH_BYTES = 1 << 21
+#: bytes of the sums of shifted multiply-adds that are added up at a time
+SHIFTED_BYTES = 1 << 17
+
+
+class Affine(NamedTuple):
+    """``constant + sum(factor * coordinate)``."""
+
+    factors: tuple[tuple[int, int], ...]
+    constant: int
+
+    def extremes(self, domain: tuple[int, ...]) -> tuple[int, int]:
+        """Return the least and the greatest value over a domain."""
+        ends = [factor * (domain[axis] - 1) for axis, factor in self.factors]
+        return self.constant + sum(min(each, 0) for each in ends), self.constant + sum(max(each, 0) for each in ends)
+
+
+class Axis(NamedTuple):
+    """An axis of the source that positions may leave: its size, its stride in elements, and the position along it."""
+
+    size: int
+    stride: int
+    position: Affine
+
+
+class Window(NamedTuple):
+    """Element ``rest + sum(stride * position)`` of an operand, 0 where a position is outside of its axis."""
+
+    operand: int
+    rest: Affine
+    axes: tuple[Axis, ...]
+
+
+def window_of(value: Expression) -> Window | None:
+    """Return the window that a value reads, casts apart, or None if it is anything else."""
+    while value.step == "cast":
+        value = value.arguments[0]
+    test: Expression | None = None
+    if value.step == "select":
+        test, value, other = value.arguments
+        if other.step != "constant" or other.payload != 0:
+            return None
+        while value.step == "cast":
+            value = value.arguments[0]
+    if value.step != "load_at":
+        return None
+    clamps: list[tuple[int, int, Affine]] = []
+    rest = _affine(value.arguments[0], 1, clamps)
+    if rest is None or len({position for _, _, position in clamps}) != len(clamps):
+        return None
+    axes = tuple(Axis(size, stride, position) for size, stride, position in clamps)
+    tested = set() if test is None else _tests(test)
+    if tested != {
+        bound for axis in axes for bound in (("from", axis.position, 0), ("below", axis.position, axis.size))
+    }:
+        return None
+    return Window(value.payload, rest, axes)
+
+
+def _number(node: Expression) -> int | None:
+    while node.step == "cast":
+        node = node.arguments[0]
+    return int(node.payload) if node.step == "constant" and node.dtype.category == 1 else None
+
+
+def _affine(node: Expression, scale: int, clamps: list[tuple[int, int, Affine]]) -> Affine | None:
+    """Return ``scale * node`` as an affine function; what is kept inside of an axis goes to ``clamps`` instead."""
+    step, arguments = node.step, node.arguments
+    if step == "cast" and node.dtype.category == 1:
+        return _affine(arguments[0], scale, clamps)
+    if step == "coordinate":
+        return Affine(((node.payload, scale),), 0)
+    if step == "constant":
+        return Affine((), scale * int(node.payload))
+    if step == "multiply":
+        for one, other in (arguments, arguments[::-1]):
+            number = _number(other)
+            if number is not None:
+                return _affine(one, scale * number, clamps)
+        return None
+    if step == "minimum":
+        low, top = arguments[0], _number(arguments[1])
+        if top is None or low.step != "maximum" or _number(low.arguments[1]) != 0:
+            return None
+        position = _affine(low.arguments[0], 1, [])
+        if position is None:
+            return None
+        clamps.append((top + 1, scale, position))
+        return Affine((), 0)
+    if step not in ("add", "subtract"):
+        return None
+    left = _affine(arguments[0], scale, clamps)
+    right = _affine(arguments[1], scale if step == "add" else -scale, clamps)
+    return None if left is None or right is None else _sum(left, right)
+
+
+def _sum(left: Affine, right: Affine) -> Affine:
+    factors = dict(left.factors)
+    for axis, factor in right.factors:
+        factors[axis] = factors.get(axis, 0) + factor
+    return Affine(tuple(sorted((axis, each) for axis, each in factors.items() if each)), left.constant + right.constant)
+
+
+def _tests(node: Expression) -> set[Any]:
+    """Return the bounds that a conjunction of comparisons tests; something else stands for itself."""
+    if node.step == "bitwise_and":
+        return _tests(node.arguments[0]) | _tests(node.arguments[1])
+    one, other = node.arguments if len(node.arguments) == 2 else (node, node)
+    if node.step == "less_equal" and _number(one) == 0:
+        position = _affine(other, 1, [])
+        return {("from", None if position is None else _sum(position, Affine((), 0)), 0)}
+    if node.step == "less" and _number(other) is not None:
+        position = _affine(one, 1, [])
+        return {("below", None if position is None else _sum(position, Affine((), 0)), _number(other))}
+    return {("other", node, 0)}
+
+
+def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: Any) -> Array:
+    """Return what a window reads at every coordinate of a domain, as a view of its source or of a padded copy."""
+    size = flat.itemsize
+    strides = [0] * len(domain)
+    if not window.axes:
+        for axis, factor in window.rest.factors:
+            strides[axis] = factor * size
+        found = np.lib.stride_tricks.as_strided(flat[window.rest.constant :], domain, strides)
+        return found if found.dtype == kind else found.astype(kind)
+    kept = [(axis, factor) for axis, factor in window.rest.factors if domain[axis] > 1]
+    shape = (*(domain[axis] for axis, _ in kept), *(axis.size for axis in window.axes))
+    steps = (*(factor * size for _, factor in kept), *(axis.stride * size for axis in window.axes))
+    source = np.lib.stride_tricks.as_strided(flat[window.rest.constant :], shape, steps)
+    reaches = [axis.position.extremes(domain) for axis in window.axes]
+    before = [max(-low, 0) for low, _ in reaches]
+    sizes = [
+        lead + max(axis.size, high + 1) for lead, axis, (_, high) in zip(before, window.axes, reaches, strict=True)
+    ]
+    padded = np.zeros((*shape[: len(kept)], *sizes), kind)
+    inside = tuple(slice(lead, lead + axis.size) for lead, axis in zip(before, window.axes, strict=True))
+    padded[(..., *inside)] = source
+    start = [0] * len(kept)
+    for number, (axis, _) in enumerate(kept):
+        strides[axis] += padded.strides[number]
+    for number, each in enumerate(window.axes):
+        step = padded.strides[len(kept) + number]
+        start.append(before[number] + each.position.constant)
+        for axis, factor in each.position.factors:
+            strides[axis] += factor * step
+    return np.lib.stride_tricks.as_strided(padded[tuple(slice(each, None) for each in start)], domain, strides)
+
+
+def contract(left: Array, right: Array, counts: tuple[int, int, int]) -> Array:
+    """Return the sums over k of ``left[batch, m, 1…, k] * right[batch, 1…, n, k]`` as an array [batch, m, n].
+
+    ``counts``: how many axes are batch, m and n; all others are k.
+    """
+    batch, rows, columns = counts
+    lead, n, k = right.shape[:batch], right.shape[batch + rows : sum(counts)], right.shape[sum(counts) :]
+    m = left.shape[batch : batch + rows]
+    left = left.reshape((*lead, math.prod(m), *k))
+    right = right[(slice(None),) * batch + (0,) * rows]
+    if math.prod(m) == 1 and math.prod(lead) > 1:
+        one = left.reshape((*lead, *k))
+        found = _shifted(one, right, batch) if math.prod(k) <= math.prod(n) else _correlated(one, right, batch, columns)
+    elif columns and _run(right, batch + columns - 1) >= _run(right, right.ndim - 1):
+        found = _columns(left.reshape((*lead, -1, math.prod(k))), right, batch, columns)
+    else:
+        found = _sums(left, right, batch, columns)
+    return found.reshape((*lead, *m, *n))
+
+
+def _run(array: Array, axis: int) -> float:
+    """Return how many elements along an axis lie close together."""
+    return array.shape[axis] * array.itemsize / max(abs(array.strides[axis]), 1)
+
+
+def _shifted(left: Array, right: Array, batch: int) -> Array:
+    """Return the sum over k of ``left[batch, k] * right[batch, n, k]``: shifted inputs times a number each, added up.
+
+    Where the n axes lie one within the other with little between them, the whole run of memory is multiplied, gaps and all:
+    one long loop instead of many short ones.
+    """
+    taps, columns = left.shape[batch:], right.ndim - left.ndim
+    lead, n, size = right.shape[:batch], right.shape[batch : batch + columns], right.itemsize
+    steps = right.strides[batch : batch + columns]
+    span = 1 + sum((count - 1) * step for count, step in zip(n, steps, strict=True)) // size
+    if columns and min(steps) > 0 and span <= 2 * math.prod(n):
+        strides = (*right.strides[:batch], size, *right.strides[batch + columns :])
+        runs = np.lib.stride_tricks.as_strided(right, (*lead, span, *taps), strides)
+    else:
+        runs, span = right, 0
+    result = np.empty((*lead, *n), right.dtype)
+    width = math.prod(runs.shape[1 : runs.ndim - len(taps)])
+    spread = (..., *(None,) * (runs.ndim - left.ndim))
+    for block in _blocks(lead[0], width * size, SHIFTED_BYTES):
+        part, factors = runs[block], left[block]
+        total = np.empty(part.shape[: part.ndim - len(taps)], right.dtype)
+        term = np.empty_like(total)
+        for number, tap in enumerate(np.ndindex(*taps)):
+            np.multiply(part[(..., *tap)], factors[(..., *tap)][spread], out=term if number else total)
+            if number:
+                total += term
+        if span:
+            kept = (*total.shape[:-1], *n)
+            total = np.lib.stride_tricks.as_strided(total, kept, (*total.strides[:-1], *steps))
+        result[block] = total
+    return result
+
+
+def _correlated(left: Array, right: Array, batch: int, columns: int) -> Array:
+    """Return the sum over k of ``left[batch, k] * right[batch, n, k]`` where k is long and n is short."""
+    result = np.empty(right.shape[: batch + columns], right.dtype)
+    axes = list(range(left.ndim))
+    for place in np.ndindex(*result.shape[batch:]):
+        part = right[(slice(None),) * batch + place]
+        result[(..., *place)] = np.einsum(left, axes, part, axes, axes[:batch])
+    return result
+
+
+def _blocks(count: int, nbytes: int, limit: int = PATCH_BYTES) -> Iterator[slice]:
+    """Yield slices of an axis whose entries take so many bytes each."""
+    step = max(limit // max(nbytes, 1), 1)
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def _columns(left: Array, right: Array, batch: int, columns: int) -> Array:
+    """Return the products of left [batch, m, k] with patches whose columns lie close together, some at a time."""
+    n, k = right.shape[batch : batch + columns], right.shape[batch + columns :]
+    order = (*range(batch), *range(batch + columns, right.ndim), *range(batch, batch + columns))
+    turned = right.transpose(order)
+    result = np.empty((*left.shape[:-1], *n), right.dtype)
+    depth = left.shape[-1] * right.itemsize * max(math.prod(left.shape[:batch]), 1)
+    for image in range(n[0]) if columns > 1 else [slice(None)]:
+        axis = 1 if columns > 1 else 0
+        for block in _blocks(n[axis], depth * math.prod(n[axis + 1 :])):
+            at = (image, block) if columns > 1 else (block,)
+            part = turned[(slice(None),) * (batch + len(k)) + at]
+            place = result[(slice(None),) * (batch + 1) + at]
+            patch = part.reshape((*left.shape[:batch], left.shape[-1], -1))
+            place[...] = np.matmul(left, patch).reshape(place.shape)
+    return result
+
+
+def _sums(left: Array, right: Array, batch: int, columns: int) -> Array:
+    """Return the products of left [batch, m, k…] with patches that lie along k, added up over some of k at a time."""
+    lead, n, k = right.shape[:batch], right.shape[batch : batch + columns], right.shape[batch + columns :]
+    result: Any = None
+    nbytes = math.prod(lead) * math.prod(n) * math.prod(k[1:]) * right.itemsize
+    for block in _blocks(k[0], nbytes) if k else [...]:
+        rest = (slice(None),) * (len(k) - 1)
+        one = left[(..., block, *rest)] if k else left
+        two = right[(..., block, *rest)] if k else right
+        term = np.matmul(
+            one.reshape((*lead, left.shape[batch], -1)), two.reshape((*lead, math.prod(n), -1)).swapaxes(-1, -2)
+        )
+        result = term if result is None else result + term
+    return result

@@ -1,0 +1,321 @@
+"""WebGPU through a Dawn library, found at run time: ``DAWN_LIB`` names it, or a wheel that brings one is installed.
+
+Dawn's C interface changes between its versions. The declarations below are those of webgpu.h as of late 2026; before a
+library is used in this process, a process of its own opens a device with it and computes (:func:`works`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .header import HeaderGpu, Reports, adapter_of, limits_of
+from .interface import Adapter, Gpu, Limits, Runtime
+from .processes import runtime_directory
+
+_LIBRARIES = ("rillfacet/libwebgpu_dawn.so", "rillfacet/libwebgpu_dawn.dylib", "rillfacet/webgpu_dawn.dll")
+_FEATURES = {"shader-f16": 0xB, "subgroups": 0x12, "timestamp-query": 0x9}
+#: makes the functions of one device callable from several threads
+_IMPLICIT_SYNCHRONIZATION = 0x50004
+_TIMED_WAITS, _WAIT_ONLY, _SPONTANEOUS, _CORE, _HIGH_PERFORMANCE = 1, 1, 3, 2, 2
+_TOGGLES, _WGSL_SOURCE, _MAP_READ, _FOREVER = 0x5000A, 2, 1, (1 << 64) - 1
+#: submits the GPU may be behind
+_SUBMITS_IN_FLIGHT = 64
+
+_SMALL, _LARGE = "uint32_t", "uint64_t"
+_BEFORE = (
+    "TextureDimension1D TextureDimension2D TextureDimension3D TextureArrayLayers BindGroups BindGroupsPlusVertexBuffers "
+    "BindingsPerBindGroup DynamicUniformBuffersPerPipelineLayout DynamicStorageBuffersPerPipelineLayout "
+    "SampledTexturesPerShaderStage SamplersPerShaderStage StorageBuffersPerShaderStage StorageTexturesPerShaderStage "
+    "UniformBuffersPerShaderStage"
+)
+_AFTER = (
+    "VertexAttributes VertexBufferArrayStride InterStageShaderVariables ColorAttachments ColorAttachmentBytesPerSample "
+    "ComputeWorkgroupStorageSize ComputeInvocationsPerWorkgroup ComputeWorkgroupSizeX ComputeWorkgroupSizeY "
+    "ComputeWorkgroupSizeZ ComputeWorkgroupsPerDimension ImmediateSize"
+)
+_HANDLES = (
+    "Instance Adapter Device Queue Buffer ShaderModule ComputePipeline PipelineLayout BindGroup BindGroupLayout "
+    "CommandEncoder CommandBuffer ComputePassEncoder QuerySet"
+)
+_CALLBACK = "void* nextInChain; int mode; void* callback; void* userdata1; void* userdata2;"
+_NAMED = "void* nextInChain; WGPUStringView label;"
+_STRUCTURES = {
+    "StringView": "char const* data; size_t length;",
+    "ChainedStruct": "void* next; int sType;",
+    "Future": "uint64_t id;",
+    "FutureWaitInfo": "WGPUFuture future; uint32_t completed;",
+    "InstanceLimits": "void* nextInChain; size_t timedWaitAnyMaxCount;",
+    "InstanceDescriptor": "void* nextInChain; size_t count; int const* features; WGPUInstanceLimits const* limits;",
+    "DawnTogglesDescriptor": "WGPUChainedStruct chain; size_t enabledCount; char const* const* enabled; "
+    "size_t disabledCount; char const* const* disabled;",
+    "RequestAdapterOptions": "void* nextInChain; int featureLevel; int powerPreference; uint32_t forceFallback; "
+    "int backendType; void* surface;",
+    "AdapterInfo": "void* nextInChain; WGPUStringView vendor, architecture, device, description; "
+    "int backendType, adapterType; uint32_t vendorID, deviceID, subgroupMinSize, subgroupMaxSize;",
+    "Limits": "void* nextInChain;"
+    + "".join(f"{_SMALL} max{each};" for each in _BEFORE.split())
+    + f"{_LARGE} maxUniformBufferBindingSize, maxStorageBufferBindingSize;"
+    + f"{_SMALL} minUniformBufferOffsetAlignment, minStorageBufferOffsetAlignment, maxVertexBuffers;"
+    + f"{_LARGE} maxBufferSize;"
+    + "".join(f"{_SMALL} max{each};" for each in _AFTER.split()),
+    "QueueDescriptor": _NAMED,
+    "CallbackInfo": _CALLBACK,
+    "BufferMapCallbackInfo": _CALLBACK,
+    "UncapturedErrorCallbackInfo": "void* nextInChain; void* callback; void* userdata1; void* userdata2;",
+    "DeviceDescriptor": _NAMED
+    + "size_t requiredFeatureCount; int const* requiredFeatures; WGPULimits const* requiredLimits; "
+    "WGPUQueueDescriptor defaultQueue; WGPUCallbackInfo deviceLostCallbackInfo; "
+    "WGPUUncapturedErrorCallbackInfo uncapturedErrorCallbackInfo;",
+    "BufferDescriptor": _NAMED + "uint64_t usage; uint64_t size; uint32_t mappedAtCreation;",
+    "ShaderSourceWGSL": "WGPUChainedStruct chain; WGPUStringView code;",
+    "ShaderModuleDescriptor": _NAMED,
+    "ComputeState": "void* nextInChain; WGPUShaderModule module; WGPUStringView entryPoint; size_t constants; void* values;",
+    "ComputePipelineDescriptor": _NAMED + "WGPUPipelineLayout layout; WGPUComputeState compute;",
+    "BindGroupEntry": "void* nextInChain; uint32_t binding; WGPUBuffer buffer; uint64_t offset; uint64_t size; "
+    "void* sampler; void* textureView;",
+    "BindGroupDescriptor": _NAMED + "WGPUBindGroupLayout layout; size_t entryCount; WGPUBindGroupEntry const* entries;",
+    "BufferBindingLayout": "void* nextInChain; int type; uint32_t hasDynamicOffset; uint64_t minBindingSize;",
+    "SamplerBindingLayout": "void* nextInChain; int type;",
+    "TextureBindingLayout": "void* nextInChain; int sampleType, viewDimension; uint32_t multisampled;",
+    "StorageTextureBindingLayout": "void* nextInChain; int access, format, viewDimension;",
+    "BindGroupLayoutEntry": "void* nextInChain; uint32_t binding; uint64_t visibility; uint32_t bindingArraySize; "
+    "WGPUBufferBindingLayout buffer; WGPUSamplerBindingLayout sampler; WGPUTextureBindingLayout texture; "
+    "WGPUStorageTextureBindingLayout storageTexture;",
+    "BindGroupLayoutDescriptor": _NAMED + "size_t entryCount; WGPUBindGroupLayoutEntry const* entries;",
+    "PipelineLayoutDescriptor": _NAMED + "size_t bindGroupLayoutCount; WGPUBindGroupLayout const* bindGroupLayouts; "
+    "uint32_t immediateSize;",
+    "PassTimestampWrites": "void* nextInChain; WGPUQuerySet querySet; uint32_t beginningOfPassWriteIndex, "
+    "endOfPassWriteIndex;",
+    "ComputePassDescriptor": _NAMED + "WGPUPassTimestampWrites const* timestampWrites;",
+    "QuerySetDescriptor": _NAMED + "int type; uint32_t count;",
+    "CommandEncoderDescriptor": _NAMED,
+}
+_FUNCTIONS = """
+WGPUInstance wgpuCreateInstance(WGPUInstanceDescriptor const*);
+WGPUFuture wgpuInstanceRequestAdapter(WGPUInstance, WGPURequestAdapterOptions const*, WGPUCallbackInfo);
+int wgpuInstanceWaitAny(WGPUInstance, size_t, WGPUFutureWaitInfo*, uint64_t);
+int wgpuAdapterGetInfo(WGPUAdapter, WGPUAdapterInfo*);
+void wgpuAdapterInfoFreeMembers(WGPUAdapterInfo);
+int wgpuAdapterGetLimits(WGPUAdapter, WGPULimits*);
+uint32_t wgpuAdapterHasFeature(WGPUAdapter, int);
+WGPUDevice wgpuAdapterCreateDevice(WGPUAdapter, WGPUDeviceDescriptor const*);
+int wgpuDeviceGetLimits(WGPUDevice, WGPULimits*);
+WGPUQueue wgpuDeviceGetQueue(WGPUDevice);
+void wgpuDeviceDestroy(WGPUDevice);
+void wgpuDeviceTick(WGPUDevice);
+WGPUBuffer wgpuDeviceCreateBuffer(WGPUDevice, WGPUBufferDescriptor const*);
+WGPUShaderModule wgpuDeviceCreateShaderModule(WGPUDevice, WGPUShaderModuleDescriptor const*);
+WGPUComputePipeline wgpuDeviceCreateComputePipeline(WGPUDevice, WGPUComputePipelineDescriptor const*);
+WGPUBindGroup wgpuDeviceCreateBindGroup(WGPUDevice, WGPUBindGroupDescriptor const*);
+WGPUBindGroupLayout wgpuDeviceCreateBindGroupLayout(WGPUDevice, WGPUBindGroupLayoutDescriptor const*);
+WGPUPipelineLayout wgpuDeviceCreatePipelineLayout(WGPUDevice, WGPUPipelineLayoutDescriptor const*);
+WGPUCommandEncoder wgpuDeviceCreateCommandEncoder(WGPUDevice, WGPUCommandEncoderDescriptor const*);
+WGPUQuerySet wgpuDeviceCreateQuerySet(WGPUDevice, WGPUQuerySetDescriptor const*);
+WGPUComputePassEncoder wgpuCommandEncoderBeginComputePass(WGPUCommandEncoder, WGPUComputePassDescriptor const*);
+void wgpuComputePassEncoderSetPipeline(WGPUComputePassEncoder, WGPUComputePipeline);
+void wgpuComputePassEncoderSetBindGroup(WGPUComputePassEncoder, uint32_t, WGPUBindGroup, size_t, uint32_t const*);
+void wgpuComputePassEncoderDispatchWorkgroups(WGPUComputePassEncoder, uint32_t, uint32_t, uint32_t);
+void wgpuComputePassEncoderEnd(WGPUComputePassEncoder);
+void wgpuCommandEncoderCopyBufferToBuffer(WGPUCommandEncoder, WGPUBuffer, uint64_t, WGPUBuffer, uint64_t, uint64_t);
+void wgpuCommandEncoderResolveQuerySet(WGPUCommandEncoder, WGPUQuerySet, uint32_t, uint32_t, WGPUBuffer, uint64_t);
+WGPUCommandBuffer wgpuCommandEncoderFinish(WGPUCommandEncoder, void*);
+void wgpuQueueSubmit(WGPUQueue, size_t, WGPUCommandBuffer const*);
+void wgpuQueueWriteBuffer(WGPUQueue, WGPUBuffer, uint64_t, void const*, size_t);
+WGPUFuture wgpuQueueOnSubmittedWorkDone(WGPUQueue, WGPUCallbackInfo);
+WGPUFuture wgpuBufferMapAsync(WGPUBuffer, uint64_t, size_t, size_t, WGPUBufferMapCallbackInfo);
+void const* wgpuBufferGetConstMappedRange(WGPUBuffer, size_t, size_t);
+void wgpuBufferUnmap(WGPUBuffer);
+void wgpuBufferDestroy(WGPUBuffer);
+"""
+
+
+def declarations() -> str:
+    """Return the declarations of webgpu.h that are used here, for cffi."""
+    handles = "".join(f"typedef struct WGPU{name}Impl* WGPU{name};\n" for name in _HANDLES.split())
+    numbers = "typedef int WGPUErrorType; typedef int WGPUDeviceLostReason; typedef int WGPUMapAsyncStatus;\n"
+    structures = "".join(f"typedef struct {{ {fields} }} WGPU{name};\n" for name, fields in _STRUCTURES.items())
+    releases = "".join(f"void wgpu{name}Release(WGPU{name});\n" for name in _HANDLES.split())
+    return handles + numbers + structures + _FUNCTIONS + releases
+
+
+def library() -> str | None:
+    """Return the path of a Dawn library: ``DAWN_LIB``, or the one of an installed wheel."""
+    given = os.environ.get("DAWN_LIB")
+    if given:
+        return given
+    # The wheel's package itself is not imported: it loads what opens windows.
+    found = (Path(folder) / name for folder in sys.path for name in _LIBRARIES)
+    return next((str(each) for each in found if each.is_file()), None)
+
+
+_TEST = """
+from webgpu_torch_backend_wgpu.gpu.dawn import DawnRuntime
+from webgpu_torch_backend_wgpu.numerics import evaluate
+runtime = DawnRuntime()
+for adapter in runtime.adapters(lambda each: True):
+    gpu = runtime.open(adapter, sorted(adapter.features))
+    assert evaluate(gpu, "a * 3u + 1u", [("u32", bytes(range(8)))], "u32", (), 2) != bytes(8)
+    print(adapter.device)
+"""
+
+
+@functools.cache
+def works() -> tuple[bool, str]:
+    """Return whether the Dawn library computes, tried in a process of its own, and what it said or lacks."""
+    if library() is None:
+        return False, "no Dawn library: set DAWN_LIB, or install webgpu-torch-backend-wgpu[dawn]"
+    try:
+        done = subprocess.run([sys.executable, "-c", _TEST], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, f"the self-test of {library()} did not end: {error}"
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
+        return False, f"the self-test of {library()} failed: {reason[0]}"
+    return (True, f"{library()} computes") if done.stdout.strip() else (False, f"{library()} finds no adapter")
+
+
+class DawnRuntime(Runtime):
+    """Dawn."""
+
+    name = "dawn"
+
+    def __init__(self) -> None:
+        import cffi
+
+        path = library()
+        if path is None:
+            raise RuntimeError(works()[1])
+        self.path = path
+        self.ffi: Any = cffi.FFI()
+        self.ffi.cdef(declarations())
+        self.lib: Any = self.ffi.dlopen(path)
+        self._alive: list[Any] = []
+        self._adapters: list[Any] = []
+        limits = self.ffi.new("WGPUInstanceLimits *", {"timedWaitAnyMaxCount": _SUBMITS_IN_FLIGHT})
+        features = self.ffi.new("int[]", [_TIMED_WAITS])
+        given = {"nextInChain": self._toggles(), "count": 1, "features": features, "limits": limits}
+        self._instance = self.lib.wgpuCreateInstance(self.ffi.new("WGPUInstanceDescriptor *", given))
+        if self._instance == self.ffi.NULL:
+            raise RuntimeError(f"{path} makes no instance with the interface known here")
+
+    def _toggles(self, *names: str) -> Any:
+        """Return the chain that switches Dawn's options on; halves on adapters that have them is always one."""
+        ffi = self.ffi
+        texts = [ffi.new("char[]", each.encode()) for each in ("vulkan_enable_f16_on_nvidia", *names)]
+        array = ffi.new("char const*[]", texts)
+        made = ffi.new("WGPUDawnTogglesDescriptor *", {"enabledCount": len(texts), "enabled": array})
+        made.chain.sType = _TOGGLES
+        self._alive += [texts, array, made]
+        return made
+
+    def version(self) -> str:
+        return self.path
+
+    def wait(self, future: Any) -> None:
+        """Wait until a future is done."""
+        waits = self.ffi.new("WGPUFutureWaitInfo *", {"future": future})
+        self.lib.wgpuInstanceWaitAny(self._instance, 1, waits, _FOREVER)
+
+    def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
+        ffi, lib = self.ffi, self.lib
+        found: list[Any] = []
+
+        @ffi.callback("void(int, WGPUAdapter, WGPUStringView, void *, void *)")
+        def answer(_status: int, adapter: Any, _message: Any, _first: Any, _second: Any) -> None:
+            if adapter != ffi.NULL:
+                found.append(adapter)
+
+        # Dawn gives the one that suits best: it lists none.
+        options = ffi.new("WGPURequestAdapterOptions *", {"featureLevel": _CORE, "powerPreference": _HIGH_PERFORMANCE})
+        options.nextInChain = self._toggles()
+        with runtime_directory():
+            asked = [ffi.NULL, _WAIT_ONLY, answer, ffi.NULL, ffi.NULL]
+            self.wait(lib.wgpuInstanceRequestAdapter(self._instance, options, asked))
+        listed = []
+        for each in found:
+            self._adapters.append(ffi.gc(each, lib.wgpuAdapterRelease))
+            has = frozenset(name for name, number in _FEATURES.items() if lib.wgpuAdapterHasFeature(each, number))
+            listed.append(adapter_of(ffi, lib, len(self._adapters) - 1, each, has))
+        return [each for each in listed if suits(each)]
+
+    def open(self, adapter: Adapter, features: Sequence[str]) -> Gpu:
+        ffi, lib = self.ffi, self.lib
+        native, reports = self._adapters[adapter.handle], Reports(ffi)
+        limits, granted = ffi.new("WGPULimits *"), ffi.new("WGPULimits *")
+        lib.wgpuAdapterGetLimits(native, limits)
+        threads = bool(lib.wgpuAdapterHasFeature(native, _IMPLICIT_SYNCHRONIZATION))
+        numbers = [_FEATURES[each] for each in features] + [_IMPLICIT_SYNCHRONIZATION] * threads
+        array = ffi.new("int[]", numbers)
+        descriptor = ffi.new(
+            "WGPUDeviceDescriptor *", {"requiredFeatureCount": len(numbers), "requiredFeatures": array}
+        )
+        # Bounds checks are a matter of the device, not of a module: all our modules are trusted unless asked otherwise.
+        checked = os.environ.get("WEBGPU_TORCH_CHECKED", "0") not in ("", "0")
+        descriptor.nextInChain = self._toggles(*([] if checked else ["disable_robustness"]))
+        descriptor.requiredLimits = limits
+        descriptor.deviceLostCallbackInfo.mode = _SPONTANEOUS
+        descriptor.deviceLostCallbackInfo.callback = ffi.cast("void *", reports.on_loss)
+        descriptor.uncapturedErrorCallbackInfo.callback = ffi.cast("void *", reports.uncaptured)
+        device = lib.wgpuAdapterCreateDevice(native, descriptor)
+        if device == ffi.NULL:
+            raise RuntimeError(f"Dawn gave no device of {adapter.device}: {reports.lost or reports.take()}")
+        lib.wgpuDeviceGetLimits(device, granted)
+        return DawnGpu(self, device, reports, limits_of(granted), frozenset(features))
+
+
+class DawnGpu(HeaderGpu):
+    """A device of Dawn."""
+
+    def __init__(
+        self, runtime: DawnRuntime, device: Any, reports: Reports, limits: Limits, features: frozenset[str]
+    ) -> None:
+        super().__init__(runtime.ffi, runtime.lib, device, reports, limits, features)
+        self._runtime = runtime
+        self._in_flight: list[Any] = []
+        self._done = reports.callback("void(int, WGPUStringView, void *, void *)", lambda *_: None)
+
+    def _module(self, source: str, label: str, trusted: bool) -> Any:
+        ffi = self.ffi
+        chain = ffi.new("WGPUShaderSourceWGSL *")
+        chain.chain.sType = _WGSL_SOURCE
+        code, chain.code = self._view(source)
+        name, view = self._view(label)
+        descriptor = ffi.new("WGPUShaderModuleDescriptor *", {"nextInChain": chain, "label": view})
+        made = self.lib.wgpuDeviceCreateShaderModule(self.device, descriptor)
+        del code, name
+        return made
+
+    def _submitted(self) -> Any:
+        null = self.ffi.NULL
+        return self.lib.wgpuQueueOnSubmittedWorkDone(self.queue, [null, _WAIT_ONLY, self._done, null, null])
+
+    def _run(self, commands: Any) -> None:
+        self.lib.wgpuQueueSubmit(self.queue, 1, commands)
+        self._in_flight.append(self._submitted())
+        if len(self._in_flight) > _SUBMITS_IN_FLIGHT:
+            half = _SUBMITS_IN_FLIGHT // 2
+            for each in self._in_flight[: half + 1]:
+                self._runtime.wait(each)
+            del self._in_flight[: half + 1]
+
+    def wait(self) -> None:
+        for each in [*self._in_flight, self._submitted()]:
+            self._runtime.wait(each)
+        self._in_flight.clear()
+        self.reports.check()
+
+    def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
+        info.mode = _WAIT_ONLY
+        return self.lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
+
+    def _finish_map(self, asked: Any) -> None:
+        self._runtime.wait(asked)
+
+    def _nanoseconds(self) -> float:
+        return 1.0

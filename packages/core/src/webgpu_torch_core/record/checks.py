@@ -1,0 +1,36 @@
+"""What kernels find wrong with values: nothing raises on a device, so it is told with the next results that are read.
+
+All checks of a thread for a device end in one number, the largest that one of them found, so that asking costs one small read
+however many there were. A number holds which check failed and what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+#: bits of what a check found
+_BITS = 40
+#: what a check can find at most, in both directions; more is reported as this
+LARGEST = (1 << (_BITS - 1)) - 1
+
+#: error of what was found, by the check's number
+_errors: list[Callable[[int], Exception]] = []
+_numbers: dict[object, int] = {}
+
+
+def check_base(key: object, error: Callable[[int], Exception]) -> int:
+    """Return the number that says a check failed and found 0; what it found is added to that.
+
+    ``key``: what the check depends on; ``error`` makes the exception of what was found.
+    """
+    number = _numbers.get(key)
+    if number is None:
+        number = _numbers[key] = len(_errors)
+        _errors.append(error)
+    return ((number + 1) << _BITS) + LARGEST + 1
+
+
+def error_of(failed: int) -> Exception:
+    """Return the exception of a number that is not 0."""
+    found = (failed & ((1 << _BITS) - 1)) - LARGEST - 1
+    return _errors[(failed >> _BITS) - 1](found)

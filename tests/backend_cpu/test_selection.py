@@ -1,0 +1,31 @@
+"""The first few in sorted order come from a partition, and are those of a whole stable sort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from webgpu_torch_backend_cpu.runtime import first_sorted, sorted_order
+
+NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.5, np.inf, -np.inf, np.nan])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    arrays.arrays(np.float32, arrays.array_shapes(min_dims=1, max_dims=2, max_side=40), elements=NUMBERS),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_ties_and_nan(keys, limit, descending):
+    limit = min(limit, keys.shape[-1])
+    expected = sorted_order(keys, descending)[..., :limit]
+    assert np.array_equal(first_sorted(keys, limit, descending), expected)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.bool_, np.float16])
+def test_other_types(kind):
+    keys = np.random.default_rng(0).integers(0, 5, (7, 100)).astype(kind)
+    for descending in (False, True):
+        assert np.array_equal(first_sorted(keys, 9, descending), sorted_order(keys, descending)[..., :9])

@@ -1,0 +1,88 @@
+"""Convolutions of every shape through windows: values and gradients are PyTorch's, and nothing dense is made of groups."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+import torch
+import webgpu_torch_core as core
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from webgpu_torch_backend_cpu import windows
+
+
+@st.composite
+def convolutions(draw):
+    """Draw the shapes and options of a convolution that has a result."""
+    dimensions = draw(st.sampled_from([1, 2, 2, 3]))
+    groups, per_group = draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([1, 2, 3]))
+    taps = draw(st.lists(st.integers(1, 3), min_size=dimensions, max_size=dimensions))
+    padding = draw(st.lists(st.integers(0, 2), min_size=dimensions, max_size=dimensions))
+    dilation, stride = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from([1, 1, 2, 3]))
+    least = [max(dilation * (size - 1) + 1 - 2 * pad, 1) for size, pad in zip(taps, padding, strict=True)]
+    sizes = [low + draw(st.integers(0, 5)) for low in least]
+    out = groups * draw(st.integers(1, 3))
+    shape = (draw(st.integers(1, 3)), groups * per_group, *sizes)
+    options = {"stride": stride, "padding": tuple(padding), "dilation": dilation, "groups": groups}
+    return (
+        shape,
+        (out, per_group, *taps),
+        options,
+        draw(st.booleans()),
+        draw(st.sampled_from(["float32", "float64", "float16"])),
+    )
+
+
+def run(library, data, options, transposed, kind):
+    """Return the result and the gradients as nested lists."""
+    tensors = [library.tensor(each.tolist(), dtype=getattr(library, kind)).requires_grad_() for each in data]
+    name = f"conv{'_transpose' if transposed else ''}{data[0].ndim - 2}d"
+    result = getattr(library.nn.functional if library is torch else library.functional, name)(*tensors, **options)
+    (result * result).sum().backward()
+    return [each.detach().tolist() for each in (result, *(each.grad for each in tensors))]
+
+
+@settings(max_examples=40, deadline=None)
+@given(convolutions())
+def test_values_and_gradients(case):
+    shape, weight, options, turned, kind = case
+    torch.manual_seed(0)
+    data = [torch.randn(shape), torch.randn(weight)]
+    if turned:
+        # The other way: what went out comes in.
+        data[0] = torch.randn((shape[0], weight[0], *shape[2:]))
+        if any((size - 1) * options["stride"] - 2 * pad + options["dilation"] * (taps - 1) + 1 < 1 for size, pad, taps in zip(
+            shape[2:], options["padding"], weight[2:], strict=True)):  # fmt: skip
+            return
+    rough = {"rtol": 2e-2, "atol": 0.5} if kind == "float16" else {"rtol": 1e-4, "atol": 1e-3}
+    with core.device("cpu"):
+        actual = run(core, data, options, turned, kind)
+    for mine, theirs in zip(actual, run(torch, data, options, turned, kind), strict=True):
+        torch.testing.assert_close(torch.tensor(mine), torch.tensor(theirs), **rough)
+
+
+@pytest.mark.parametrize("limit", [1, 1 << 10])
+def test_pieces_of_any_size_add_up(monkeypatch, limit):
+    monkeypatch.setattr(windows, "PATCH_BYTES", limit)
+    monkeypatch.setattr(windows, "SHIFTED_BYTES", limit)
+    torch.manual_seed(1)
+    for groups in (1, 2, 4):
+        data = [torch.randn(2, 4, 7, 9), torch.randn(8 if groups < 4 else 4, 4 // groups, 3, 2)]
+        options = {"stride": 1, "padding": 1, "groups": groups}
+        with core.device("cpu"):
+            actual = run(core, data, options, False, "float32")
+        for mine, theirs in zip(actual, run(torch, data, options, False, "float32"), strict=True):
+            torch.testing.assert_close(torch.tensor(mine), torch.tensor(theirs), rtol=1e-4, atol=1e-3)
+
+
+def test_depthwise_gradients_take_little_memory():
+    with core.device("cpu"):
+        x, w = core.ones(1, 512, 14, 14, requires_grad=True), core.ones(512, 1, 3, 3, requires_grad=True)
+        tracemalloc.start()
+        core.functional.conv2d(x, w, padding=1, groups=512).sum().backward()
+        assert w.grad[0, 0, 1, 1].item() == 196.0 and x.grad[0, 0, 0, 0].item() == 4.0
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    # The input has 400 kB; its patches would have nine times that, products across channels 500 times.
+    assert peak < 8 * 4 * x.numel()

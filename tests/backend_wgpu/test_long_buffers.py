@@ -1,0 +1,111 @@
+"""Buffers longer than an adapter binds at once, and memory of workgroups: kernels keep an adapter's limits."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from codegen_harness import harness
+from device_programs import plan
+from webgpu_torch_backend_wgpu.codegen import generate
+from webgpu_torch_core.ir.dtypes import float16, float32, int32, int64, uint8
+from webgpu_torch_core.ir.expression import cast, coordinate, load, load_at, reduced
+from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Store
+from webgpu_torch_core.ir.monoids import monoid
+
+#: bytes that the adapter of these tests binds at once
+BINDING = 1 << 12
+NUMPY = {"uint8": np.uint8, "int32": np.int32, "float32": np.float32, "float16": np.float16}
+
+
+@pytest.fixture
+def short(opened: Any) -> Any:
+    """Return a device that binds few bytes at once."""
+    opened.replayer.binding_bytes = BINDING
+    opened.compiler.capabilities = opened.compiler.capabilities.replace(binding_bytes=BINDING)
+    return opened
+
+
+def run(device: Any, kernel: Kernel, operands: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the outputs of a kernel."""
+    buffers = []
+    for each in operands:
+        buffers.append(device.allocate(each.nbytes))
+        device.write(buffers[-1], memoryview(each.tobytes()))
+    targets: list[int] = []
+    for output in kernel.outputs:
+        if output.initial is None:
+            buffers.append(device.allocate(output.numel * output.dtype.itemsize))
+        targets.append(len(buffers) - 1 if output.initial is None else output.initial)
+    device.run(plan([(kernel, tuple(range(len(operands))), tuple(targets), ())], len(buffers)), buffers, [])
+    kinds = [(each.numel, np.dtype(NUMPY[each.dtype.name])) for each in kernel.outputs]
+    return [
+        np.frombuffer(device.read(buffers[target], numel * kind.itemsize), kind)
+        for target, (numel, kind) in zip(targets, kinds, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", [float32, float16, uint8], ids=str)
+def test_whole_groups_in_parts(short: Any, kind: Any) -> None:
+    count = 9000
+    x = (np.arange(count) % 100).astype(NUMPY[kind.name])
+    wide = int32 if kind is uint8 else float32
+    value = cast(cast(load(0, 0, (1,), kind), wide) + 1, kind)
+    kernel = Pointwise(
+        (Operand(kind, count),), (Output(kind, count, None),), (), "step", (count,), (Store(0, 0, (1,), value),)
+    )
+    (found,) = run(short, kernel, [x])
+    np.testing.assert_array_equal(found, x + 1)
+
+
+@pytest.mark.parametrize("kind", [float32, uint8], ids=str)
+def test_single_elements_in_parts(short: Any, kind: Any) -> None:
+    """Every third element of a long buffer, in place: packed ones change their own bits of words in several parts."""
+    count, step = 12000, 3
+    x = (np.arange(count) % 100).astype(NUMPY[kind.name])
+    wide = int32 if kind is uint8 else float32
+    value = cast(cast(load(0, 1, (step,), kind), wide) * 2, kind)
+    kernel = Pointwise(
+        (Operand(kind, count),), (Output(kind, count, 0),), (), "step", (count // step,), (Store(0, 1, (step,), value),)
+    )
+    (found,) = run(short, kernel, [x])
+    expected = x.copy()
+    expected[1::step] *= 2
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_gather_from_parts(short: Any) -> None:
+    table = np.arange(5000, dtype=np.float32)
+    count = 300
+    index = cast(coordinate(0) * 16 + 3, int64)
+    kernel = Pointwise(
+        (Operand(float32, 5000),), (Output(float32, count, None),), (), "gather", (count,),
+        (Store(0, 0, (1,), load_at(0, index, float32)),),
+    )  # fmt: skip
+    (found,) = run(short, kernel, [table])
+    np.testing.assert_array_equal(found, table[3::16][:count])
+
+
+@pytest.mark.usefixtures("webgpu")
+def test_states_of_rows_fit_workgroup_memory() -> None:
+    """Sums of three types and a position, each with workgroup memory of its own, by 1024 threads where there is room."""
+    rows, length = 4, 8000
+    element = load(0, 0, (length, 1), float32)
+    reductions = (
+        Reduction(monoid("sum", float32), element),
+        Reduction(monoid("sum", int64), cast(element, int64)),
+        Reduction(monoid("sum", int32), cast(element, int32)),
+        Reduction(monoid("argmaximum", float32), element),
+    )
+    kernel = RowProgram(
+        (Operand(float32, rows * length),), (Output(float32, rows, None),), (), "sums", (rows,), (length,), reductions,
+        (Store(0, 0, (1,), reduced(0, float32)),), (),
+    )  # fmt: skip
+    for given in (1 << 14, 1 << 15):
+        capabilities = harness().native.replace(invocations=1024, workgroup_bytes=given)
+        for entry in generate(kernel, capabilities).passes:
+            arrays = re.findall(r"var<workgroup> \w+: array<([\w<>]+), (\d+)>;", entry.source)
+            sizes = {"f32": 4, "u32": 4, "i32": 4, "i64": 8, "vec2<u32>": 8}
+            assert sum(sizes[kind] * int(count) for kind, count in arrays) <= given

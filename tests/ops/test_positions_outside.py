@@ -1,0 +1,124 @@
+"""Positions outside of a dimension are errors: of operands known at the call, or computed before and read later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import webgpu_torch as ours
+
+#: of a namespace, a table of 3 by 4 and a 1-d index of one position; the flag says whether -1 is a position, too
+CASES = {
+    "gather": (lambda t, x, i: x.gather(0, i.reshape(1, 1)), False),
+    "take": (lambda t, x, i: x.take(i * 4), True),
+    "take_along_dim": (lambda t, x, i: x.take_along_dim(i.reshape(1, 1), 1), True),
+    "index_select": (lambda t, x, i: x.index_select(0, i), False),
+    "index": (lambda t, x, i: x[i], True),
+    "index of a later dimension": (lambda t, x, i: x[:, i], True),
+    "two indices": (lambda t, x, i: x[i, i], True),
+    "assignment": (lambda t, x, i: x.__setitem__(i, 0.0), True),
+    "index_put": (lambda t, x, i: x.index_put((i,), x[0, 0]), True),
+    "index_put accumulate": (lambda t, x, i: x.index_put((i,), x[0, 0], True), True),
+    "index_add": (lambda t, x, i: x.index_add(0, i, x[:1]), False),
+    "index_copy": (lambda t, x, i: x.index_copy(0, i, x[:1]), False),
+    "index_fill": (lambda t, x, i: x.index_fill(0, i, 1.0), True),
+    "scatter": (lambda t, x, i: x.scatter(0, i.reshape(1, 1), x), False),
+    "scatter of a number": (lambda t, x, i: x.scatter(0, i.reshape(1, 1), 1.0), False),
+    "scatter_add": (lambda t, x, i: x.scatter_add(0, i.reshape(1, 1), x), False),
+    "scatter_reduce": (lambda t, x, i: x.scatter_reduce(0, i.reshape(1, 1), x, "amax"), False),
+    "embedding": (lambda t, x, i: t.nn.functional.embedding(i, x), False),
+    "embedding_bag": (lambda t, x, i: t.nn.functional.embedding_bag(i.reshape(1, 1), x), False),
+    "one_hot": (lambda t, x, i: t.nn.functional.one_hot(i, 3), False),
+    "cross_entropy": (lambda t, x, i: t.nn.functional.cross_entropy(x[:1], i), False),
+    "nll_loss": (lambda t, x, i: t.nn.functional.nll_loss(x[:1], i), False),
+    "weighted": (lambda t, x, i: t.nn.functional.cross_entropy(x[:1], i, weight=x[1]), False),
+    "smoothed": (lambda t, x, i: t.nn.functional.cross_entropy(x[:1], i, label_smoothing=0.1), False),
+}
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_outside(name: str, computed: bool, device: str) -> None:
+    call, wraps = CASES[name]
+    for position in (7, -7, 2**32 + 1, *(() if wraps else (-1,))):
+        x, index = ours.arange(12.0, device=device).reshape(3, 4), ours.tensor([position], device=device)
+        index = index * 1 + 0 if computed else index
+        with pytest.raises((IndexError, RuntimeError)) as caught:
+            result = call(ours, x, index)
+            ours.tensor(1.0, device=device).tolist()
+            raise AssertionError(f"{position} gives {result}")
+        if name not in ("take_along_dim", "embedding_bag"):
+            # PyTorch's take_along_dim takes what is left of a division by the size.
+            with pytest.raises((IndexError, RuntimeError)) as wanted:
+                call(torch, torch.arange(12.0).reshape(3, 4), torch.tensor([position]))
+            assert issubclass(caught.type, wanted.type)
+        # It is told once.
+        assert ours.tensor(1.0, device=device).tolist() == 1.0
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_inside(name: str, device: str) -> None:
+    call, wraps = CASES[name]
+    for position in (0, 2, *((-1,) if wraps else ())):
+        x, index = ours.arange(12.0, device=device).reshape(3, 4), ours.tensor([position], device=device) + 0
+        result, wanted = call(ours, x, index), call(torch, torch.arange(12.0).reshape(3, 4), torch.tensor([position]))
+        assert result is None or torch.allclose(
+            torch.tensor(result.tolist()), wanted.to(torch.tensor(result.tolist()).dtype)
+        )
+
+
+def test_a_late_error_names_operation_index_and_size(device: str) -> None:
+    index = ours.tensor([2, 9], device=device) + 0
+    ours.arange(3.0, device=device)[index]
+    with pytest.raises(IndexError, match=r"index\(\): index 9 is out of bounds for dimension 0 with size 3"):
+        ours.zeros(2, device=device).tolist()
+
+
+def test_the_ignored_label_is_no_position(device: str) -> None:
+    scores = torch.arange(8.0).reshape(2, 4)
+    for ignored in (-100, 9):
+        labels = torch.tensor([1, ignored])
+        wanted = torch.nn.functional.cross_entropy(scores, labels, ignore_index=ignored).item()
+        given = ours.tensor(labels.tolist(), device=device) + 0
+        found = ours.nn.functional.cross_entropy(
+            ours.tensor(scores.tolist(), device=device), given, ignore_index=ignored
+        )
+        assert abs(found.item() - wanted) < 1e-5
+
+
+def test_checks_wait_for_a_reading_and_cost_one(device: str) -> None:
+    table, index = ours.ones(5, 2, device=device), ours.arange(4, device=device) + 1
+    engine = table._engine
+    before = engine.statistics["reads"], engine.statistics["flushes"]
+    for _ in range(3):
+        table = table + ours.nn.functional.embedding(index - 1, table).sum()
+    assert (engine.statistics["reads"], engine.statistics["flushes"]) == before
+    assert engine.failed is not None
+    table.tolist()
+    assert engine.failed is None
+    assert engine.statistics["reads"] == before[0] + 1
+
+
+def test_gradients_check_nothing_again(device: str) -> None:
+    table = ours.ones(5, 2, device=device, requires_grad=True)
+    total = table[ours.arange(3, device=device) + 0].cumsum(0).sort(0).values.max(0).values.sum()
+    total.item()
+    total.backward()
+    assert table._engine.failed is None
+
+
+def test_backward_of_a_custom_function_is_checked(device: str) -> None:
+    class Wrong(ours.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad[ours.arange(3, device=grad.device) + 1]
+
+    x = ours.ones(3, device=device, requires_grad=True)
+    Wrong.apply(x).sum().backward()
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        x.grad.tolist()

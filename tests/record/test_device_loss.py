@@ -1,0 +1,49 @@
+"""A device that is lost: what lived there says so, and the next use opens it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import webgpu_torch as torch
+from webgpu_torch_core.api import webgpu
+from webgpu_torch_core.backend.interface import Device, DeviceLostError
+from webgpu_torch_core.backend.plugins import registry
+from webgpu_torch_core.record import devices
+
+REASON = "the WebGPU device was lost while testing"
+
+
+@pytest.fixture
+def opened() -> Iterator[Device]:
+    """A second opened device in the place of the first, which comes back afterwards."""
+    key = ("webgpu", 0)
+    kept = devices.engine_for(devices.device(*key)), registry.device(*key)
+    registry.close(*key)
+    del devices._engines[key]
+    yield devices.engine_for(devices.device(*key)).device
+    devices._engines[key], registry._devices[key] = kept
+
+
+def test_what_lived_there_says_so_and_the_next_use_opens_it_again(opened: Device) -> None:
+    computed = torch.ones(3, device="webgpu")
+    assert computed.tolist() == [1.0] * 3
+    pending = computed * 2
+    opened.lost = REASON
+    assert not webgpu.is_available()
+    for each in (computed, pending, pending + 1):
+        with pytest.raises(DeviceLostError, match=REASON):
+            each.tolist()
+    webgpu.reset()
+    assert webgpu.is_available()
+    again = torch.ones(3, device="webgpu")
+    assert (again * 2).tolist() == [2.0] * 3
+    with pytest.raises(DeviceLostError, match=REASON):
+        (again + computed).tolist()
+    assert (again + 1).tolist() == [2.0] * 3
+
+
+def test_the_next_use_is_enough(opened: Device) -> None:
+    opened.lost = REASON
+    assert torch.ones(2, device="webgpu").tolist() == [1.0, 1.0]
+    assert webgpu.is_available()
