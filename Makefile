@@ -44,6 +44,7 @@ check: setup
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_sizes.py
 	@$(BIN)/python scripts/check_imports.py
+	@$(BIN)/python scripts/check_ratchet.py
 	@$(BIN)/python scripts/check_operations.py
 	@$(BIN)/python scripts/check_generated.py
 	@$(MAKE) --no-print-directory docs

@@ -1,17 +1,18 @@
 """Writes docs/huggingface-architectures.md: which of transformers' architectures agree with PyTorch.
 
-The results come from docs/huggingface-architectures.json, which
-``tests/huggingface/sweep.py --record docs/huggingface-architectures.json`` writes.
+The results come from docs/huggingface-architectures.json.gz, which
+``tests/huggingface/sweep.py --record docs/huggingface-architectures.json.gz`` writes.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 TARGET = Path("docs/huggingface-architectures.md")
-RECORD = Path("docs/huggingface-architectures.json")
+RECORD = Path("docs/huggingface-architectures.json.gz")
 KINDS = {
     "base": ("Base models", "AutoModel"),
     "lm": ("Causal language models", "AutoModelForCausalLM"),
@@ -159,7 +160,7 @@ def failures(runs: dict[str, Any], names: list[str], tolerance: float) -> list[s
 def main() -> None:
     """Write the page."""
     if RECORD.exists():
-        TARGET.write_text(page(json.loads(RECORD.read_text())))
+        TARGET.write_text(page(json.loads(gzip.decompress(RECORD.read_bytes()))))
 
 
 if __name__ == "__main__":

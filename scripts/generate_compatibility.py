@@ -1,10 +1,11 @@
 """Writes docs/compatibility.md: what PyTorch's database of operations says of each, and every operation that is declared.
 
-The results come from docs/compatibility.json, which ``tests/conformance/run.py --record docs/compatibility.json`` writes.
+The results come from docs/compatibility.json.gz, which ``tests/conformance/run.py --record docs/compatibility.json.gz`` writes.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from webgpu_torch_core.operations import OPERATIONS
 
 TARGET = Path("docs/compatibility.md")
-RECORD = Path("docs/compatibility.json")
+RECORD = Path("docs/compatibility.json.gz")
 NAMESPACES = {
     "torch": "torch", "functional": "torch.nn.functional", "linalg": "torch.linalg", "special": "torch.special", "fft": "torch.fft",
     "method": "torch.Tensor",
@@ -154,7 +155,7 @@ def declared(record: dict[str, Any]) -> list[str]:
 def page() -> str:
     """Return the page."""
     empty: dict[str, Any] = {"operations": [], "results": {}, "counts": {}}
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else empty
+    record = json.loads(gzip.decompress(RECORD.read_bytes())) if RECORD.exists() else empty
     lines = [
         "# Compatibility",
         "",

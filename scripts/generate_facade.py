@@ -82,7 +82,7 @@ else:
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "api", "attach_all", "autograd", "backend", "builtins", "dispatch", "fft", "files", "func", "functional",
+    "annotations", "config", "api", "attach_all", "autograd", "backend", "builtins", "dispatch", "fft", "files", "func", "functional",
     "ir", "linalg", "masked", "operations", "overrides", "plugins", "random_streams", "record", "replay", "scheduling",
     "signal", "special", "tensors", "testing",
 }  # fmt: skip

@@ -160,7 +160,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, help="samples per operation (default: all)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--json", type=Path, help="file to write the results to")
-    parser.add_argument("--record", type=Path, help="compatibility record to update (docs/compatibility.json)")
+    parser.add_argument("--record", type=Path, help="compatibility record to update (docs/compatibility.json.gz)")
     parser.add_argument("--errors", action="store_true", help="run PyTorch's error inputs too")
     parser.add_argument(
         "--verbose", action="store_true", help="tracebacks, and go on after an operation's first failure"
@@ -196,7 +196,7 @@ def main() -> int:
         arguments.json.write_text(json.dumps(results, indent=1, sort_keys=True))
     if arguments.record:
         whole = arguments.ops == "." and arguments.limit is None
-        report.record(arguments.record, arguments.device, arguments.dtype, results, whole)
+        report.update(arguments.record, arguments.device, arguments.dtype, results, whole)
     return int(not all(report.Counts(results).whole))
 
 

@@ -1,7 +1,7 @@
 """Runs transformers' architectures under PyTorch and under this library, and prints how many agree.
 
     python tests/huggingface/sweep.py --device cpu [--names REGEX] [--forms gradient,greedy,beam,static]
-        [--json FILE] [--record docs/huggingface-architectures.json]
+        [--json FILE] [--record docs/huggingface-architectures.json.gz]
 
 Each group of architectures is written by a process with the real torch and read by one with this library.
 """
@@ -12,6 +12,7 @@ import argparse
 import collections
 import contextlib
 import datetime
+import gzip
 import importlib.metadata
 import json
 import os
@@ -129,7 +130,7 @@ def adapter(device: str) -> str:
 
 def write_record(path: Path, device: str, outcomes: dict[str, dict[str, Any]]) -> None:
     """Put a device's outcomes into the file that the documentation's page is made from."""
-    record = json.loads(path.read_text()) if path.exists() else {"devices": {}}
+    record = json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {"devices": {}}
     record["tolerance"] = TOLERANCE
     run = record["devices"].setdefault(device, {"results": {}})
     run |= {each: importlib.metadata.version(each) for each in ("torch", "transformers")}
@@ -139,7 +140,7 @@ def write_record(path: Path, device: str, outcomes: dict[str, dict[str, Any]]) -
         rounded = {key: float(f"{each:.2g}") if isinstance(each, float) else each for key, each in outcome.items()}
         rounded.pop("seconds", None)
         run["results"][name] = rounded
-    path.write_text(json.dumps(record, indent=0, sort_keys=True) + "\n")
+    path.write_bytes(gzip.compress(json.dumps(record, sort_keys=True, separators=(",", ":")).encode(), mtime=0))
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-RECORD = HERE.parents[1] / "docs" / "huggingface-architectures.json"
+RECORD = HERE.parents[1] / "docs" / "huggingface-architectures.json.gz"
 QUICK = ("base.clip", "base.convnext", "base.vit", "lm.bert", "lm.gpt2", "lm.mamba", "lm.qwen3_moe", "seq2seq.t5")
 FORMS = "gradient,greedy,beam,static"
 
@@ -65,7 +66,7 @@ def test_wrong_weights_are_noticed(sweep: ModuleType, tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 def test_every_recorded_architecture_still_agrees(sweep: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HERE))
-    recorded = json.loads(RECORD.read_text())["devices"]["cpu"]["results"]
+    recorded = json.loads(gzip.decompress(RECORD.read_bytes()))["devices"]["cpu"]["results"]
     outcomes = sweep.run_all(list(recorded), "cpu", jobs=2, forms=FORMS)
     worse = []
     for name, wanted in recorded.items():

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from webgpu_torch_core.backend.plugins import registry
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from ops_oracle import ANSWERED  # noqa: E402
 
 _PLUGINS = {"cpu": "webgpu_torch_backend_cpu.plugin", "webgpu": "webgpu_torch_backend_wgpu.plugin"}
 
@@ -47,3 +50,15 @@ def _devices() -> list[str]:
 def device(request: pytest.FixtureRequest) -> str:
     """Every device of this machine, one after the other."""
     return request.param
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test in which PyTorch refused whatever it was asked and this library did not: it has compared nothing."""
+    ANSWERED.clear()
+    result = yield
+    if ANSWERED and not any(ANSWERED):
+        pytest.fail(
+            f"PyTorch refused all {len(ANSWERED)} cases of {item.name}, and this library not likewise: nothing was compared"
+        )
+    return result

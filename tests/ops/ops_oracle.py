@@ -147,6 +147,24 @@ def _widened(values: Sequence[Any]) -> list[Any]:
     return [each.to(WIDER.get(each.dtype, each.dtype)) if isinstance(each, torch.Tensor) else each for each in values]
 
 
+#: whether something was compared, for every call of check in the running test; conftest.py fails a test without any
+ANSWERED: list[bool] = []
+
+
+def _refuses(function: Callable[..., Any], inputs: Sequence[Any], device: str, kind: type[Exception]) -> bool:
+    """Return whether this library refuses inputs, too, with an error of a type."""
+    try:
+        compared = function(
+            OURS, *(to_ours(each, device) if isinstance(each, torch.Tensor) else each for each in inputs)
+        )
+        [to_torch(each) for each in _outputs(compared)]
+    except kind:
+        return True
+    except Exception:
+        return False
+    return False
+
+
 def check(
     function: Callable[..., Any],
     inputs: Sequence[Any],
@@ -162,7 +180,8 @@ def check(
 
     ``draw`` makes the cotangents; ``torch.rand``, of one sign, keeps gradients that add many terms from cancelling.
 
-    Returns False where the oracle refuses the inputs: then this library is not asked.
+    Returns False where the oracle refuses the inputs. A test in which it refuses all inputs fails, unless it does so with
+    a RuntimeError (an element type that an operation does not take), and this library does the same.
     """
     tracked = [
         number
@@ -171,8 +190,10 @@ def check(
     ]
     try:
         expected, first, twice, seeds = run_oracle(function, inputs, tracked, second, draw=draw)
-    except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
+    except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError) as refusal:
+        ANSWERED.append(isinstance(refusal, RuntimeError) and _refuses(function, inputs, device, type(refusal)))
         return False
+    ANSWERED.append(True)
     exact: Any = (None, None, None)
     if any(isinstance(each, torch.Tensor) and each.dtype in WIDER for each in inputs):
         try:

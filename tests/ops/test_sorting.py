@@ -10,10 +10,10 @@ from ops_oracle import EVERY, OURS, both_raise, check, kind_of, sample
 
 CASES = {
     "sort": lambda t, x: tuple(t.sort(x, stable=True)),
-    "sort descending": lambda t, x: tuple(x.sort(0, True, stable=True)),
+    "sort descending": lambda t, x: tuple(x.sort(stable=True, dim=0, descending=True)),
     "sort values": lambda t, x: x.sort(-1).values,
-    "argsort": lambda t, x: x.argsort(0, stable=True),
-    "argsort descending": lambda t, x: t.argsort(x, -1, True, stable=True),
+    "argsort": lambda t, x: x.argsort(stable=True, dim=0),
+    "argsort descending": lambda t, x: t.argsort(x, stable=True, dim=-1, descending=True),
     "topk": lambda t, x: x.topk(2).values,
     "topk smallest": lambda t, x: t.topk(x, 2, dim=0, largest=False).values,
     "topk 1": lambda t, x: tuple(x.topk(1, 1)),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from webgpu_torch_core.backend.interface import Backend, Device
 
+from . import config
 from .gpu.interface import Adapter, Runtime
 
 _KIND_RANK = {"discrete": 0, "integrated": 1, "virtual": 2, "unknown": 3, "cpu": 4}
@@ -15,7 +14,7 @@ _ADVICE = "On Linux install a Vulkan driver (for software rendering: apt-get ins
 
 def adapters(runtime: Runtime) -> list[Adapter]:
     """Return the adapters that can compute, the most capable first; ``WEBGPU_TORCH_ADAPTER`` keeps those it names."""
-    wanted = os.environ.get("WEBGPU_TORCH_ADAPTER", "").lower()
+    wanted = config.ADAPTER.text().lower()
 
     def suits(each: Adapter) -> bool:
         names = f"{each.vendor} {each.device} {each.description} {each.api} {each.kind}".lower()
@@ -39,7 +38,7 @@ def chosen_runtime() -> Runtime:
     Raises:
         RuntimeError: another name, or no Dawn library works here.
     """
-    name = os.environ.get("WEBGPU_TORCH_RUNTIME") or "wgpu"
+    name = config.RUNTIME.text("wgpu")
     if name == "dawn":
         from .gpu.dawn import DawnRuntime, works
 
@@ -104,7 +103,7 @@ class WgpuBackend(Backend):
         return "\n".join([f"{adapter.device}: largest errors in ULP", *map(repr, numerics_table(gpu))])
 
     def describe(self) -> dict[str, str]:
-        asked = "asked for by WEBGPU_TORCH_RUNTIME" if os.environ.get("WEBGPU_TORCH_RUNTIME") else "the default"
+        asked = "asked for by WEBGPU_TORCH_RUNTIME" if config.RUNTIME.text() else "the default"
         lines = {"runtime": f"{self.runtime.name} {self.runtime.version()}, {asked}"}
         for number, each in enumerate(self.adapters()):
             limits = each.limits

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from webgpu_torch_core.backend.interface import Device, DeviceLostError, Plan
+from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.ir.kernels import Kernel
 
+from . import config
 from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
@@ -51,8 +53,8 @@ class WgpuDevice(Device):
         self.lock = threading.RLock()
         self.failure: Exception | None = None
         self.lost: str | None = None
-        self.debug = int(os.environ.get("WEBGPU_TORCH_DEBUG") or 0)
-        trusted = os.environ.get("WEBGPU_TORCH_CHECKED", "0") in ("", "0")
+        self.debug = DEBUG.number(0)
+        trusted = not config.CHECKED.is_on()
         self.pool = Pool(gpu, part_bytes(self.capabilities.binding_bytes))
         self.compiler = Compiler(gpu, self.capabilities, trusted, self.debug)
         self.replayer = Replayer(gpu, self.pool, self.capabilities.binding_bytes)

@@ -11,13 +11,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from . import config
+
 #: entries kept per file; the oldest go first
 ENTRY_LIMIT = 4096
 
 
 def cache_directory() -> Path | None:
     """Return where caches go: ``WEBGPU_TORCH_CACHE``, or the platform's folder for them; None where there is no home."""
-    given = os.environ.get("WEBGPU_TORCH_CACHE")
+    given = config.CACHE.text()
     if given:
         return Path(given)
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib.abc
 import importlib.machinery
-import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -20,8 +19,9 @@ SOFTWARE_ADAPTERS = ("llvmpipe", "lavapipe", "swiftshader", "basic render")
 def preferred_device() -> str:
     """Return ``WEBGPU_TORCH_DEVICE``, else ``webgpu`` where the adapter is a real GPU, else ``cpu``."""
     from webgpu_torch_core import webgpu
+    from webgpu_torch_core.config import DEVICE
 
-    named = os.environ.get("WEBGPU_TORCH_DEVICE")
+    named = DEVICE.text()
     if named:
         return named
     real = webgpu.is_available() and not any(each in webgpu.get_device_name().lower() for each in SOFTWARE_ADAPTERS)

@@ -10,7 +10,7 @@ from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn.modules.batchnorm import _BatchNorm
 from webgpu_torch_nn.modules.module import Module
-from webgpu_torch_nn.utils.stateless import call_with
+from webgpu_torch_nn.utils.stateless import _call_with
 
 
 def functional_call(
@@ -38,7 +38,7 @@ def functional_call(
         raise ValueError(
             f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(given)}"
         )
-    return call_with(module, given, args, kwargs, tie_weights=tie_weights, strict=strict)
+    return _call_with(module, given, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
 def _merged(given: Sequence[Any]) -> dict[str, Any]:

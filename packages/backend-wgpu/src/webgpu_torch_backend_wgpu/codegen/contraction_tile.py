@@ -9,6 +9,7 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from webgpu_torch_core.ir.kernels import Contraction, Record
 from webgpu_torch_core.ir.layouts import number_of_elements
@@ -86,6 +87,7 @@ _SHARES = {
     LARGE: (0.94, 200), NARROW: (0.82, 24), FLAT: (0.78, 24), EIGHTY: (0.7, 24), FORTY: (0.58, 24), SMALL: (0.54, 16),
     TINY: (0.26, 16), MIDDLE: (0.6, 24),
 }  # fmt: skip
+_BY_BLOCK = {each.block: found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block; with more it reaches all of it
 _ALONE = 0.68
 #: how much faster a split sum must be
@@ -119,7 +121,12 @@ def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
         for splits in _SPLITS if tile is not LARGE else (1,):
             if splits <= most:
                 banded = tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE)
-                yield tile.replace(splits=splits, band=8 if banded else tile.band)
+                yield _variant(tile, splits, 8 if banded else tile.band)
+
+
+@cache
+def _variant(tile: Tile, splits: int, band: int) -> Tile:
+    return tile.replace(splits=splits, band=band)
 
 
 def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
@@ -130,7 +137,7 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     """
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     splits, large = tile.splits, tile.block == LARGE.block
-    share, lead = next(found for each, found in _SHARES.items() if each.block == tile.block)
+    share, lead = _BY_BLOCK[tile.block]
     blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
     rounds = -(-blocks // facts.units)
     busy = blocks / facts.units / rounds * (_ALONE if rounds == 1 and not large else 1.0)

@@ -7,13 +7,13 @@ library is used in this process, a process of its own opens a device with it and
 from __future__ import annotations
 
 import functools
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import config
 from .header import HeaderGpu, Reports, adapter_of, limits_of
 from .interface import Adapter, Gpu, Limits, Runtime
 from .processes import runtime_directory
@@ -146,7 +146,7 @@ def declarations() -> str:
 
 def library() -> str | None:
     """Return the path of a Dawn library: ``DAWN_LIB``, or the one of an installed wheel."""
-    given = os.environ.get("DAWN_LIB")
+    given = config.DAWN_LIBRARY.text()
     if given:
         return given
     # The wheel's package itself is not imported: it loads what opens windows.
@@ -256,7 +256,7 @@ class DawnRuntime(Runtime):
             "WGPUDeviceDescriptor *", {"requiredFeatureCount": len(numbers), "requiredFeatures": array}
         )
         # Bounds checks are a matter of the device, not of a module: all our modules are trusted unless asked otherwise.
-        checked = os.environ.get("WEBGPU_TORCH_CHECKED", "0") not in ("", "0")
+        checked = config.CHECKED.is_on()
         descriptor.nextInChain = self._toggles(*([] if checked else ["disable_robustness"]))
         descriptor.requiredLimits = limits
         descriptor.deviceLostCallbackInfo.mode = _SPONTANEOUS

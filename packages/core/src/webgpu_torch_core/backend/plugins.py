@@ -7,7 +7,6 @@ skipped, and a device type that two claim is an error for whoever asks for that 
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pluggy
 
+from .. import config
 from ..ir.dtypes import dtype
 from .interface import INTERFACE_VERSION, Backend, Device
 from .python_device import PythonBackend
@@ -219,7 +219,7 @@ class Registry:
                     f"device '{device_type}:{index}' does not exist: this machine has {count} device(s) of this type"
                 )
             opened = _checked_device(backend.open(index), f"{device_type}:{index}")
-            if os.environ.get("WEBGPU_TORCH_DEBUG", "0") not in ("", "0"):
+            if config.DEBUG.is_on():
                 print(f"webgpu-torch: opened {opened.name}: {opened.description()}", file=sys.stderr)
         except SystemExit as error:
             raise RuntimeError(f"opening '{device_type}:{index}' of {origin} raised {one_line(error)}") from error

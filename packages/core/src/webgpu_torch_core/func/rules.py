@@ -285,4 +285,4 @@ RULES["__setitem__"] = set_item
 
 from . import rules_of_dimensions, rules_of_products  # noqa: E402
 
-__all__ = ["RULES", "rule", "rule_for", "rules_of_dimensions", "rules_of_products"]
+__all__ = ["RULES", "aligned", "random_numbers", "rule", "rule_for", "rules_of_dimensions", "rules_of_products"]

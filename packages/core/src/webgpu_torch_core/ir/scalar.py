@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .dtypes import dtype, float32, int32
+from .dtypes import dtype
 from .expression import Expression, Operand, apply, binary, select
 from .expression import cast as cast_expression
 from .scalar_math import convert
@@ -103,15 +103,3 @@ def logical_not(x: Operand) -> Any:
 def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], word: int) -> Any:
     """Return word 0..3 of Philox4x32-10 at a counter (four uint32) under a key (two uint32)."""
     return _dispatch("philox", *counter, *key, word)
-
-
-def to_float(x: Operand) -> Any:
-    """Return an integer or boolean scalar as float32; floats stay."""
-    if isinstance(x, Expression):
-        return x if x.dtype.is_floating_point else cast_expression(x, float32)
-    return float(x)
-
-
-def to_index(x: Operand) -> Any:
-    """Return a scalar as int32, the type of coordinates."""
-    return cast(x, int32)

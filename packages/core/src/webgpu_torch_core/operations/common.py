@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..ir.dtypes import complex64, dtype, float32, float64
+from ..ir.dtypes import complex64, float32, float64
 from ..ir.layouts import Layout, broadcast_strides, contiguous_layout, dense_strides, is_dense, layout, wrap_dimension
 from ..record.devices import MetaEngine
 from ..record.grad_mode import recording
@@ -175,12 +175,6 @@ def is_half(value: Any) -> bool:
 def wide(value: Tensor) -> Tensor:
     """Return a tensor in at least float32, for what must round once."""
     return value.to(float32) if is_half(value) else value
-
-
-def require_dtype(function: str, value: Tensor, allowed: Callable[[dtype], bool], what: str) -> None:
-    """Raise where an operation does not take an element type."""
-    if not allowed(value.dtype):
-        raise RuntimeError(f"{function}: expected {what}, but got {value.dtype!r}")
 
 
 def same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:

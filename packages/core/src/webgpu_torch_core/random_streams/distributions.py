@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int64, uint8
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int64
 from webgpu_torch_core.ir.host_bytes import unpack
 from webgpu_torch_core.random_streams.box_muller import fused_multiply_add, normal_float32, normal_float64
 from webgpu_torch_core.random_streams.streams import MersenneTwister, integer_words, normal_words, uniform_words
@@ -286,18 +286,6 @@ def fill_bernoulli(
     mask, scale = (1 << bits) - 1, 2.0**-bits
     draws = [one if (word & mask) * scale < each else 0 for word, each in zip(words, p)]
     return array(TYPECODES[element.name], draws)
-
-
-def fill_dropout_mask(generator: MersenneTwister, count: int, p: float, element: dtype = uint8) -> array[Any]:
-    """Return 1 where ``torch.nn.functional.dropout(input, p)`` keeps an element and 0 where it zeroes it.
-
-    As in PyTorch nothing is drawn when ``p`` is 0 or 1. Raises ValueError unless ``0 <= p <= 1``.
-    """
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if p == 0.0 or p == 1.0:
-        return encode([1.0 - p] * count, element)
-    return fill_bernoulli(generator, count, 1.0 - p, element)
 
 
 def fill_multinomial(

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import Any
 
+from .. import config
 from ..backend.plugins import registry
 from .context import context
 from .engine import Engine
@@ -159,7 +160,7 @@ def get_default_device() -> device:
 
 
 def _usual_device() -> device:
-    named = os.environ.get("WEBGPU_TORCH_DEVICE")
+    named = config.DEVICE.text()
     if named:
         return canonical_device(named)
     registry.load()

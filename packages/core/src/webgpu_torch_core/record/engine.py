@@ -7,7 +7,6 @@ recorded it. A tape is kept until it ran: what an exception kept from running ru
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
+from .. import config
 from ..backend import profiling
 from ..backend.interface import Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
@@ -29,7 +29,7 @@ from .tape import Entry, Leaf, Structure, Tape, Value
 
 #: makes an entry without the arguments of its class being looked at
 _new_entry = tuple.__new__
-NODE_LIMIT = int(os.environ.get("WEBGPU_TORCH_NODE_LIMIT", "8192"))
+NODE_LIMIT = config.NODE_LIMIT.number(8192)
 PLAN_CACHE_LIMIT = 512
 
 
@@ -64,7 +64,7 @@ class Engine:
         self.tapes_lock = threading.RLock()
         self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
         self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "reads": 0}
-        self.eager = os.environ.get("WEBGPU_TORCH_EAGER", "0") not in ("", "0")
+        self.eager = config.EAGER.is_on()
         self.paused: _Work | None = None
         self._recorder = _Recorder()
         # What a device that works on its own does in between has states that no exception may interrupt.
@@ -441,5 +441,4 @@ def explain(device: Device, plan: Plan) -> None:
 
 def debug_level() -> int:
     """Return ``WEBGPU_TORCH_DEBUG`` as a number (0 when unset)."""
-    text = os.environ.get("WEBGPU_TORCH_DEBUG", "0")
-    return int(text) if text.isdigit() else 0
+    return config.DEBUG.number(0)

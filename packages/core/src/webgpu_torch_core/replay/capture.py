@@ -39,22 +39,25 @@ class _Call:
         self.arguments = Description(opens=False)
         described = self.arguments.of(args), self.arguments.of(kwargs)
         self.world = function.world(self.arguments.roots)
-        token, references, unseen = self.world.look()
+        token, references, unseen, known = self.world.look()
         reached = [each() for each in references]
         if any(each is None for each in reached):
             # Something was taken out of where nothing is noticed.
-            token, references, unseen = self.world.look(again=True)
+            token, references, unseen, known = self.world.look(again=True)
             reached = [each() for each in references]
         self.unseen = self.arguments.unseen or unseen
-        self.tensors: list[Any] = [*self.arguments.tensors, *reached]
+        self.tensors: list[Any] = [*reached, *self.arguments.tensors]
         self.gradients = [each._grad for each in self.tensors]
         if all(each is None for each in self.gradients):
             gradients: Any = None
         else:
             gradients = tuple([None if each is None else (each._layout, each.dtype) for each in self.gradients])
         self.known = [*self.tensors, *[each for each in self.gradients if each is not None]]
-        places: dict[int, int] = {}
-        aliases = tuple([places.setdefault(each._storage.number, number) for number, each in enumerate(self.known)])
+        # What the code reaches comes first: its places are known.
+        places, first = dict(known), len(reached)
+        aliases = tuple(
+            [places.setdefault(each._storage.number, at) for at, each in enumerate(self.known[first:], first)]
+        )
         self.places = places
         self.ambient = ambient()
         self.described = described

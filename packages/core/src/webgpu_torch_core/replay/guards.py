@@ -78,6 +78,7 @@ class Description:
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
         self.unseen: str | None = None
+        self.places: dict[int, int] = {}
         # What the program's code names: other attributes of its objects do not matter.
         self.names: set[str] = set()
         self.roots: list[Any] = []
@@ -310,8 +311,8 @@ class World:
         self.tokens: dict[Any, object] = {}
         self.found: tuple[int, object, list[Any], Description] | None = None
 
-    def look(self, again: bool = False) -> tuple[object, list[Any], str | None]:
-        """Return the token of what there is now, weak references to its tensors, and what cannot be looked into."""
+    def look(self, again: bool = False) -> tuple[object, list[Any], str | None, dict[int, int]]:
+        """Return a token of what there is now, weak references to its tensors, what is unseen, and where each storage is first."""
         found = self.found
         if again or found is None or found[0] != structure.version or _moved(found[3]):
             version = structure.version
@@ -319,12 +320,16 @@ class World:
             key = tuple([description.of(each) for each in (*self.roots, *filter(None, hooks_of_all))])
             if len(self.tokens) >= 256:
                 self.tokens.clear()
-            token = self.tokens.setdefault(key, object())
+            places: dict[int, int] = {}
+            aliases = [places.setdefault(each._storage.number, at) for at, each in enumerate(description.tensors)]
+            token = self.tokens.setdefault((key, tuple(aliases)), object())
+            # Other memory of these tensors moves the counter: where each storage is first holds until then.
+            description.places = places
             watched.update(map(id, description.tensors))
             references = [weakref.ref(each) for each in description.tensors]
             description.tensors, description.objects = [], []
             found = self.found = (version, token, references, description)
-        return found[1], found[2], found[3].unseen
+        return found[1], found[2], found[3].unseen, found[3].places
 
 
 def _moved(description: Description) -> bool:
@@ -364,4 +369,4 @@ def ambient() -> Any:
     )  # fmt: skip
 
 
-__all__ = ["Description", "Same", "World", "ambient", "tensor_key"]
+__all__ = ["Description", "Same", "World", "ambient", "dir_of", "is_installed", "is_library", "is_module", "tensor_key"]

@@ -220,4 +220,4 @@ class Offset(int):
         return Offset(int(self) & mask, self.generator)
 
 
-__all__ = ["Events", "HostNumber", "Offset", "is_number", "numbers"]
+__all__ = ["Events", "HostNumber", "Numbers", "Offset", "is_number", "numbers"]

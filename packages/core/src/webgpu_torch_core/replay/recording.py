@@ -238,4 +238,4 @@ class Replay:
         return source[1]
 
 
-__all__ = ["Recording", "Replay"]
+__all__ = ["Part", "Recording", "Replay"]

@@ -315,4 +315,4 @@ def _is_definition(kernel: Kernel, numel: int) -> bool:
     return store.offset == 0 and kernel.elements() == numel and store.strides == contiguous_strides(kernel.shape)
 
 
-__all__ = ["Recorded", "Scheduled", "Slot", "schedule"]
+__all__ = ["Group", "Recorded", "Scheduled", "Slot", "schedule"]

@@ -35,14 +35,14 @@ class ExponentialFamily(Distribution):
         """Return ``F - <theta, grad F> - E k``."""
         carrier = self._mean_carrier_measure
         with torch.enable_grad():
-            parameters, normalizer, gradients = bregman(self)
+            parameters, normalizer, gradients = _bregman(self)
         result: Any = normalizer - carrier
         for parameter, gradient in zip(parameters, gradients, strict=True):
             result = result - (parameter * gradient).reshape((*self._batch_shape, -1)).sum(-1)
         return result
 
 
-def bregman(p: ExponentialFamily) -> tuple[list[Tensor], Tensor, Any]:
+def _bregman(p: ExponentialFamily) -> tuple[list[Tensor], Tensor, Any]:
     """Return the natural parameters, as leaves, the normaliser of them, and its gradients."""
     parameters = [each.detach().requires_grad_() for each in p._natural_params]
     normalizer = p._log_normalizer(*parameters)

@@ -16,7 +16,7 @@ from .continuous import Cauchy, Exponential, Laplace
 from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Binomial, Geometric, OneHotCategorical, Poisson
 from .distribution import Distribution
-from .exp_family import ExponentialFamily, bregman
+from .exp_family import ExponentialFamily, _bregman
 from .folded import HalfNormal
 from .gamma import Beta, Dirichlet, Gamma
 from .gumbel import EULER, Gumbel
@@ -209,7 +209,7 @@ def _exponential_families(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
             "The cross KL-divergence between different exponential families cannot be computed using Bregman divergences"
         )
     with torch.enable_grad():
-        parameters, normalizer, gradients = bregman(p)
+        parameters, normalizer, gradients = _bregman(p)
     others = q._natural_params
     result: Any = q._log_normalizer(*others) - normalizer
     events = len(q.event_shape)

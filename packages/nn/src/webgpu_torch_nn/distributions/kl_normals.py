@@ -5,7 +5,7 @@ from __future__ import annotations
 from webgpu_torch_core import Tensor
 
 from .kl import register_kl
-from .lowrank_multivariate_normal import LowRankMultivariateNormal, solve_lower
+from .lowrank_multivariate_normal import LowRankMultivariateNormal, _solve_lower
 from .multivariate_normal import MultivariateNormal
 
 
@@ -26,16 +26,18 @@ def _square(value: Tensor) -> Tensor:
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _normal_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
     _check(p, q)
-    spread = _square(solve_lower(q._factor, p._factor)) + _square(solve_lower(q._factor, (q.loc - p.loc).unsqueeze(-1)))
+    spread = _square(_solve_lower(q._factor, p._factor)) + _square(
+        _solve_lower(q._factor, (q.loc - p.loc).unsqueeze(-1))
+    )
     return q._half_log_determinant() - p._half_log_determinant() + 0.5 * (spread - p.event_shape[0])
 
 
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 def _low_rank_normal(p: LowRankMultivariateNormal, q: MultivariateNormal) -> Tensor:
     _check(p, q)
-    spread = _square(solve_lower(q._factor, (q.loc - p.loc).unsqueeze(-1)))
+    spread = _square(_solve_lower(q._factor, (q.loc - p.loc).unsqueeze(-1)))
     for part in (p._factor, p._diagonal.sqrt().diag_embed()):
-        spread = spread + _square(solve_lower(q._factor, part))
+        spread = spread + _square(_solve_lower(q._factor, part))
     return q._half_log_determinant() + 0.5 * (spread - p._log_determinant() - p.event_shape[0])
 
 

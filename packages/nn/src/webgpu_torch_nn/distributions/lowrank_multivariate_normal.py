@@ -18,7 +18,7 @@ def _with_identity(matrix: Tensor) -> Tensor:
     return matrix + torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
 
 
-def solve_lower(factor: Tensor, right: Tensor) -> Tensor:
+def _solve_lower(factor: Tensor, right: Tensor) -> Tensor:
     """Return ``factor^-1 right`` of lower triangles and matrices of different batch shapes."""
     shape = torch.broadcast_shapes(factor.shape[:-2], right.shape[:-2])
     factor, right = factor.expand((*shape, *factor.shape[-2:])), right.expand((*shape, *right.shape[-2:]))
@@ -77,7 +77,7 @@ class LowRankMultivariateNormal(Located):
 
     def _reduced(self) -> Tensor:
         """Return A, where the inverse of the covariance is ``D^-1 - A^T A``."""
-        return solve_lower(self._capacitance, self._whitened())
+        return _solve_lower(self._capacitance, self._whitened())
 
     def _log_determinant(self) -> Tensor:
         return 2 * self._capacitance.diagonal(dim1=-2, dim2=-1).log().sum(-1) + self._diagonal.log().sum(-1)

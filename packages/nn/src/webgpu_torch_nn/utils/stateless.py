@@ -103,7 +103,7 @@ def _reparametrize_module(
                 parameters_and_buffers[name] = left
 
 
-def call_with(
+def _call_with(
     module: Module, given: dict[str, Any], args: Any = None, kwargs: dict[str, Any] | None = None, *,
     tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
@@ -142,7 +142,7 @@ def functional_call(
         FutureWarning,
         stacklevel=2,
     )
-    return call_with(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+    return _call_with(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
 __all__ = ["functional_call"]

@@ -18,6 +18,7 @@ from ...ir.scalar import truncate_divide as scalar_truncate_divide
 from ...tensors.tensor import Tensor
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
+from .refusals import floats_only, no_booleans
 
 # Arithmetic
 
@@ -65,19 +66,19 @@ def true_divide_(input, other):
     return input / other
 
 
-@elementwise(method=False, namespace="internal", takes_numbers=True)
+@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_floor_cpu"))
 def divide_floor(input, other):
     """``floor(input / other)``."""
     return _floor_divide(input, other)
 
 
-@elementwise(method=False, namespace="internal", takes_numbers=True)
+@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_trunc_cpu"))
 def divide_trunc(input, other):
     """``trunc(input / other)``."""
     return scalar_truncate_divide(input, other) if _is_integer(input) else truncate(input / other)
 
 
-@elementwise(takes_numbers=True)
+@elementwise(takes_numbers=True, refuses=no_booleans("div_floor_cpu"))
 def floor_divide(input, other):
     """``floor(input / other)``, in the promoted type."""
     return _floor_divide(input, other)
@@ -88,13 +89,13 @@ floor_divide.operation.refused = dict.fromkeys(
 )
 
 
-@elementwise(rounds_numbers=True)
+@elementwise(rounds_numbers=True, refuses=no_booleans("remainder_cpu"))
 def remainder(input, other):
     """The remainder of division with the sign of ``other``."""
     return _remainder(input, other)
 
 
-@elementwise(tensors=1, rounds_numbers=True)
+@elementwise(tensors=1, rounds_numbers=True, refuses=no_booleans("fmod_cpu"))
 def fmod(input, other):
     """The remainder of division with the sign of ``input``."""
     return _fmod(input, other)
@@ -112,7 +113,7 @@ def neg(input):
     return -input
 
 
-@elementwise(aliases=("absolute",))
+@elementwise(aliases=("absolute",), refuses=no_booleans("abs_cpu"))
 def abs(input):
     """``|input|``."""
     return _absolute(input)
@@ -146,7 +147,14 @@ def _power_title(operands):
     return "PowBackward1" if isinstance(base, Tensor) else "PowBackward2"
 
 
-@elementwise(method=False, namespace="internal", rounds_numbers=True, title=_power_title)
+def _refuse_power_of_flags(operands, promoted):
+    if promoted is bool_ and not any(each.__class__ is bool for each in operands):
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+
+
+@elementwise(
+    method=False, namespace="internal", rounds_numbers=True, title=_power_title, refuses=_refuse_power_of_flags
+)
 def power_(input, exponent):
     """``input ** exponent``."""
     return power(input, exponent)
@@ -175,7 +183,7 @@ def rsqrt(input):
     return reciprocal_sqrt(input)
 
 
-@elementwise(promotion="float", tensors=2)
+@elementwise(promotion="float", tensors=2, refuses=floats_only("hypot_cpu"))
 def hypot(input, other):
     """``sqrt(input**2 + other**2)`` without overflow."""
     return _hypot(input, other)
@@ -198,7 +206,15 @@ def addcmul(input, tensor1, tensor2, *, value=1):
     return input + tensor1 * tensor2 * value
 
 
-@elementwise(method=True, tensors=3)
+def _integer_division(operands, promoted):
+    if all(each.dtype.category < 2 for each in operands[1:3]):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported: use (self + value * torch.trunc(tensor1 / tensor2)) "
+            f"or (self + value * tensor1 / tensor2) in a floating-point type, not {promoted!r}"
+        )
+
+
+@elementwise(method=True, tensors=3, refuses=_integer_division)
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """``input + value * tensor1 / tensor2``."""
     return input + tensor1 / tensor2 * value

@@ -14,6 +14,7 @@ from ...ir.scalar import minimum as _minimum
 from ...ir.scalar import not_equal as _not_equal
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
+from .refusals import no_booleans
 
 # Comparisons and selection
 
@@ -223,13 +224,13 @@ def bitwise_not(input):
     return _bitwise_not(input)
 
 
-@elementwise(whole=True)
+@elementwise(whole=True, refuses=no_booleans("lshift_cpu"))
 def bitwise_left_shift(input, other):
     """``input << other``."""
     return shift_left(input, other)
 
 
-@elementwise(whole=True)
+@elementwise(whole=True, refuses=no_booleans("rshift_cpu"))
 def bitwise_right_shift(input, other):
     """``input >> other``."""
     return shift_right(input, other)

@@ -30,6 +30,7 @@ from ...ir.scalar import sinh as _sinh
 from ...ir.scalar import tan as _tan
 from ...ir.scalar import tanh as _tanh
 from .call import elementwise
+from .refusals import floats_only
 
 DEGREE = math.pi / 180.0
 LOG2 = math.log(2.0)
@@ -79,7 +80,7 @@ def log1p(input):
     return _log1p(input)
 
 
-@elementwise(promotion="float", tensors=2)
+@elementwise(promotion="float", tensors=2, refuses=floats_only("logaddexp_cpu"))
 def logaddexp(input, other):
     """``log(exp(input) + exp(other))`` without overflow."""
     high, low = _maximum(input, other), _minimum(input, other)
@@ -92,7 +93,7 @@ def _(grad, input, other):
     return grad / (1.0 + _exp(other - input)), grad / (1.0 + _exp(input - other))
 
 
-@elementwise(promotion="float", tensors=2)
+@elementwise(promotion="float", tensors=2, refuses=floats_only("logaddexp2_cpu"))
 def logaddexp2(input, other):
     """``log2(2**input + 2**other)`` without overflow."""
     high, low = _maximum(input, other), _minimum(input, other)

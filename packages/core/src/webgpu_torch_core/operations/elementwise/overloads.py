@@ -151,7 +151,7 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
 @operation("elementwise")
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
-    if decimals == 0 or input.dtype.category < 2:
+    if decimals == 0:
         return _out(e.round_(input), out)
     return _out(e.round_decimals_(input, scale=10.0**decimals), out)
 

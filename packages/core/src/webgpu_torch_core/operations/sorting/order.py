@@ -261,6 +261,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 @operation("sort", title="KthvalueBackward0")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The ``k``-th smallest value along a dimension, and its position."""
+    if input.dtype is bool_:
+        raise NotImplementedError("\"kthvalue_cpu\" not implemented for 'Bool'")
     size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
     if not size:
         raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")

@@ -1,0 +1,13 @@
+"""The environment variables that this backend reads."""
+
+from __future__ import annotations
+
+from webgpu_torch_core.config import Variable
+
+ADAPTER = Variable(
+    "WEBGPU_TORCH_ADAPTER", "part of the name of the adapters that count: vendor, device, driver or kind"
+)
+CACHE = Variable("WEBGPU_TORCH_CACHE", "where facts about drivers are kept; the platform's folder for caches otherwise")
+DAWN_LIBRARY = Variable("DAWN_LIB", "the file of a Dawn library, in place of the installed one")
+RUNTIME = Variable("WEBGPU_TORCH_RUNTIME", "the WebGPU implementation: wgpu (wgpu-native), or dawn")
+CHECKED = Variable("WEBGPU_TORCH_CHECKED", "1: WebGPU modules with bounds checks")

@@ -1,0 +1,39 @@
+"""The environment variables that core reads; each package that reads some has such a file, and nothing else reads any."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+class Variable(NamedTuple):
+    """An environment variable, read whenever it is asked for."""
+
+    name: str
+    #: one sentence for users; docs/configuration.md has it, too
+    meaning: str
+
+    def text(self, default: str = "") -> str:
+        """Return the value; the default where it is unset or empty."""
+        return os.environ.get(self.name) or default
+
+    def is_on(self) -> bool:
+        """Return whether it is set, and not to 0."""
+        return self.text("0") != "0"
+
+    def number(self, default: int) -> int:
+        """Return the value as an integer.
+
+        Raises:
+            ValueError: it is none.
+        """
+        text = self.text(str(default))
+        if not text.isdigit():
+            raise ValueError(f"the environment variable {self.name} must be a whole number, got {text!r}")
+        return int(text)
+
+
+DEBUG = Variable("WEBGPU_TORCH_DEBUG", "what is written to stderr, from 1 (devices) to 4 (the source of kernels)")
+DEVICE = Variable("WEBGPU_TORCH_DEVICE", "the device that new tensors land on")
+EAGER = Variable("WEBGPU_TORCH_EAGER", "1: every operation runs at once, unfused")
+NODE_LIMIT = Variable("WEBGPU_TORCH_NODE_LIMIT", "how many kernels may be recorded before they run (8192)")

@@ -1,0 +1,33 @@
+"""Element types that element-wise operations could compute on but PyTorch refuses, in the words of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.dtypes import bool_, dtype
+
+Refusal = Callable[[tuple[Any, ...], dtype], None]
+_NAMES = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long"}
+
+
+def floats_only(kernel: str) -> Refusal:
+    """Return the refusal of integers and booleans by PyTorch's kernel of a name."""
+
+    def refuse(operands: tuple[Any, ...], promoted: dtype) -> None:
+        del operands
+        if promoted.category < 2:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{_NAMES[promoted.name]}'")
+
+    return refuse
+
+
+def no_booleans(kernel: str) -> Refusal:
+    """Return the refusal of booleans by PyTorch's kernel of a name."""
+
+    def refuse(operands: tuple[Any, ...], promoted: dtype) -> None:
+        del operands
+        if promoted is bool_:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+
+    return refuse
