@@ -100,6 +100,8 @@ class FunctionContext:
 class FunctionNode(Node):
     """The node of one call of a :class:`Function`; what ``forward`` set on its context shows here, too."""
 
+    custom = True
+
     __slots__ = ("context", "function", "inputs", "templates")
 
     def __init__(  # pyright: ignore[reportInconsistentConstructor]

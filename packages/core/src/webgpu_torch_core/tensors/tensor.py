@@ -138,14 +138,12 @@ class Tensor(TensorKinds, TensorMethods):
         """Return the sizes, or one of them."""
         if dim is None:
             return Size(self._layout.shape)
-
         return self._layout.shape[wrap_dimension(dim, self._layout.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides in elements, or one of them."""
         if dim is None:
             return self._layout.strides
-
         return self._layout.strides[wrap_dimension(dim, self._layout.ndim)]
 
     def storage_offset(self) -> int:
@@ -333,17 +331,16 @@ class Tensor(TensorKinds, TensorMethods):
         return node, 0
 
     def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
+        # A floor above this one: looked up when it is used.
+        from ..operations.in_place import writing
+
         if gradient.dtype is not self.dtype:
-            # A floor above this one: looked up when it is used.
-            from ..operations.in_place.writing import converted
-
-            gradient = converted(gradient, self.dtype)
+            gradient = writing.converted(gradient, self.dtype)
         if self._grad is None:
-            # A floor above this one: looked up when it is used.
-            from ..operations.in_place.writing import owned
-
             # What else holds the gradient must not see later sums: only what nobody does is kept as it is.
-            self._grad = gradient.clone() if recording.enabled else owned(gradient.detach(), self._layout, alone)
+            self._grad = (
+                gradient.clone() if recording.enabled else writing.owned(gradient.detach(), self._layout, alone)
+            )
         elif recording.enabled:
             self._grad = self._grad + gradient
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
+from ...tensors.tensor import Tensor
 from . import (
     activation,
     arithmetic,
@@ -28,6 +29,6 @@ globals().update(
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Callable[..., Tensor]:
     # For type checkers: the names above are not written out.
     raise AttributeError(f"no family of element-wise operations has '{name}'")

@@ -12,9 +12,9 @@ _NAMES = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "in
 
 
 def floats_only(kernel: str) -> Refusal:
-    """Return the refusal of integers and booleans by PyTorch's kernel of a name."""
+    """Return what raises for integers and booleans as PyTorch's kernel of a name does."""
 
-    def refuse(operands: tuple[Any, ...], promoted: dtype) -> None:
+    def refuse(operands: tuple[object, ...], promoted: dtype) -> None:
         del operands
         if promoted.category < 2:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{_NAMES[promoted.name]}'")
@@ -23,9 +23,9 @@ def floats_only(kernel: str) -> Refusal:
 
 
 def no_booleans(kernel: str) -> Refusal:
-    """Return the refusal of booleans by PyTorch's kernel of a name."""
+    """Return what raises for booleans as PyTorch's kernel of a name does."""
 
-    def refuse(operands: tuple[Any, ...], promoted: dtype) -> None:
+    def refuse(operands: tuple[object, ...], promoted: dtype) -> None:
         del operands
         if promoted is bool_:
             raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
