@@ -43,6 +43,7 @@ check: setup
 	@$(BIN)/pyright -p packages/core
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_sizes.py
+	@$(BIN)/python scripts/check_imports.py
 	@$(BIN)/python scripts/check_ratchet.py
 	@$(BIN)/python scripts/check_operations.py
 	@$(BIN)/python scripts/check_generated.py

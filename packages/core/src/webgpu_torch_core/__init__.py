@@ -99,7 +99,9 @@ from .operations.creation.conversion import legacy_contiguous_format as legacy_c
 from .operations.creation.conversion import memory_format as memory_format
 from .operations.creation.conversion import preserve_format as preserve_format
 from .operations.creation.untyped_storage import UntypedStorage as UntypedStorage
+from .operations.elementwise.call import default_float as _default_float
 from .operations.elementwise.call import result_type as result_type
+from .operations.elementwise.call import use_default_float as _use_default_float
 from .operations.host_algorithms import HostFallbackWarning as HostFallbackWarning
 from .operations.host_algorithms import host_fallbacks as host_fallbacks
 from .operations.random.generator import Generator as Generator
@@ -131,6 +133,7 @@ attach_all(globals())
 
 def save(obj: Any, f: Any, **options: Any) -> None:
     """Write an object of tensors and plain containers to a file, as :func:`torch.save`."""
+    # Most programs open no file.
     from .files.tensor_files import save as write
 
     write(obj, f, **options)
@@ -138,6 +141,7 @@ def save(obj: Any, f: Any, **options: Any) -> None:
 
 def load(f: Any, map_location: Any = None, weights_only: builtins.bool | None = True, **options: Any) -> Any:
     """Read a file that :func:`torch.save` wrote, as :func:`torch.load` with ``weights_only=True``."""
+    # Most programs open no file.
     from .files.tensor_files import load as read
 
     return read(f, map_location, weights_only is not False, **options)
@@ -145,18 +149,14 @@ def load(f: Any, map_location: Any = None, weights_only: builtins.bool | None = 
 
 def set_default_dtype(d: dtype) -> None:
     """Set the type that Python floats and new tensors take."""
-    from .operations.elementwise.call import use_default_float
-
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    use_default_float(d)
+    _use_default_float(d)
 
 
 def get_default_dtype() -> dtype:
     """Return the type that Python floats and new tensors take."""
-    from .operations.elementwise.call import default_float
-
-    return default_float[0]
+    return _default_float[0]
 
 
 def is_tensor(obj: Any) -> builtins.bool:

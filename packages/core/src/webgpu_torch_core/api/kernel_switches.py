@@ -5,7 +5,15 @@ Results here are the same run after run, and float32 products are computed in fl
 
 from __future__ import annotations
 
+import os
+import warnings
 from typing import Any
+
+from ..operations.creation.untyped_storage import UntypedStorage
+from ..operations.elementwise.call import use_default_float
+from ..tensors.tensor import Tensor
+from . import typed_tensors
+from .typed_tensors import TYPES
 
 
 class _Settings:
@@ -18,8 +26,6 @@ class _Settings:
 
 
 def _processors() -> int:
-    import os
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -68,8 +74,6 @@ def set_float32_matmul_precision(precision: str) -> None:
     if not isinstance(precision, str):
         raise RuntimeError(f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}")
     if precision not in ("highest", "high", "medium"):
-        import warnings
-
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no "
             "effect.",
@@ -159,15 +163,12 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def is_storage(obj: Any, /) -> bool:
     """Return whether an object is a tensor's storage."""
-    from ..operations.creation.untyped_storage import UntypedStorage
 
     return isinstance(obj, UntypedStorage)
 
 
 def typename(obj: Any, /) -> str:
     """Return the name of an object's type; a tensor's names its element type."""
-    from ..tensors.tensor import Tensor
-    from .typed_tensors import TYPES
 
     if isinstance(obj, Tensor):
         names = {kind: name for name, kind in TYPES.items()}
@@ -184,10 +185,6 @@ def set_default_tensor_type(t: Any, /) -> None:
     Raises:
         TypeError: no such type, or not one of floats.
     """
-    import warnings
-
-    from ..operations.elementwise.call import use_default_float
-    from . import typed_tensors
 
     warnings.warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ..operations.creation.factories import empty, tensor
 from ..tensors.tensor import Tensor
 
 TYPES = {
@@ -31,7 +32,6 @@ class TypedTensorType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Return a tensor from sizes or from data, as PyTorch's legacy constructors."""
-        from ..operations.creation.factories import empty, tensor
 
         place = kwargs.get("device", "cpu")
         if len(args) == 1 and not isinstance(args[0], int):

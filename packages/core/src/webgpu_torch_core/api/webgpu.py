@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.plugins import registry
+from ..operations.random.generator import default_generator
 from ..record.devices import canonical_device, engine_for, lost_devices
 from ..record.devices import synchronize as synchronize_device
 
@@ -68,7 +69,6 @@ def empty_cache() -> None:
 
 def manual_seed(seed: int) -> None:
     """Start the WebGPU random streams from a seed."""
-    from ..operations.random.generator import default_generator
 
     for index in range(device_count()):
         default_generator(canonical_device(f"webgpu:{index}")).manual_seed(seed)

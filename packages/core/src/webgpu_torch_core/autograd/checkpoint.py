@@ -10,9 +10,12 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
+from ..operations.random.generator import default_generator
+from ..record.devices import canonical_device
 from ..record.grad_mode import enable_grad, no_grad, recording
 from ..record.node import AccumulateGrad, Node, running
 from ..record.node import _sequence as sequence
+from ..tensors.tensor import Tensor
 from .engine import Pass, backward
 from .function import Function
 
@@ -78,9 +81,6 @@ class RandomState:
     """Where the random streams stood: the CPU's, and those of the arguments' devices."""
 
     def __init__(self, tensors: list[Any]) -> None:
-        from ..operations.random.generator import default_generator
-        from ..record.devices import canonical_device
-
         places = {canonical_device("cpu"), *(each.device for each in tensors if each.device.type != "meta")}
         self.states = [(each, each.position()) for each in map(default_generator, places)]
 
@@ -99,7 +99,6 @@ class RandomState:
 
 def tensors_in(value: Any, found: list[Any] | None = None) -> list[Any]:
     """Return the tensors inside containers, in order."""
-    from ..tensors.tensor import Tensor
 
     found = [] if found is None else found
     if isinstance(value, Tensor):
@@ -200,7 +199,6 @@ def _outside(edges: list[tuple[Node, int]], start: int) -> list[tuple[Node, int]
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return arguments whose tensors are leaves."""
-    from ..tensors.tensor import Tensor
 
     return tuple(
         each.detach().requires_grad_(each.requires_grad) if isinstance(each, Tensor) else each for each in inputs
@@ -213,7 +211,6 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
         """Run the function without recording."""
-        from ..tensors.tensor import Tensor
 
         ctx.run_function = run_function
         ctx.random = RandomState(tensors_in(args)) if preserve_rng_state else None
@@ -226,7 +223,6 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Run the function again, recording, and differentiate it."""
-        from ..tensors.tensor import Tensor
 
         if running.task is not None and running.task.wanted is not None:
             raise RuntimeError(

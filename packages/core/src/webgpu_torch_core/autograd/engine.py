@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ..operations.movement.joining import stack
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
+from ..tensors.tensor import Tensor
+from .anomaly_mode import tell_place
 from .hooks import apply_node_hooks, apply_node_pre_hooks, apply_tensor_hooks
 
 Edge = tuple[Node, int]
@@ -113,8 +117,6 @@ class Pass:
                 _refuse_nan(node, parts)
         except Exception:
             if anomaly.enabled:
-                from .anomaly_mode import tell_place
-
                 tell_place(node)
             raise
         finally:
@@ -197,8 +199,6 @@ def _edge_of(value: Any) -> Edge | None:
 
 
 def _checked_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
-    from ..tensors.tensor import Tensor
-
     inputs = _as_tuple(inputs)
     if not inputs:
         raise RuntimeError(f"`inputs` argument to `{function}()` cannot be empty.")
@@ -261,8 +261,6 @@ def backward(
         RuntimeError: a tensor has no gradient, is not a scalar and got no gradient of its own, or its graph was freed.
     """
     if grad_variables is not None:
-        import warnings
-
         warnings.warn(
             "`grad_variables` is deprecated. Use `grad_tensors` instead.", category=FutureWarning, stacklevel=2
         )
@@ -319,8 +317,6 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     if not only_inputs:
-        import warnings
-
         warnings.warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
             "parts of the graph, please use torch.autograd.backward.",
@@ -354,7 +350,6 @@ def _batched(
     outputs: Any, inputs: Any, grad_outputs: Any, keep: bool, create_graph: bool, allow_unused: Any, materialize: bool
 ) -> tuple[Any, ...]:
     """Return gradients for every one of a batch of cotangents, stacked."""
-    from ..operations.movement.joining import stack
 
     tensors, seeds = _as_tuple(outputs), _as_tuple(grad_outputs)
     for index, (tensor, seed) in enumerate(zip(tensors, seeds, strict=True)):

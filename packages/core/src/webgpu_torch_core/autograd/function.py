@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from ..operations.creation.factories import zeros
+from ..operations.in_place.writing import converted
+from ..operations.reduction.reductions import sum_to_size
 from ..record.grad_mode import recording
 from ..record.node import FREED, Gradients, Node
 from ..tensors.saved_tensors import SavedResult, SavedTensor
+from ..tensors.tensor import Tensor
+from .wrapping import wrap_outputs
 
 
 class FunctionContext:
@@ -31,7 +37,6 @@ class FunctionContext:
         Raises:
             TypeError: something is neither a tensor nor None.
         """
-        from ..tensors.tensor import Tensor
 
         for position, each in enumerate(tensors):
             if each is not None and not isinstance(each, Tensor):
@@ -95,6 +100,8 @@ class FunctionContext:
 class FunctionNode(Node):
     """The node of one call of a :class:`Function`; what ``forward`` set on its context shows here, too."""
 
+    custom = True
+
     __slots__ = ("context", "function", "inputs", "templates")
 
     def __init__(  # pyright: ignore[reportInconsistentConstructor]
@@ -137,8 +144,6 @@ class FunctionNode(Node):
         Raises:
             RuntimeError: it does not.
         """
-        from ..operations.in_place.writing import converted
-        from ..tensors.tensor import Tensor
 
         if gradient is None:
             return None
@@ -163,8 +168,6 @@ class FunctionNode(Node):
         return converted(gradient, dtype)
 
     def _reduced(self, number: int, gradient: Any, shape: tuple[int, ...]) -> Any:
-        from ..operations.reduction.reductions import sum_to_size
-
         own = gradient._layout.shape
         padded = (1,) * (len(own) - len(shape)) + shape
         fits = len(own) >= len(shape) and all(size in (1, other) for size, other in zip(padded, own, strict=True))
@@ -186,8 +189,6 @@ def _no_backward(*_: Any) -> None:
 
 
 def _zeros(template: tuple[Any, Any, Any]) -> Any:
-    from ..operations.creation.factories import zeros
-
     return zeros(*template[0], dtype=template[1], device=template[2])
 
 
@@ -212,8 +213,6 @@ class Function:
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        import warnings
-
         warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
             "them on the class itself. Instantiating an autograd function will raise an error in a future version of "
@@ -268,7 +267,6 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and record ``backward``."""
-        from ..tensors.tensor import Tensor
 
         apart = cls.setup_context is not Function.setup_context
         if apart and kwargs:
@@ -290,8 +288,6 @@ class Function:
         outputs = result if isinstance(result, tuple) else (result,)
         _check_marks(context, outputs)
         if records:
-            from .wrapping import wrap_outputs
-
             node = cls._node(context, edges, args, outputs)
             outputs = wrap_outputs(node, context, args, outputs)
             context._keep(node)
@@ -307,13 +303,12 @@ class Function:
 
 
 def _template(value: Any) -> Any:
-    from ..tensors.tensor import Tensor
-
     return (value._layout.shape, value.dtype, value.device) if isinstance(value, Tensor) else None
 
 
 def _positional(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Return a call's arguments in the order of the parameters, defaults filled in."""
+    # Slow to import, and seldom needed.
     import inspect
 
     bound = inspect.signature(forward).bind(*args, **kwargs)
@@ -322,8 +317,6 @@ def _positional(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 
 
 def _check_marks(context: FunctionContext, outputs: tuple[Any, ...]) -> None:
-    from ..tensors.tensor import Tensor
-
     for each in context._dirty:
         if not isinstance(each, Tensor):
             raise RuntimeError(f"mark_dirty can only accept variables, but argument is of type {type(each).__name__}")
@@ -358,8 +351,6 @@ def once_differentiable(fn: Any) -> Any:
 
     @wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        from ..tensors.tensor import Tensor
-
         saved, recording.enabled = recording.enabled, False
         try:
             outputs = fn(ctx, *args)

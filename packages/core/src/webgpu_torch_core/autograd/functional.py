@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..operations.creation.ranges import eye
+from ..operations.movement.joining import stack
 from ..record.grad_mode import enable_grad
+from ..tensors.tensor import Tensor
 from .engine import grad
 
 OUTPUTS = "outputs of the user-provided function"
@@ -36,7 +39,6 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Any, ..
     Raises:
         TypeError: it is neither a tensor nor a tuple of tensors.
     """
-    from ..tensors.tensor import Tensor
 
     several = isinstance(value, tuple)
     pieces = value if several else (value,)
@@ -252,8 +254,6 @@ def jacobian(
 
 def _rows(number: int, output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) -> tuple[Any, ...]:
     """Return the derivatives of one output by every input."""
-    from ..operations.creation.ranges import eye
-    from ..operations.movement.joining import stack
 
     size = output.numel()
     pieces: list[list[Any]] = [[] for _ in inputs]
@@ -282,8 +282,6 @@ def _rows(number: int, output: Any, inputs: Sequence[Any], create_graph: bool, s
 
 def _columns(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
     """Return the Jacobian by its products with unit vectors."""
-    from ..operations.creation.ranges import eye
-    from ..operations.movement.joining import stack
 
     if strict:
         raise RuntimeError(
@@ -328,7 +326,6 @@ def _columns(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: 
 
 def _single(func: Callable[..., Any], strict: bool, function: str) -> Callable[..., Any]:
     """Return the function, checked to return one tensor of one element."""
-    from ..tensors.tensor import Tensor
 
     def checked(*inputs: Any) -> Any:
         output = func(*inputs)

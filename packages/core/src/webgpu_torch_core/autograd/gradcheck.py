@@ -7,7 +7,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..dispatch.registry import OPERATIONS
+from ..operations.complex.views import view_as_real
+from ..operations.creation.ranges import eye
+from ..operations.movement.joining import stack
 from ..record.grad_mode import enable_grad, no_grad
+from ..tensors.tensor import Tensor
 from .engine import Pass, grad
 
 
@@ -107,10 +112,8 @@ def gradgradcheck(
 
 
 def _random(output: Any, gaps: bool) -> Any:
-    from .. import rand
-
     shape = (*output.shape, 2) if gaps else tuple(output.shape)
-    made = rand(*shape, dtype=output.dtype, device=output.device)
+    made = OPERATIONS["rand"].function(*shape, dtype=output.dtype, device=output.device)
     return (made[..., 0] if gaps else made).detach().requires_grad_()
 
 
@@ -119,8 +122,6 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _is_tensor(value: Any) -> bool:
-    from ..tensors.tensor import Tensor
-
     return isinstance(value, Tensor)
 
 
@@ -155,8 +156,6 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
 def _real(value: Any) -> Any:
     """Return complex numbers as pairs of real ones."""
     if value.dtype.is_complex:
-        from ..operations.complex.views import view_as_real
-
         return view_as_real(value)
     return value
 
@@ -210,7 +209,6 @@ def _close(actual: Any, expected: Any, atol: float, rtol: float) -> bool:
 
 def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, floating: list[int], eps: float) -> Any:
     """Return, for every floating-point output, its Jacobian by one input: elements of the input × of the output."""
-    from ..operations.movement.joining import stack
 
     # In place, so that functions which reach their inputs by another way are moved, too.
     alias = _real(wanted.detach())
@@ -231,8 +229,6 @@ def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, f
 
 def _analytical(output: Any, wanted: Sequence[Any]) -> list[Any]:
     """Return the Jacobians of an output by the inputs, as the backward pass gives them."""
-    from ..operations.creation.ranges import eye
-    from ..operations.movement.joining import stack
 
     columns: list[list[Any]] = [[] for _ in wanted]
     seeds = eye(output.numel(), dtype=output.dtype, device=output.device)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any
 
 from ..record.grad_mode import recording
 from ..record.node import Node as Node
 from ..record.node import RemovableHandle, running
 from ..tensors import saved_tensors as saved
+from ..tensors.tensor import Tensor
 
 # Not typing.NamedTuple: typing is slow to import.
 GradientEdge = namedtuple(  # pyright: ignore[reportUntypedNamedTuple]
@@ -37,7 +39,6 @@ def increment_version(tensor: Any) -> None:
     Raises:
         RuntimeError: something else than tensors was given.
     """
-    from ..tensors.tensor import Tensor
 
     if isinstance(tensor, Tensor):
         tensor = (tensor,)
@@ -108,7 +109,6 @@ class disable_saved_tensors_hooks:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function run inside the block."""
-        from functools import wraps
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..record.node import Node
 from ..tensors.saved_tensors import type_name
+from ..tensors.tensor import Tensor
 
 
 def apply_tensor_hooks(node: Node, gradients: list[Any]) -> None:
@@ -70,8 +71,6 @@ def _replaced(hook: Any, before: Any, returned: Any) -> Any:
 
 
 def _checked(hook: Any, before: Any, returned: Any) -> Any:
-    from ..tensors.tensor import Tensor
-
     if returned is None:
         return None
     if not isinstance(returned, Tensor):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..operations.in_place.writing import rebase_gradient
 from ..record.node import Node
+from ..tensors.tensor import Tensor
 
 
 def wrap_outputs(node: Node, context: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -13,7 +15,6 @@ def wrap_outputs(node: Node, context: Any, args: tuple[Any, ...], outputs: tuple
     Raises:
         RuntimeError: a leaf that requires a gradient was changed in place.
     """
-    from ..tensors.tensor import Tensor
 
     given = {id(each) for each in args if isinstance(each, Tensor)}
     skipped = {id(each) for each in context._non_differentiable}
@@ -43,7 +44,6 @@ def _without_gradient(tensor: Any, is_input: bool) -> Any:
 
 def _changed(tensor: Any, node: Node, number: int) -> Any:
     """Make the node a tensor's last writer."""
-    from ..operations.in_place.writing import rebase_gradient
 
     if tensor._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import STORED_DTYPES, dtype
 from ..ir.kernels import Kernel, Record
+from ..random_streams.distributions import draw
 
 if TYPE_CHECKING:
     from ..record.runs import Run
@@ -148,7 +149,6 @@ class Device(ABC):
         Only host devices are asked (others draw in kernels). Arguments and errors are those of
         :func:`webgpu_torch_core.random_streams.distributions.draw`, which this calls; a device may do it faster.
         """
-        from ..random_streams.distributions import draw
 
         return draw(kind, stream, count, element, first, second)
 

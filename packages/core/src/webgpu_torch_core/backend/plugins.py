@@ -17,6 +17,7 @@ import pluggy
 from .. import config
 from ..ir.dtypes import dtype
 from .interface import INTERFACE_VERSION, Backend, Device
+from .python_device import PythonBackend
 
 PROJECT = "webgpu_torch"
 HOOK = "webgpu_torch_backends"
@@ -78,7 +79,6 @@ class Registry:
             if self._loaded:
                 return
             self._loaded = True
-            from .python_device import PythonBackend
 
             self.backends["python"] = PythonBackend()
             self.origins["python"] = Origin("webgpu-torch-core", _version("webgpu-torch-core"), "built in")
@@ -329,6 +329,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _entry_points() -> list[tuple[Any, Any]]:
+    # Slow to import, and seldom needed.
     from importlib.metadata import distributions
 
     found: dict[tuple[str, str], tuple[Any, Any]] = {}
@@ -342,6 +343,7 @@ def _entry_points() -> list[tuple[Any, Any]]:
 
 
 def _version(distribution: str) -> str:
+    # Slow to import, and seldom needed.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -355,6 +357,7 @@ registry = Registry()
 
 def describe() -> str:
     """Return what ``webgpu-torch info`` prints: versions, plugins with origin, devices, and what is wrong with which."""
+    # Slow to import, and seldom needed.
     import platform
 
     registry.load()

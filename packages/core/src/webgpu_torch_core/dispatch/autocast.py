@@ -6,12 +6,14 @@ region's type, functions that need range or digits in float32, some of several o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 from ..ir.dtypes import bfloat16, dtype, float16, float32, float64, promote_types
 from ..record.context import context
+from ..tensors.tensor import Tensor
 
 LOWER, SINGLE, WIDEST = "lower", "single", "widest"
 
@@ -60,8 +62,6 @@ def autocast_type(device_type: str) -> dtype:
 
 
 def _eligible(value: Any, place: str) -> bool:
-    from ..tensors.tensor import Tensor
-
     return (
         isinstance(value, Tensor)
         and value.dtype.is_floating_point
@@ -83,8 +83,6 @@ def _lowered(tensor: Any, kind: dtype) -> Any:
 
 
 def _tensors(values: Any) -> list[Any]:
-    from ..tensors.tensor import Tensor
-
     found: list[Any] = []
     for each in values:
         if isinstance(each, Tensor):
@@ -156,8 +154,6 @@ class autocast:
     def __init__(
         self, device_type: str, dtype: dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
-        import warnings
-
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device = device_type

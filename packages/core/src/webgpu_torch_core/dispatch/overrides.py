@@ -209,6 +209,7 @@ def notice_class(kind: type) -> None:
     """Look for overriding arguments from now on, if a new class of tensors overrides."""
     global _active, _lasting
     if _overrides(kind):
+        # A circle: that module imports this one.
         from .overridden_members import watch_properties
 
         with _lock:
@@ -218,6 +219,7 @@ def notice_class(kind: type) -> None:
 
 def count_modes(step: int) -> None:
     global _active, _open_modes
+    # A circle: that module imports this one.
     from .overridden_members import unwatch_properties, watch_properties
 
     with _lock:
@@ -351,6 +353,7 @@ def _converted(result: Any, cls: type) -> Any:
 
 def as_subclass(self: Tensor, cls: Any) -> Any:
     """See :meth:`webgpu_torch_core.Tensor.as_subclass`."""
+    # A floor above this one: looked up when it is used.
     from ..operations.movement.views import make_view
 
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):

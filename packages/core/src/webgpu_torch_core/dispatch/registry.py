@@ -14,7 +14,7 @@ from .autocast import with_autocast
 from .complex_rules import RULES, with_complex_rule
 from .numpy_names import with_numpy_names
 from .overrides import public, written_in_python
-from .titles import COMPOSITES, titled
+from .titles import Title, titled
 
 
 class Operation:
@@ -24,7 +24,7 @@ class Operation:
         name: PyTorch's name without namespace.
         namespace: ``torch``, ``functional`` (``torch.nn.functional``), ``special`` or ``linalg``; ``method`` only a method.
         function: the torch-level callable.
-        kind: elementwise, reduction, indexed, scan, sort, contraction, view, composite.
+        kind: elementwise, reduction, indexed, scan, sort, scatter, contraction, view, creation, random, composite.
         aliases: other names of the same function.
         method: whether it is a Tensor method too.
         in_place: the name of the in-place method (None: there is none).
@@ -97,16 +97,21 @@ def operation(
     method: bool | None = None,
     aliases: tuple[str, ...] = (),
     name: str | None = None,
+    title: Title | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Register a torch-level function; ``method`` defaults to True in namespaces ``torch`` and ``method``."""
+    """Register a torch-level function written with other operations.
+
+    ``method`` defaults to True in namespaces ``torch`` and ``method``. ``title``: what its gradient nodes are called, or a
+    function of its arguments that says so; by default they keep the names of what the function is made of.
+    """
 
     def decorate(function: Callable[..., Any]) -> Any:
         is_method = namespace in ("torch", "method") if method is None else method
         ruled = (name or function.__name__) in RULES and namespace in ("torch", "method", "linalg")
         if ruled and kind != "elementwise":
             function = with_complex_rule(name or function.__name__)(function)
-        if namespace in ("torch", "method") and (name or function.__name__) in COMPOSITES:
-            function = titled(COMPOSITES[name or function.__name__])(function)
+        if title is not None:
+            function = titled(title)(function)
         register(Operation(name or function.__name__, namespace, kind, function, is_method, aliases))
         return function
 

@@ -49,6 +49,7 @@ def __getattr__(name: str) -> object:
     # Nobody who does not open a file should pay for the import of its reader.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Slow to import, and seldom needed.
     from importlib import import_module
 
     value = getattr(import_module("." + _SOURCES.get(name, "safetensors"), __name__), name)

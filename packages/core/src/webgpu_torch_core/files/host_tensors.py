@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Sequence
 
 from webgpu_torch_core.ir.dtypes import dtype
@@ -142,8 +144,6 @@ def map_file(path: object) -> memoryview:
 
     Raises OSError when the file cannot be opened. The mapping lives as long as a view of it does.
     """
-    import mmap
-    import os
 
     with open(path, "rb") as file:  # type: ignore[arg-type]
         if os.fstat(file.fileno()).st_size == 0:
@@ -159,13 +159,9 @@ class AtomicFile:
     """A context manager: a binary file that takes its final name only when everything was written."""
 
     def __init__(self, path: object) -> None:
-        import os
-
         self._path = os.fspath(path)  # type: ignore[call-overload]
 
     def __enter__(self) -> BinaryIO:
-        import os
-
         directory, name = os.path.split(os.fsdecode(self._path))
         self._temporary = os.path.join(directory, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
         # Created like any other file, so that it gets the permissions the user's umask gives.
@@ -173,8 +169,6 @@ class AtomicFile:
         return self._file
 
     def __exit__(self, kind: object, value: object, traceback: object) -> None:
-        import os
-
         self._file.close()
         if kind is None:
             os.replace(self._temporary, self._path)

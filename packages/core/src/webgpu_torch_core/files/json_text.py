@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+from webgpu_torch_core.files.host_tensors import brief
 
 MAXIMUM_TEXT = 100_000_000
 """The longest JSON text, in bytes, that is read: that of the longest header of the safetensors format."""
@@ -13,8 +16,6 @@ class _Duplicate(ValueError):
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    from webgpu_torch_core.files.host_tensors import brief
-
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()
@@ -31,7 +32,6 @@ def parse_object(text: object, label: str, what: str = "the file", unique: bool 
     Raises:
         ValueError: it is no JSON object, too long or too deep, not UTF-8, or has numbers of thousands of digits.
     """
-    import json
 
     data = memoryview(text)  # type: ignore[arg-type]
     if len(data) > MAXIMUM_TEXT:

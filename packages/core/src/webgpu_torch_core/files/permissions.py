@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .pickle_objects import home
+
 # Never to be called from a file, whatever the program says.
 BLOCKED_MODULES = ("sys", "os", "posix", "nt")
 
@@ -61,7 +63,6 @@ def by_path() -> dict[str, Any]:
         ValueError: a tuple is not a pair.
         TypeError: the second of a pair is not a name.
     """
-    from .pickle_objects import home
 
     found: dict[str, Any] = {}
     for each in _added:

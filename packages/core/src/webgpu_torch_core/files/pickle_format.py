@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import io
 import os
+import pickletools
+import struct
+import zipfile
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable
+from itertools import pairwise
 from pickle import UnpicklingError as UnpicklingError
 from typing import Any
 
 from webgpu_torch_core.files.host_tensors import MAXIMUM_DIMENSIONS, HostStorage, HostTensor, brief, map_file
 from webgpu_torch_core.files.permissions import by_path, give_state, is_added
-from webgpu_torch_core.files.pickle_machine import CheckpointError, Global, PickleMachine, is_known
+from webgpu_torch_core.files.pickle_machine import CheckpointError, Global, PickleMachine, check_key, is_known
 from webgpu_torch_core.ir.dtypes import BY_NAME, dtype, uint8
 
 TYPE_CHECKING = False
@@ -82,7 +87,6 @@ def unknown_globals(path: object) -> list[str]:
     Raises:
         UnpicklingError: the file is damaged or is none of ``torch.save``.
     """
-    import pickletools
 
     entries, prefix, label = _open_archive(path)
     allowed, found, texts, memo = by_path(), list[str](), list[Any](), list[Any]()
@@ -156,8 +160,6 @@ class _MemoryFile(io.RawIOBase):
 
 def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
     """Return the bytes of every entry of a zip archive, as views of ``data``."""
-    import struct
-    import zipfile
 
     # What zipfile lets through for records that contradict each other.
     damage = (
@@ -182,7 +184,6 @@ def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
 
 def _check_apart(spans: list[tuple[int, int, str]], label: str) -> None:
     """Raise unless entries, header and data, lie one after another: many entries over the same bytes would multiply them."""
-    from itertools import pairwise
 
     spans.sort()
     for (_, end, before), (start, _, name) in pairwise(spans):
@@ -383,18 +384,12 @@ def _device(loader: _Loader, kind: object, index: object = None) -> str:
 
 
 def _ordered_dict(loader: _Loader, items: object = ()) -> object:
-    from collections import OrderedDict
-
-    from webgpu_torch_core.files.pickle_machine import check_key
-
     if not isinstance(items, (list, tuple)):
         raise CheckpointError(f"an OrderedDict is made of pairs, got {brief(items)}")
     return OrderedDict((check_key(key), value) for key, value in items)
 
 
 def _set(loader: _Loader, items: object = ()) -> set[Any]:
-    from webgpu_torch_core.files.pickle_machine import check_key
-
     if not isinstance(items, (list, tuple)):
         raise CheckpointError(f"a set is made of a list, got {brief(items)}")
     return {check_key(item) for item in items}

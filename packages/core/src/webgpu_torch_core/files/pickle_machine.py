@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from webgpu_torch_core.files.host_tensors import brief
 from webgpu_torch_core.files.permissions import BLOCKED_MODULES, by_path, give_state, is_added
-from webgpu_torch_core.ir.dtypes import ALL_DTYPES
+from webgpu_torch_core.ir.dtypes import ALL_DTYPES, dtype
 
 
 class CheckpointError(UnpicklingError, ValueError):
@@ -74,7 +74,6 @@ _SCALARS = (str, int, float, bytes, type(None), complex)
 
 def check_key(key: object) -> object:
     """Return ``key`` if it is a plain value, or a tuple of them; anything else cannot be a key or a set's member."""
-    from webgpu_torch_core.ir.dtypes import dtype
 
     if isinstance(key, (*_SCALARS, dtype)) or (type(key) is tuple and all(isinstance(each, _SCALARS) for each in key)):
         return key

@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import copyreg
+import sys
+from functools import partial
 from typing import Any
 
 #: where PyTorch has what this library's modules hold, the longest names first
@@ -42,8 +45,6 @@ def write_object(pickler: Any, value: Any) -> None:
         pickler.save(tuple(arguments[1:]))
         pickler.write(b"\x81")
     elif getattr(function, "__name__", "") == "__newobj_ex__":
-        from functools import partial
-
         kind, given, named = arguments
         pickler.save(partial(kind.__new__, kind, *given, **named))
         pickler.write(b")R")
@@ -78,8 +79,6 @@ def _write_contents(pickler: Any, state: Any, items: Any, pairs: Any) -> None:
 
 
 def _reduced(value: Any) -> Any:
-    import copyreg
-
     special = copyreg.dispatch_table.get(type(value))
     if special is not None:
         return special(value)
@@ -109,14 +108,10 @@ def home(value: Any) -> str:
 
 def _is_in_core(value: Any, home: str) -> bool:
     """Return whether PyTorch has a thing directly under ``torch``, or its networks' functions under ``functional``."""
-    import webgpu_torch_core as torch
-
-    return home != "torch" or getattr(torch, getattr(value, "__name__", ""), None) is value
+    return home != "torch" or getattr(sys.modules["webgpu_torch_core"], getattr(value, "__name__", ""), None) is value
 
 
 def _write_name(pickler: Any, value: Any) -> None:
-    import sys
-
     if value is type(None):
         # Its name leads nowhere.
         pickler.write_global("__builtin__", "type")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
+import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from webgpu_torch_core.files.host_tensors import AtomicFile, HostStorage, HostTensor
 from webgpu_torch_core.ir.dtypes import dtype
+
+from .pickle_objects import write_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +50,6 @@ def write_pickle(path: object, obj: object, describe: Callable[[object], HostTen
         ("version", b"3\n"),
     ]
     if hasattr(path, "write"):
-        import io
-
         # Whatever the stream can do, the archive is written as if it began at its start.
         whole = io.BytesIO()
         _write_archive(whole, stem, entries)
@@ -58,8 +60,6 @@ def write_pickle(path: object, obj: object, describe: Callable[[object], HostTen
 
 
 def _write_archive(file: BinaryIO, stem: str, entries: list[tuple[str, object]]) -> None:
-    import zipfile
-
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in entries:
             info = zipfile.ZipInfo(f"{stem}/{name}")
@@ -112,8 +112,6 @@ class _Pickler:
             return
         tensor = self._describe(value)
         if tensor is None:
-            from .pickle_objects import write_object
-
             write_object(self, value)
             return
         self._tensor(tensor)

@@ -7,6 +7,7 @@ https://huggingface.co/docs/safetensors.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -150,7 +151,6 @@ def serialize_safetensors(
     Tensors are laid out as the safetensors library does: wide element types first, then by name. Raises
     SafetensorError for names and metadata that the format cannot hold.
     """
-    import json
 
     header: dict[str, object] = {}
     if metadata is not None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import files
 from ..ir.layouts import layout
 from ..operations.creation.factories import from_bytes
+from ..operations.creation.untyped_storage import UntypedStorage
 from ..record.devices import canonical_device, device, host_device
 from ..tensors.tensor import Tensor, storage_size
 from .host_tensors import HostStorage, HostTensor
@@ -13,21 +15,17 @@ from .host_tensors import HostStorage, HostTensor
 
 def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a safetensors file by name, on a device."""
-    from . import read_safetensors
-
     place = _place(device)
 
     def make(host: HostTensor) -> Tensor:
         return from_bytes(host.contiguous_bytes(), tuple(host.shape), host.dtype, place)
 
-    return read_safetensors(path, make)[0]  # type: ignore[return-value]
+    return files.read_safetensors(path, make)[0]  # type: ignore[return-value]
 
 
 def save_safetensors(tensors: dict[str, Tensor], path: Any, metadata: dict[str, str] | None = None) -> None:
     """Write tensors to a safetensors file, atomically."""
-    from . import write_safetensors
-
-    write_safetensors(path, {name: _contiguous_host(each) for name, each in tensors.items()}, metadata)
+    files.write_safetensors(path, {name: _contiguous_host(each) for name, each in tensors.items()}, metadata)
 
 
 def _contiguous_host(tensor: Tensor) -> HostTensor:
@@ -44,8 +42,6 @@ def save(obj: Any, f: Any, **options: Any) -> None:
     The file says of every storage that it was on the CPU, wherever it was: a file that names a ``webgpu`` device is one that
     PyTorch reads only with ``map_location``.
     """
-    from . import write_pickle
-
     del options
     storages: dict[tuple[int, Any], HostStorage] = {}
 
@@ -64,7 +60,7 @@ def save(obj: Any, f: Any, **options: Any) -> None:
             held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter
         )
 
-    write_pickle(f, obj, describe)
+    files.write_pickle(f, obj, describe)
 
 
 def load(f: Any, map_location: Any = None, weights_only: bool = True, **options: Any) -> Any:
@@ -79,8 +75,6 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, **options:
         TypeError: another ``map_location``.
         NotImplementedError: ``weights_only=False``, which would run code from the file.
     """
-    from . import read_pickle
-
     del options
     if not weights_only:
         raise NotImplementedError("torch.load(weights_only=False) would run code from the file; it is not supported")
@@ -108,7 +102,7 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, **options:
             result.requires_grad_()
         return result
 
-    return read_pickle(f, make)
+    return files.read_pickle(f, make)
 
 
 def _wanted_place(data: memoryview, location: str, wanted: Any) -> device:
@@ -116,8 +110,6 @@ def _wanted_place(data: memoryview, location: str, wanted: Any) -> device:
     if isinstance(wanted, dict):
         wanted = wanted.get(location)
     elif callable(wanted) and not isinstance(wanted, device):
-        from ..operations.creation.untyped_storage import UntypedStorage
-
         storage: Any = wanted(UntypedStorage.of_bytes(data), location)
         wanted = None if storage is None else storage.device
     if not (wanted is None or isinstance(wanted, str | device)):

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from ..dispatch.overrides import PATHS, DisableTorchFunctionSubclass, count_modes, disabled_implementation
+from ..dispatch.registry import OPERATIONS
 from ..ir.layouts import Layout, layout
 from ..record.devices import meta_engine
 from ..tensors.pytree import tree_leaves, tree_map
@@ -127,7 +129,6 @@ def unwrap(value: Any, level: int) -> Any:
 
 def one_by_one(func: Callable[..., Any], level: int, args: Any, kwargs: Any) -> Any:
     """Call a function on one example after the other and return the batch of its results."""
-    from ..dispatch.registry import OPERATIONS
 
     count = batch_size(level)
     if count == 0:
@@ -144,7 +145,6 @@ def one_by_one(func: Callable[..., Any], level: int, args: Any, kwargs: Any) -> 
 
 def named_after(func: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that gives a function another's name and documentation."""
-    from functools import wraps
 
     return wraps(func) if hasattr(func, "__name__") else lambda function: function
 
@@ -163,6 +163,7 @@ def _title(func: Any) -> str:
 
 def _answer(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Answer a call for all examples of the innermost batch among its arguments."""
+    # A circle: that module imports this one.
     from .rules import rule_for
 
     del cls, types

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..autograd.engine import grad as engine_grad
 from ..autograd.engine import reachable
+from ..dispatch.registry import OPERATIONS
 from ..record.grad_mode import enable_grad, is_grad_enabled
 from ..record.node import AccumulateGrad
 from ..tensors.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -338,7 +339,6 @@ def jacrev(
 
 def _rows(run: _Run, output: Any) -> list[Any]:
     """Return the Jacobians of one output as plain tensors: batches, output, argument."""
-    from ..dispatch.registry import OPERATIONS
 
     level, whole = run.level, _whole(output, run.level)
     batches, shape = tuple(whole.shape[:level]), tuple(whole.shape[level:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..dispatch.registry import OPERATIONS
 from ..tensors.pytree import tree_flatten, tree_unflatten
 from ..tensors.tensor import Tensor
 from .batching import BatchRegion, batched, is_batched, named_after
@@ -161,8 +162,6 @@ def _batches_of_outputs(name: str, outputs: Any, out_dims: Any, level: int, size
 
 
 def _joined(results: list[tuple[Any, list[Any], Any]]) -> Any:
-    from ..dispatch.registry import OPERATIONS
-
     spec, first, places = results[0]
     if len(results) == 1:
         return tree_unflatten(first, spec)

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
+from ..dispatch.numpy_names import parameter_names
 from ..dispatch.overrides import PATHS, DisableTorchFunctionSubclass
+from ..dispatch.registry import OPERATIONS
+from ..ir.dtypes import promote_types
 from ..operations.creation.conversion import memory_format
 from ..tensors.pytree import tree_leaves, tree_map
 from ..tensors.tensor import Tensor
@@ -55,8 +58,6 @@ _HOMES = ("torch", "torch.Tensor", "torch.nn.functional", "torch.special")
 
 @lru_cache(maxsize=1)
 def _elementwise() -> frozenset[str]:
-    from ..dispatch.registry import OPERATIONS
-
     names = {name for each in OPERATIONS.values() if each.kind == "elementwise" for name in (each.name, *each.aliases)}
     operators = (
         "and", "rand", "iand", "or", "ror", "ior", "xor", "rxor", "ixor", "lshift", "rlshift", "rshift", "rrshift", "eq",
@@ -99,7 +100,6 @@ def aligned(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 
 def _joint_type(value: Any, tensors: list[Any]) -> Any:
     """Return the type that a 0-d tensor takes part in beside tensors with dimensions."""
-    from ..ir.dtypes import promote_types
 
     kinds = [each.dtype for each in tensors if each.dim()]
     widest = kinds[0]
@@ -115,7 +115,6 @@ def _filled(func: Any, level: int, args: Any, kwargs: Any) -> Any:
         return aligned(func, level, args, kwargs)
     if fill.dtype is not value.dtype:
         return one_by_one(func, level, args, kwargs)
-    from ..dispatch.registry import OPERATIONS
 
     return OPERATIONS["where"].function(mask, fill, value)
 
@@ -233,8 +232,6 @@ _DRAWN = (
 
 @rule(*_DRAWN)
 def random_numbers(func: Any, level: int, args: Any, kwargs: Any) -> Any:
-    from ..dispatch.numpy_names import parameter_names
-
     given = dict(zip(parameter_names(func), args)) | kwargs
     if "dropout" in func.__name__ and (not given.get("training", True) or given.get("p", 0.5) == 0):
         return args[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..dispatch.registry import OPERATIONS
 from ..tensors.pytree import tree_leaves
 from ..tensors.tensor import Tensor
 from .batching import batch_size, batched, is_batched, one_by_one, rewrap, unwrap
@@ -14,8 +15,6 @@ from .rules_of_dimensions import _bound
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "linalg.matmul", "__rmatmul__", "vdot")
 def _product(func: Any, level: int, args: Any, kwargs: Any) -> Any:
-    from ..dispatch.registry import OPERATIONS
-
     if kwargs.get("out") is not None or len(args) + len(kwargs) != 2:
         return one_by_one(func, level, args, kwargs)
     left, right = (*args, *kwargs.values())

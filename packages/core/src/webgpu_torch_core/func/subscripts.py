@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dispatch.registry import OPERATIONS
 from ..tensors.pytree import tree_leaves
 from ..tensors.tensor import Tensor
 from .batching import batch_size, batched, is_batched, one_by_one
@@ -55,7 +56,6 @@ def _batched_position(value: Any, subscript: Any, level: int) -> tuple[Any, int]
         return None
     count = batch_size(level)
     device = next(each for each in entries if isinstance(each, Tensor)).device
-    from ..dispatch.registry import OPERATIONS
 
     own = OPERATIONS["arange"].function(count, device=device).reshape(count, *([1] * ndim))
     return (own, *spread), 0

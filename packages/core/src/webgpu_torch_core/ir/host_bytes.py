@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Sequence
 from math import copysign, inf
@@ -18,6 +19,7 @@ def require_numpy(what: str) -> Any:
         ModuleNotFoundError: it is not installed; the message says how to install it.
     """
     try:
+        # Slow to import, and seldom needed.
         import numpy
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
@@ -32,6 +34,7 @@ def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     Raises:
         ValueError: sequences at one level differ in length.
     """
+    # A floor above this one: looked up when it is used.
     from ..tensors.tensor import Tensor
 
     if isinstance(data, Tensor):
@@ -129,8 +132,6 @@ def _pack(numbers: Sequence[Any], kind: dtype) -> Any:
     if kind is bfloat16:
         return array("H", [float_to_bfloat16_bits(float(each)) for each in numbers])
     if kind is float16:
-        import struct
-
         return struct.pack(f"<{len(numbers)}e", *(round_to_float16(float(each)) for each in numbers))
     if kind is complex64:
         return array("f", [part for each in numbers for part in (complex(each).real, complex(each).imag)])
@@ -159,8 +160,6 @@ def unpack(data: Any, kind: dtype) -> list[Any]:
     if kind is bfloat16:
         return [bfloat16_bits_to_float(bits) for bits in view.cast("H")]
     if kind is float16:
-        import struct
-
         return list(struct.unpack(f"<{len(view) // 2}e", view))
     if kind is complex64:
         parts = view.cast("f").tolist()

@@ -7,6 +7,7 @@ from typing import Any
 from .dtypes import dtype
 from .expression import Expression, Operand, apply, binary, select
 from .expression import cast as cast_expression
+from .scalar_math import convert
 from .steps import STEPS
 
 E = 2.718281828459045
@@ -90,7 +91,6 @@ def cast(x: Operand, to: dtype) -> Any:
     """Return a scalar converted to a type."""
     if isinstance(x, Expression):
         return cast_expression(x, to)
-    from .scalar_math import convert
 
     return convert(x, to)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .dtypes import bfloat16, dtype, float16, float32
+from .philox import philox4x32
 
 INFINITY = math.inf
 NAN = math.nan
@@ -347,7 +348,6 @@ def shift_right(a: int, b: int) -> int:
 
 def philox_word(*values: int) -> int:
     """Return word ``values[6]`` of Philox4x32-10 for counter ``values[:4]`` and key ``values[4:6]``."""
-    from .philox import philox4x32
 
     c0, c1, c2, c3, k0, k1, word = values
     return philox4x32((c0, c1, c2, c3), (k0, k1))[word]

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import scalar_math as numbers
 from .dtypes import dtype
-from .expression import Expression, Operand, apply, binary, cast, constant, select
+from .expression import Expression, Operand, apply, binary, cast, constant, select, topological
 
 Gradient = Callable[..., "tuple[Operand | None, ...]"]
 
@@ -161,7 +161,6 @@ def differentiate(expression: Expression, grad: Expression) -> dict[int, Express
     Reverse accumulation over the DAG, seeded with ``grad``; arguments without influence are absent. A gradient that a
     selection sets to zero stays zero, whatever it would be multiplied with (infinity where the other branch overflows).
     """
-    from .expression import topological
 
     adjoint: dict[Expression, Expression] = {expression: grad}
     result: dict[int, Expression] = {}

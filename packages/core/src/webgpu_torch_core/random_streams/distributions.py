@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -347,8 +348,6 @@ def _sample_with_replacement(
     generator: MersenneTwister, weights: Sequence[float], num_samples: int, element: dtype
 ) -> list[int]:
     """Return indices by bisection of the running sum, which PyTorch keeps in the type of the weights."""
-    from bisect import bisect_left
-
     _check_weights(weights)
     typecode = "d" if element is float64 else "f"
     running = array(typecode, (0.0,))
@@ -380,7 +379,8 @@ def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, firs
         rows, samples, replacement = second
         return fill_multinomial(generator, unpack(first, element), rows, samples, replacement, element)
     if kind == "poisson":
-        from webgpu_torch_core.random_streams.counts import fill_poisson
+        # A circle: that module imports this one.
+        from .counts import fill_poisson
 
         return fill_poisson(generator, unpack(first, element), element)
     if kind == "uniform":

@@ -10,6 +10,7 @@ pseudorandom number generator", 1998). CPython's own generator is the same machi
 
 from __future__ import annotations
 
+import os
 import struct
 from _random import Random
 from array import array
@@ -70,7 +71,6 @@ class MersenneTwister:
 
     def seed(self) -> int:
         """Seed the stream from the operating system's entropy and return that seed."""
-        import os
 
         # 53 bits, so that the seed survives a trip through a double.
         seed = int.from_bytes(os.urandom(8), "little") & ((1 << 53) - 1)

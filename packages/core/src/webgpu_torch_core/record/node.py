@@ -50,6 +50,9 @@ class Node:
     named like it: ``MulBackward0``.
     """
 
+    #: whether users wrote it, as a function of their own
+    custom = False
+
     __slots__ = (
         "__weakref__", "_metadata", "backward", "edges", "hooks", "node_pre_hooks", "output_count", "pre_hooks", "retained",
         "sequence",
@@ -81,6 +84,7 @@ class Node:
             self._remember_place()
 
     def _remember_place(self) -> None:
+        # Slow to import, and seldom needed.
         import traceback
 
         frames = traceback.extract_stack()

@@ -18,7 +18,11 @@ from functools import partial
 from operator import is_
 from typing import Any
 
+from ..dispatch.overrides import intercepted
 from ..record.changes import hooks_of_all, structure, watched
+from ..record.context import context, default_float
+from ..record.devices import get_default_device
+from ..record.node import anomaly
 from ..tensors.tensor import Tensor
 
 #: most objects that are looked at: more than that is data, not what a computation depends on
@@ -353,11 +357,6 @@ def ambient() -> Any:
     That is where functions are intercepted: by modes, hooks of what is saved, inside of ``vmap``, and while another
     function is recorded.
     """
-    from ..dispatch.overrides import intercepted
-    from ..record.context import context, default_float
-    from ..record.devices import get_default_device
-    from ..record.node import anomaly
-
     if context.capture is not None or context.saved_hooks or intercepted() or anomaly.enabled:
         return None
     casting = tuple(sorted(context.casting.items())) if context.casting else None

@@ -154,6 +154,7 @@ def _touched(item: Finished) -> list[int]:
 
 def assign_buffers(finished: list[Finished], slots: list[Any], alive: frozenset[int], donatable: frozenset[int]) -> Any:
     """Return the scheduled plan: steps, buffer sizes, and which slots the external buffers hold."""
+    # A circle: that module imports this one.
     from .schedule import Scheduled
 
     planner = Planner(finished, slots, alive, donatable)

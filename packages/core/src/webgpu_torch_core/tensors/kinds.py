@@ -139,6 +139,7 @@ class TensorKinds:
 
 def warn_of_inner_gradient() -> None:
     """Warn that a tensor which is no leaf is asked for its gradient."""
+    # Slow to import, and seldom needed.
     import warnings
 
     warnings.warn(

@@ -8,6 +8,7 @@ from typing import Any
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
 from ..record.tape import Value
+from .storage import storage_numbers
 
 #: why hooks of what is saved are refused, the innermost last
 disabled: list[str] = []
@@ -106,6 +107,7 @@ class Packed:
         Raises:
             TypeError: that is no tensor.
         """
+        # A circle: that module imports this one.
         from .tensor import Tensor
 
         result = self.unpack_hook(self.value)
@@ -173,7 +175,7 @@ class SavedOperand:
             raise _modified(self, where, result.version, self.result_version)
         if self.packed is not None:
             return self.packed.unpack()
-        from .storage import storage_numbers
+        # A circle: that module imports this one.
         from .tensor import Storage, Tensor
 
         storage: Any = self.storage

@@ -49,6 +49,7 @@ class Tensor(TensorKinds, TensorMethods):
     device: device
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        # A floor above this one: looked up when it is used.
         from ..operations.creation.factories import legacy_tensor
 
         made = legacy_tensor(*args, **kwargs)
@@ -59,6 +60,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        # A floor above this one: looked up when it is used.
         from ..dispatch.overrides import notice_class
 
         notice_class(cls)
@@ -66,6 +68,7 @@ class Tensor(TensorKinds, TensorMethods):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer a call of the public API with an argument of this class: results are of the class, too."""
+        # A floor above this one: looked up when it is used.
         from ..dispatch.overrides import default_handler
 
         return default_handler(cls, func, types, args, kwargs)
@@ -76,6 +79,7 @@ class Tensor(TensorKinds, TensorMethods):
         Raises:
             TypeError: not a class of tensors.
         """
+        # A floor above this one: looked up when it is used.
         from ..dispatch.overrides import as_subclass
 
         return as_subclass(self, cls)
@@ -166,6 +170,7 @@ class Tensor(TensorKinds, TensorMethods):
         """Return whether elements follow each other in row-major order, or in that of a memory format."""
         if memory_format is None:
             return self._layout.is_contiguous
+        # A floor above this one: looked up when it is used.
         from ..operations.creation.conversion import has_memory_format
 
         return has_memory_format(self, memory_format)
@@ -220,6 +225,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     def untyped_storage(self) -> Any:
         """Return the memory that the tensor and its views share, as bytes."""
+        # A floor above this one: looked up when it is used.
         from ..operations.creation.untyped_storage import UntypedStorage
 
         return UntypedStorage.of_tensor(self)
@@ -325,15 +331,16 @@ class Tensor(TensorKinds, TensorMethods):
         return node, 0
 
     def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
+        # A floor above this one: looked up when it is used.
+        from ..operations.in_place import writing
+
         if gradient.dtype is not self.dtype:
-            from ..operations.in_place.writing import converted
-
-            gradient = converted(gradient, self.dtype)
+            gradient = writing.converted(gradient, self.dtype)
         if self._grad is None:
-            from ..operations.in_place.writing import owned
-
             # What else holds the gradient must not see later sums: only what nobody does is kept as it is.
-            self._grad = gradient.clone() if recording.enabled else owned(gradient.detach(), self._layout, alone)
+            self._grad = (
+                gradient.clone() if recording.enabled else writing.owned(gradient.detach(), self._layout, alone)
+            )
         elif recording.enabled:
             self._grad = self._grad + gradient
         else:
@@ -364,6 +371,7 @@ class Tensor(TensorKinds, TensorMethods):
         base, state = self._base, self._base_state
         if base._storage.version == state[0] or not base.requires_grad:
             return
+        # A floor above this one: looked up when it is used.
         from ..operations.in_place.writing import check_behind, view_gradient
 
         check_behind(state)
@@ -376,6 +384,7 @@ class Tensor(TensorKinds, TensorMethods):
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
         """Add this tensor's gradients to the leaves' ``.grad``, as :meth:`torch.Tensor.backward`."""
+        # A floor above this one: looked up when it is used.
         from ..autograd.engine import backward
 
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)

@@ -15,6 +15,7 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient
 from ..elementwise.call import Elementwise, default_float
+from ..reduction.reductions import sum_to_size
 from .interleaving import ZERO, join, part_alias
 from .views import as_complex, complex_view, conj, number_parts, part, view_as_real
 
@@ -191,7 +192,6 @@ def _attach_quotient(result: Tensor, input: Any, other: Tensor) -> Tensor:
 
 def reduce_gradient(grad: Any, operand: Any) -> Any:
     """Return a complex gradient summed to an operand's shape and, for a real operand, its real part."""
-    from ..reduction.reductions import sum_to_size
 
     if grad is None or not isinstance(operand, Tensor) or not operand.requires_grad:
         return None
@@ -283,6 +283,7 @@ def power__rule(function: Any, input: Any, exponent: Any) -> Tensor:
         simple = _simple_power(input, exponent)
         if simple is not None:
             return simple
+    # A circle: that module imports this one.
     from .functions import power
 
     return power(input, exponent)

@@ -34,6 +34,7 @@ from ...ir.scalar import power as real_power
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient
+from ..random.draws import HOST_DEVICES
 from .arithmetic import full_parts, holomorphic, kernel, reduce_gradient
 from .interleaving import join
 from .views import as_complex, conj
@@ -290,7 +291,6 @@ def logaddexp_rule(function: Any, input: Any, other: Any) -> Tensor:
 
 def power(input: Any, exponent: Any) -> Tensor:
     """Return ``exp(exponent * log(input))``, with 0 to the power 0 equal to 1 and to others 0."""
-    from ..random.draws import HOST_DEVICES
 
     parts = [*full_parts(input), *full_parts(exponent)]
     if all(each.device.type in HOST_DEVICES for each in parts if isinstance(each, Tensor)):

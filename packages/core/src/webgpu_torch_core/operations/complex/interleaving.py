@@ -90,7 +90,10 @@ def join(
     shapes = [each._layout.shape if isinstance(each, Tensor) else None for each in (real, imag)]
 
     def run_backward(grad: Tensor) -> tuple[Any, Any]:
+        # A circle: that module imports this one.
         from ..reduction.reductions import sum_to_size
+
+        # A circle: that module imports this one.
         from .views import part
 
         first, second = (

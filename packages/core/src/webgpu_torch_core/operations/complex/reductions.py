@@ -11,6 +11,8 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, needs_gradient, reduced_shape
 from ..creation.factories import arange
+from ..elementwise.call import finish_out
+from ..movement.joining import cat
 from ..reduction.reductions import restore
 from ..return_types import make
 from .views import as_complex, complex_view, conj, part, view_as_real
@@ -19,7 +21,6 @@ from .views import as_complex, complex_view, conj, part, view_as_real
 def _into(result: Tensor, out: Tensor | None) -> Tensor:
     if out is None:
         return result
-    from ..elementwise.call import finish_out
 
     return finish_out(result, out)
 
@@ -90,8 +91,6 @@ def prod_rule(
 
 
 def _cat(*pieces: Tensor) -> Tensor:
-    from ..movement.joining import cat
-
     return cat(pieces, -1)
 
 

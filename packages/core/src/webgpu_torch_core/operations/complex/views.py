@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import complex64, float32
+from ...ir.dtypes import bool_, complex64, float32
 from ...ir.layouts import complex_layout, contiguous_strides, layout, part_layout, real_layout
 from ...tensors.tensor import Tensor
+from .. import elementwise as e
 from ..common import attach, require_tensor
+from ..elementwise.call import finish_out
+from ..elementwise.overloads import _out
+from ..in_place.writing import make_in_place, type_title
 from ..movement.views import make_view, transpose
 from .interleaving import ZERO, join
 
@@ -132,15 +137,12 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _title(tensor: Tensor) -> str:
-    from ..in_place.writing import type_title
-
     return type_title(tensor)
 
 
 def _into(result: Tensor, out: Tensor | None) -> Tensor:
     if out is None:
         return result
-    from ..elementwise.call import finish_out
 
     if out.dtype is not result.dtype:
         raise RuntimeError(
@@ -225,8 +227,6 @@ def isreal(input: Tensor) -> Tensor:
 
 
 def _bool() -> Any:
-    from ...ir.dtypes import bool_
-
     return bool_
 
 
@@ -258,7 +258,7 @@ _adjoint_property("mH", "The conjugate transposes of matrices.")
 @operation("elementwise")
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle of complex numbers in radians; of real ones 0, or pi where negative."""
-    from ..elementwise.overloads import _out
+    # A circle: that module imports this one.
     from .arithmetic import angle_of
 
     return _out(angle_of(input), out)
@@ -267,19 +267,16 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("elementwise")
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input / |input|``, 0 at 0; the sign of real numbers."""
-    from .. import elementwise as e
-    from ..elementwise.overloads import _out
 
     if input.dtype is not complex64:
         return e.sign(input, out=out)
+    # A circle: that module imports this one.
     from .arithmetic import sgn_of
 
     return _out(sgn_of(input), out)
 
 
 def _in_place() -> None:
-    from ..in_place.writing import make_in_place
-
     Tensor.sgn_ = make_in_place(sgn, "sgn_")  # type: ignore[attr-defined]
 
 
@@ -288,6 +285,4 @@ _in_place()
 
 def number_parts(value: Number) -> tuple[float, float | None]:
     """Return a Python number's real part, and its imaginary part or None for a real number."""
-    import builtins
-
     return (value.real, value.imag) if isinstance(value, builtins.complex) else (float(value), ZERO)

@@ -14,7 +14,7 @@ from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
-from ..movement.joining import clamped, element_index
+from ..movement.joining import clamped, element_index, flip, place_inside
 from .matrix_products import _accumulator, _wide_type
 
 # Convolution as an implicit matrix product (Chellapilla et al., 2006): rows are output channels, columns are output
@@ -173,8 +173,6 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
 
     ``wide`` keeps what was accumulated in at least float32.
     """
-    from ..movement.joining import flip, place_inside
-
     if max(window.stride) > 1 and max(window.dilation) == 1:
         return _interleaved_gradient(grad, weight, window, shape, wide)
 
@@ -211,8 +209,6 @@ def _interleaved_gradient(grad: Tensor, weight: Tensor, window: Window, shape: t
     Output positions of one remainder by the stride see every stride-th tap: one plain convolution computes all remainders
     as channels, which are then interleaved (the sub-pixel convolution of Shi et al., 2016).
     """
-    from ..movement.joining import flip, place_inside
-
     spatial, groups, stride = len(shape) - 2, window.groups, window.stride
     out_channels, in_channels = weight._layout.shape[:2]
     taps = tuple(weight._layout.shape[2:])
@@ -353,8 +349,6 @@ def _convolution(
         raise RuntimeError(f"Invalid padding string: '{padding}'")
     taps = tuple(weight._layout.shape[2:])
     if padding == "same":
-        from ..movement.joining import place_inside
-
         pairs = _same_padding(taps, spreads)
         before = (0, 0, *(low for low, _ in pairs))
         input = place_inside(

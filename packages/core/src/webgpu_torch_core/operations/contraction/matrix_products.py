@@ -13,6 +13,8 @@ from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_o
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, kernel_cache, needs_gradient, record, require_tensor
+from ..elementwise.call import finish_out
+from ..reduction.reductions import sum_to_size
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -88,7 +90,6 @@ def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Ten
 
 def _summed(left: Tensor, right: Tensor, title: str, shape: tuple[int, ...]) -> Tensor:
     """Return a product summed over the batch dimensions its gradient's operand was broadcast along, rounded once."""
-    from ..reduction.reductions import sum_to_size
 
     batch = broadcast_shapes(left._layout.shape[:-2], right._layout.shape[:-2])
     if batch == shape[:-2]:
@@ -162,8 +163,6 @@ def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
 
 
 def _into(result: Tensor, out: Tensor) -> Tensor:
-    from ..elementwise.call import finish_out
-
     return finish_out(result, out)
 
 
@@ -205,7 +204,7 @@ def _check_bmm(input: Tensor, mat2: Tensor) -> None:
         )
 
 
-@operation("contraction")
+@operation("contraction", title="MvBackward0")
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector."""
     _check_mv(input, vec)
@@ -221,7 +220,7 @@ def _check_mv(input: Tensor, vec: Tensor) -> None:
         )
 
 
-@operation("contraction")
+@operation("contraction", title="DotBackward0")
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
@@ -236,7 +235,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else _into(result, out)
 
 
-@operation("contraction")
+@operation("contraction", title="AddmmBackward0")
 @remembered
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
@@ -246,7 +245,7 @@ def addmm(
     return _added(input, mat1, mat2, beta, alpha, out)
 
 
-@operation("contraction")
+@operation("contraction", title="BaddbmmBackward0")
 @remembered
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
@@ -256,7 +255,7 @@ def baddbmm(
     return _added(input, batch1, batch2, beta, alpha, out)
 
 
-@operation("contraction")
+@operation("contraction", title="AddmvBackward0")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:

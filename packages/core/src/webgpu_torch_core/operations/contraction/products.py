@@ -14,16 +14,16 @@ from ...tensors.tensor import Tensor
 from ..common import is_half, no_view
 from ..creation.factories import arange
 from ..elementwise.overloads import where
-from ..movement.joining import place_inside, stack
+from ..movement.joining import cat, place_inside, stack
 from ..outputs import into
 from ..reduction.moments import vector_norm
-from .matrix_products import addmm, matmul
+from .matrix_products import addmm, dot, matmul
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
 
-@operation("contraction")
+@operation("contraction", title="AddbmmBackward0")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -49,7 +49,7 @@ def addbmm(
     return addmm(input, left, right, beta=beta, alpha=alpha, out=out)
 
 
-@operation("contraction")
+@operation("contraction", title="AddrBackward0")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -79,7 +79,6 @@ def addr(
 @operation("contraction")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The dot product of two vectors, the first one conjugated."""
-    from .matrix_products import dot
 
     return into(dot(input.conj() if input.dtype.is_complex else input, other), out)
 
@@ -155,7 +154,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return into(no_view((left * right).reshape(shape)), out)
 
 
-@operation("composite")
+@operation("composite", title="TraceBackward0")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
@@ -169,7 +168,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return input.reshape(-1).diag(offset)
 
 
-@operation("composite")
+@operation("composite", title="DiagEmbedBackward0")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices with the last dimension's elements on a diagonal, in two new dimensions."""
     depth = input.ndim + 1
@@ -216,7 +215,7 @@ def cross_of_torch(input: Tensor, other: Tensor, dim: int | None = None, *, out:
     return cross(input, other, dim=dim, out=out)
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="CdistBackward0")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The ``p``-distances between the rows of two matrices: [..., n, d] and [..., m, d] give [..., n, m].
 
@@ -324,7 +323,6 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     ones = x.new_ones((*x.shape, 1))
     if x.dtype.category == 1:
         ones, x = ones.long(), x.long()
-    from ..movement.joining import cat
 
     return cat([ones, x.unsqueeze(-1).expand(*x.shape, count - 1).cumprod(-1)], -1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,13 @@ from ...ir.host_bytes import require_numpy, unpack
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, dense_strides, is_dense, layout, real_layout
 from ...record.devices import canonical_device, device, host_device
-from ...tensors.tensor import MetaValue, Tensor, storage_size
+from ...tensors.printing import format_tensor
+from ...tensors.tensor import MetaValue, Tensor, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
+from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
+from ..elementwise.call import default_float
 from ..in_place.writing import assign, check_writable, converted
-from .factories import as_dtype, from_bytes
+from .factories import array_tensor, as_dtype, filled, from_bytes
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike, Number
@@ -46,8 +50,6 @@ def copied(input: Tensor, kind: dtype, target: Layout) -> Tensor:
 
 
 def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
-    from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
-
     if input.dtype is not complex64:
         return copy_real(input, target)
     if kind is complex64:
@@ -177,15 +179,11 @@ def to(
 
 def _warn_discarded(source: dtype, kind: dtype) -> None:
     if source is complex64 and kind is not complex64 and kind is not bool_:
-        import warnings
-
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
 
 
 def _to_device(source: Tensor, place: device) -> Tensor:
     if place.type == "meta":
-        from ...tensors.tensor import empty_tensor
-
         return empty_tensor(source._layout.shape, source.dtype, place)
     if source.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -237,6 +235,7 @@ def webgpu(self: Tensor, device: DeviceLike = None) -> Tensor:
 @operation("composite", namespace="method")
 def type(self: Tensor, dtype: dtype | str | None = None, non_blocking: bool = False) -> Any:
     """The tensor in another type; without one, the name of its class such as ``torch.FloatTensor``."""
+    # A floor above this one: looked up when it is used.
     from ...api.typed_tensors import TYPES, TypedTensorType
 
     del non_blocking
@@ -274,7 +273,6 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: a tensor with dimensions as value.
     """
-    from .factories import filled
 
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
@@ -366,8 +364,6 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
         raise TypeError("Got unsupported ScalarType BFloat16")
     source = self.detach()
     if source.dtype is complex64:
-        from ..complex.interleaving import real_alias
-
         return numpy(real_alias(source), force=force).view(np.complex64)[..., 0]
     engine = source._engine
     share = getattr(engine.device, "as_array", None) if not isinstance(source._storage.value, MetaValue) else None
@@ -416,7 +412,6 @@ def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
 
 def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
     """Return what a function of NumPy computed from the tensor as a tensor."""
-    from .factories import array_tensor
 
     del context, return_scalar
     return array_tensor(array, None, host_device()).to(self.device)
@@ -439,11 +434,8 @@ def _single(self: Tensor, name: str) -> Any:
 
 
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
-    from ...tensors.printing import format_tensor
-
     name = self.grad_fn.name() if self.grad_fn is not None else None
     shown = None if self.device.type == "cpu" else str(self.device)
-    from ..elementwise.call import default_float
 
     kind = self.__class__.__name__
     own = kind not in ("Tensor", "Parameter")

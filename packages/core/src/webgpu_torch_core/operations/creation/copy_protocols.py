@@ -8,7 +8,9 @@ from ...ir.dtypes import dtype
 from ...ir.layouts import Layout, contiguous_layout
 from ...record.devices import canonical_device
 from ...tensors.tensor import Storage, Tensor
+from .dlpack import device_of, exported
 from .factories import from_bytes
+from .strided import empty_strided
 
 
 def _reduce(self: Tensor, protocol: int) -> Any:
@@ -31,8 +33,6 @@ def _rebuild(
 
 
 def _rebuild_meta(kind: Any, layout: Layout, dtype: dtype, requires_grad: bool, attributes: Any) -> Tensor:
-    from .strided import empty_strided
-
     plain = empty_strided(layout.shape, layout.strides, dtype=dtype, device="meta")
     result = Tensor._make_subclass(kind, plain, requires_grad)
     result.__dict__.update(attributes)
@@ -54,8 +54,6 @@ def _dlpack(self: Tensor, *, stream: Any = -1, max_version: Any = None, dl_devic
     Raises:
         BufferError: a tensor that requires a gradient, that is not on the CPU, or is to go to another device.
     """
-    from .dlpack import device_of, exported
-
     del stream, max_version
     if dl_device is not None and tuple(dl_device) != device_of(self):
         raise BufferError(f"cannot lend memory of {self.device} to DLPack device {tuple(dl_device)}")
@@ -64,8 +62,6 @@ def _dlpack(self: Tensor, *, stream: Any = -1, max_version: Any = None, dl_devic
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
     """Return DLPack's numbers of the device type and index."""
-    from .dlpack import device_of
-
     return device_of(self)
 
 
@@ -76,6 +72,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
+    # Slow to import, and seldom needed.
     import copy
 
     found = memo.get(id(self))

@@ -10,8 +10,10 @@ import ctypes
 from typing import Any
 
 from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ...ir.layouts import contiguous_strides
 from ...record.devices import host_device
 from ...tensors.tensor import Tensor
+from .factories import empty, from_bytes
 
 CPU, WEBGPU = 1, 15
 """Numbers of device types."""
@@ -102,7 +104,7 @@ def imported(source: Any) -> Tensor:
 
 
 def _tensor_of(loan: _Loan) -> Tensor:
-    from ...ir.layouts import contiguous_strides
+    # A circle: that module imports this one.
     from .host_memory import bytes_at, over_memory
 
     array = loan.managed.array
@@ -114,15 +116,12 @@ def _tensor_of(loan: _Loan) -> Tensor:
     if any(stride < 0 for stride in strides):
         raise ValueError(f"Tensors with negative strides are not currently supported, got strides {strides}")
     if 0 in shape:
-        from .factories import empty
-
         return empty(shape, dtype=kind, device=host_device())
     count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     memory = bytes_at(array.data + array.byte_offset, count * kind.itemsize, loan)
     result = over_memory(memory, kind, shape, strides, loan)
     if result is not None:
         return result
-    from .factories import from_bytes
 
     whole = from_bytes(memory, (count,), kind, host_device())
     return whole.as_strided(shape, strides).clone()

@@ -27,7 +27,7 @@ from ...ir.layouts import contiguous_layout
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
 from ..common import kernel_cache, record_on, require_tensor, sizes_from
-from ..complex.interleaving import complex_alias
+from ..complex.interleaving import complex_alias, join
 from ..elementwise.call import default_float
 from ..outputs import into
 
@@ -170,6 +170,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) 
     if isinstance(data, Tensor):
         return data.to(device=device or data.device, dtype=kind or data.dtype)
     if type(data).__module__ == "numpy" and hasattr(data, "ctypes"):
+        # A circle: that module imports this one.
         from .host_memory import from_numpy
 
         shared = from_numpy(data)
@@ -195,8 +196,6 @@ def fill_kernel(shape: tuple[int, ...], kind: dtype) -> Pointwise:
 def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Tensor:
     """Return a tensor of one number."""
     if kind is complex64:
-        from ..complex.interleaving import join
-
         number = complex(value)
         return join(number.real, number.imag, contiguous_layout(shape), place)
     engine = engine_for(place)
@@ -296,6 +295,7 @@ def empty(
 
 def _laid_out_as(result: Tensor, input: Tensor, memory_format: Any) -> Tensor:
     """Return equal or undefined elements in the order in memory that a copy of ``input`` would have."""
+    # A circle: that module imports this one.
     from .conversion import dense_layout
 
     wanted = dense_layout(input, memory_format)

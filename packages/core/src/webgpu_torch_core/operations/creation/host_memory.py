@@ -12,7 +12,9 @@ from ...record.devices import canonical_device, engine_for, host_device
 from ...record.tape import Value
 from ...tensors.tensor import Storage, Tensor
 from ..elementwise.call import default_float
+from .dlpack import imported
 from .factories import array_tensor, as_dtype, as_tensor, from_bytes
+from .untyped_storage import UntypedStorage
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike
@@ -36,6 +38,7 @@ def over_memory(
 
 def bytes_at(address: int, nbytes: int, keeper: Any) -> memoryview:
     """Return the bytes at an address, writable; they keep their owner alive."""
+    # Slow to import, and seldom needed.
     import ctypes
 
     window: Any = (ctypes.c_ubyte * nbytes).from_address(address)
@@ -140,7 +143,6 @@ def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None
         BufferError: memory of a device that tensors cannot share, or ``copy=False`` where a copy is needed.
         RuntimeError: a capsule that was used before, or elements of a type that tensors do not have.
     """
-    from .dlpack import imported
 
     result = imported(ext_tensor)
     if device is not None and canonical_device(device) != result.device:
@@ -164,7 +166,6 @@ def asarray(
     Raises:
         ValueError: ``copy`` is False, and the elements must be copied.
     """
-    from .untyped_storage import UntypedStorage
 
     kind = as_dtype(dtype)
     source: Any = obj

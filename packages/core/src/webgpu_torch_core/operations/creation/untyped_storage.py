@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from ...record.devices import device
+from ...ir.dtypes import uint8
+from ...ir.layouts import contiguous_layout
+from ...record.devices import canonical_device, device
 from ...tensors.tensor import MetaValue, Tensor, storage_size
+from .factories import from_bytes
 
 
 class UntypedStorage:
@@ -14,8 +18,6 @@ class UntypedStorage:
     __slots__ = ("_bytes", "_filename", "_tensor", "device")
 
     def __init__(self, size: int = 0, *, device: Any = None) -> None:
-        from ...record.devices import canonical_device
-
         self._tensor: Tensor | None = None
         self._bytes: memoryview | None = memoryview(bytearray(size))
         self._filename: str | None = None
@@ -45,8 +47,8 @@ class UntypedStorage:
             FileNotFoundError: there is no such file.
             ValueError: the file is shorter than ``nbytes``, or ``shared`` asks for a file that writes reach.
         """
+        # Slow to import, and seldom needed.
         import mmap
-        import os
 
         if shared:
             raise ValueError("shared=True is not supported: tensors never write into the file")
@@ -104,12 +106,8 @@ class UntypedStorage:
 
     def as_elements(self, dtype: Any) -> Tensor:
         """Return the memory as a row of elements of a type; of bytes that do not fill one more, none."""
-        from ...ir.layouts import contiguous_layout
 
         if self._tensor is None:
-            from ...ir.dtypes import uint8
-            from .factories import from_bytes
-
             data = self.host_bytes()
             self._tensor, self._bytes = from_bytes(data, (len(data),), uint8, self.device), None
         kind = self._tensor.dtype

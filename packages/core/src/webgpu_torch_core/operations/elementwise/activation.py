@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from ...ir.dtypes import int32
+from ...ir.dtypes import bool_, int32
 from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import cast, less, where
 from ...ir.scalar import erf as _erf
@@ -17,11 +17,18 @@ from ...ir.scalar import maximum as _maximum
 from ...ir.scalar import minimum as _minimum
 from ...ir.scalar import tanh as _tanh
 from .call import elementwise
+from .refusals import floats_only
 
 # Activations
 
 
-@elementwise
+def _refuse_flags(operands, promoted):
+    del operands
+    if promoted is bool_:
+        raise RuntimeError("Boolean inputs not supported for relu")
+
+
+@elementwise(saves_result=True, refuses=_refuse_flags)
 def relu(input):
     """``max(input, 0)``."""
     return _maximum(input, 0)
@@ -33,10 +40,7 @@ def _(grad, input):
     return where(input <= 0.0, 0.0, grad)
 
 
-relu.operation.saves_result = True
-
-
-@elementwise(promotion="float", namespace="functional", method=False)
+@elementwise(promotion="float", namespace="functional", method=False, refuses=floats_only("silu_cpu"))
 def silu(input):
     """``input * sigmoid(input)``."""
     return input / (1.0 + _exp(-input))
@@ -48,7 +52,9 @@ def _(grad, input):
     return grad * share * (1.0 + input * (1.0 - share))
 
 
-@elementwise(promotion="float", method=False, namespace="internal")
+@elementwise(
+    promotion="float", method=False, namespace="internal", title="GeluBackward0", refuses=floats_only("GeluKernelImpl")
+)
 def gelu_erf(input):
     """``input * Phi(input)`` with the exact normal distribution function."""
     return input * 0.5 * (1.0 + _erf(input * math.sqrt(0.5)))
@@ -61,7 +67,9 @@ def _(grad, input):
     return grad * (distribution + input * density)
 
 
-@elementwise(promotion="float", method=False, namespace="internal")
+@elementwise(
+    promotion="float", method=False, namespace="internal", title="GeluBackward0", refuses=floats_only("GeluKernelImpl")
+)
 def gelu_tanh(input):
     """GELU by Hendrycks and Gimpel's tanh formula."""
     inner = math.sqrt(2.0 / math.pi) * (input + input * input * input * 0.044715)
@@ -76,7 +84,7 @@ def _(grad, input):
     return grad * (0.5 * (1.0 + curve) + input * 0.5 * slope)
 
 
-@elementwise(namespace="functional", method=False)
+@elementwise(namespace="functional", method=False, refuses=floats_only("leaky_relu_cpu"))
 def leaky_relu(input, *, negative_slope=0.01):
     """``input`` where positive, else ``negative_slope * input``."""
     return where(less(0.0, input), input, input * negative_slope)
@@ -93,14 +101,20 @@ def _(grad, input, alpha, slope):
     return where(less(0.0, input), grad, grad * (alpha * slope) * _exp(input * slope))
 
 
-@elementwise(promotion="float", namespace="functional", method=False)
+@elementwise(promotion="float", namespace="functional", method=False, refuses=floats_only("softplus_cpu"))
 def softplus_(input, *, beta=1.0, threshold=20.0):
     """``log(1 + exp(beta * input)) / beta``, linear above the threshold."""
     scaled = input * beta
     return where(less(threshold, scaled), input, _log1p(_exp(scaled)) / beta)
 
 
-@elementwise(promotion="float", namespace="functional", method=False)
+@elementwise(
+    promotion="float",
+    namespace="functional",
+    method=False,
+    title="LogSigmoidBackward0",
+    refuses=floats_only("log_sigmoid_cpu"),
+)
 def logsigmoid(input):
     """``log(sigmoid(input))`` without overflow."""
     return _minimum(input, 0.0) - _log1p(_exp(-_absolute(input)))

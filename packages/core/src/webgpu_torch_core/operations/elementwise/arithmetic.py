@@ -15,49 +15,70 @@ from ...ir.scalar import hypot as _hypot
 from ...ir.scalar import remainder as _remainder
 from ...ir.scalar import sqrt as _sqrt
 from ...ir.scalar import truncate_divide as scalar_truncate_divide
+from ...tensors.tensor import Tensor
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
+from .refusals import floats_only, no_booleans
 
 # Arithmetic
 
 
-@elementwise
+@elementwise(takes_numbers=True)
 def add(input, other, *, alpha=1):
     """``input + alpha * other``."""
     return input + other if alpha.__class__ is int and alpha == 1 else input + other * alpha
 
 
-@elementwise(aliases=("subtract",))
+_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+
+
+def _subtraction(operands, promoted):
+    del promoted
+    flags = [each.__class__ is bool or getattr(each, "dtype", None) is bool_ for each in operands]
+    if all(flags):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+            "instead."
+        )
+    if any(flags):
+        raise RuntimeError(f"Subtraction, the `-` operator, with a bool tensor is not supported. {_MASK}")
+
+
+def _difference_title(operands):
+    return "SubBackward0" if isinstance(operands[0], Tensor) else "RsubBackward1"
+
+
+@elementwise(aliases=("subtract",), takes_numbers=True, title=_difference_title, refuses=_subtraction)
 def sub(input, other, *, alpha=1):
     """``input - alpha * other``."""
     return input - other if alpha.__class__ is int and alpha == 1 else input - other * alpha
 
 
-@elementwise(aliases=("multiply",))
+@elementwise(aliases=("multiply",), takes_numbers=True)
 def mul(input, other):
     """``input * other``."""
     return _bitwise_and(input, other) if isinstance(input, Expression) and input.dtype is bool_ else input * other
 
 
-@elementwise(promotion="float", method=False, namespace="internal")
+@elementwise(promotion="float", method=False, namespace="internal", takes_numbers=True, title="DivBackward0")
 def true_divide_(input, other):
     """``input / other``."""
     return input / other
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_floor_cpu"))
 def divide_floor(input, other):
     """``floor(input / other)``."""
     return _floor_divide(input, other)
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_trunc_cpu"))
 def divide_trunc(input, other):
     """``trunc(input / other)``."""
     return scalar_truncate_divide(input, other) if _is_integer(input) else truncate(input / other)
 
 
-@elementwise
+@elementwise(takes_numbers=True, refuses=no_booleans("div_floor_cpu"))
 def floor_divide(input, other):
     """``floor(input / other)``, in the promoted type."""
     return _floor_divide(input, other)
@@ -68,41 +89,47 @@ floor_divide.operation.refused = dict.fromkeys(
 )
 
 
-@elementwise
+@elementwise(rounds_numbers=True, refuses=no_booleans("remainder_cpu"))
 def remainder(input, other):
     """The remainder of division with the sign of ``other``."""
     return _remainder(input, other)
 
 
-@elementwise(tensors=1)
+@elementwise(tensors=1, rounds_numbers=True, refuses=no_booleans("fmod_cpu"))
 def fmod(input, other):
     """The remainder of division with the sign of ``input``."""
     return _fmod(input, other)
 
 
-@elementwise(aliases=("negative",))
+def _negation(operands, promoted):
+    del operands
+    if promoted is bool_:
+        raise RuntimeError(f"Negation, the `-` operator, on a bool tensor is not supported. {_MASK}")
+
+
+@elementwise(aliases=("negative",), refuses=_negation)
 def neg(input):
     """``-input``."""
     return -input
 
 
-@elementwise(aliases=("absolute",))
+@elementwise(aliases=("absolute",), refuses=no_booleans("abs_cpu"))
 def abs(input):
     """``|input|``."""
     return _absolute(input)
 
 
-@elementwise
+# A boolean's square counts in int64, as its powers do.
+@elementwise(
+    title="PowBackward0",
+    result_dtype=lambda operands: int64 if operands[0].dtype is bool_ else operands[0].dtype,
+)
 def square(input):
     """``input ** 2``."""
     return input * input
 
 
-# A boolean's square counts in int64, as its powers do.
-square.operation.result_dtype = lambda operands: int64 if operands[0].dtype is bool_ else operands[0].dtype
-
-
-@elementwise(promotion="float")
+@elementwise(promotion="float", saves_result=True)
 def reciprocal(input):
     """``1 / input``."""
     return 1.0 / input
@@ -113,19 +140,33 @@ def _(grad, input):
     return -grad / (input * input)
 
 
-@elementwise(method=False, namespace="internal")
+def _power_title(operands):
+    base, exponent = operands
+    if not isinstance(exponent, Tensor):
+        return "PowBackward0"
+    return "PowBackward1" if isinstance(base, Tensor) else "PowBackward2"
+
+
+def _refuse_power_of_flags(operands, promoted):
+    if promoted is bool_ and not any(each.__class__ is bool for each in operands):
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+
+
+@elementwise(
+    method=False, namespace="internal", rounds_numbers=True, title=_power_title, refuses=_refuse_power_of_flags
+)
 def power_(input, exponent):
     """``input ** exponent``."""
     return power(input, exponent)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", saves_result=True)
 def sqrt(input):
     """``sqrt(input)``."""
     return _sqrt(input)
 
 
-@elementwise(promotion="float", method=False, namespace="internal")
+@elementwise(promotion="float", method=False, namespace="internal", title="StdBackward0")
 def deviation_(input):
     """The square root of a variance: no variance has no gradient, rather than an infinite one."""
     return _sqrt(input)
@@ -136,19 +177,23 @@ def _(grad, input):
     return where(equal(input, 0.0), 0.0, grad * 0.5 * reciprocal_sqrt(input))
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", saves_result=True)
 def rsqrt(input):
     """``1 / sqrt(input)``."""
     return reciprocal_sqrt(input)
 
 
-@elementwise(promotion="float", tensors=2)
+@elementwise(promotion="float", tensors=2, refuses=floats_only("hypot_cpu"))
 def hypot(input, other):
     """``sqrt(input**2 + other**2)`` without overflow."""
     return _hypot(input, other)
 
 
-@elementwise(method=False, namespace="internal")
+def _weighted_title(operands):
+    return f"LerpBackward{int(isinstance(operands[2], Tensor))}"
+
+
+@elementwise(method=False, namespace="internal", title=_weighted_title)
 def lerp_tensor_(input, end, weight):
     """``input + weight * (end - input)``, computed from the nearer end as PyTorch does."""
     difference = end - input
@@ -161,7 +206,15 @@ def addcmul(input, tensor1, tensor2, *, value=1):
     return input + tensor1 * tensor2 * value
 
 
-@elementwise(method=True, tensors=3)
+def _integer_division(operands, promoted):
+    if all(each.dtype.category < 2 for each in operands[1:3]):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported: use (self + value * torch.trunc(tensor1 / tensor2)) "
+            f"or (self + value * tensor1 / tensor2) in a floating-point type, not {promoted!r}"
+        )
+
+
+@elementwise(method=True, tensors=3, refuses=_integer_division)
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """``input + value * tensor1 / tensor2``."""
     return input + tensor1 / tensor2 * value

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...dispatch.complex_rules import involves_complex, rule, warn_of_lost_precision
 from ...dispatch.registry import Operation, register
-from ...dispatch.titles import ELEMENTWISE
 from ...ir import expression as ir
+from ...ir import interpreter
 from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides
@@ -20,29 +20,10 @@ from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
 from ..common import needs_gradient, refusing, result_layout, same_device
-from .refusals import REFUSALS
+from ..in_place.writing import make_in_place, type_title
 
 CACHE_LIMIT = 4096
 _instances: list[Elementwise] = []
-#: what takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and products, among
-#: others, take it as it is.
-ROUNDING = frozenset(
-    (
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "remainder",
-        "fmod",
-        "power_",
-        "xlogy",
-        "clamp_low",
-        "clamp_high",
-        "clamp_both",
-    )
-)
 
 
 class Resolution:
@@ -56,22 +37,42 @@ class Resolution:
         self.dtype = dtype
 
 
-#: what PyTorch computes of two Python numbers, too
-_OF_NUMBERS = ("add", "sub", "mul", "true_divide_", "divide_trunc", "divide_floor", "floor_divide")
-
-
-def _numbers_as_tensors(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def _numbers_as_tensors(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    # A circle: that module imports this one.
     from ..creation.factories import tensor
 
-    if name not in _OF_NUMBERS or not isinstance(operands[0], int | float | complex):
+    if not taken or not isinstance(operands[0], int | float | complex):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}")
     return (tensor(operands[0]), *operands[1:])
 
 
-def _plain(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def _plain(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return operands with NumPy's numbers as Python's, and a tensor among them."""
     numbers = tuple(each.item() if type(each).__module__ == "numpy" else each for each in operands)
-    return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, numbers)
+    return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, taken, numbers)
+
+
+class Facts(NamedTuple):
+    """What an element-wise operation declares beside its formula and promotion.
+
+    Attributes:
+        title: the name of its gradient node where it is not the operation's own, or a function of the operands.
+        refuses: a function of the operands and their promoted type that raises where PyTorch does.
+        rounds_numbers: it takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and
+            products, among others, take it as it is.
+        takes_numbers: PyTorch computes it of two Python numbers, too.
+        saves_result: PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
+        whole: it is one of integers and booleans only.
+        result_dtype: a function of the operands that gives the result's type, where it is not the promoted one.
+    """
+
+    title: str | Callable[[tuple[Any, ...]], str] | None = None
+    refuses: Callable[[tuple[Any, ...], dtype], None] | None = None
+    rounds_numbers: bool = False
+    takes_numbers: bool = False
+    saves_result: bool = False
+    whole: bool = False
+    result_dtype: Callable[[tuple[Any, ...]], dtype] | None = None
 
 
 class Elementwise:
@@ -81,13 +82,20 @@ class Elementwise:
     (default promotion, boolean result), ``first`` (the result has the first operand's type).
     """
 
-    def __init__(self, name: str, definition: Callable[..., Any], promotion: str, title: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        definition: Callable[..., Any],
+        promotion: str,
+        facts: Facts = Facts(),
+        title: str | None = None,
+    ) -> None:
         self.name = name
         self.definition = definition
         self.promotion = promotion
         self.title = title or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
-        self.refusal = REFUSALS.get(name)
-        self.node_title = ELEMENTWISE.get(name, self.title)
+        self.facts = facts
+        self.node_title = facts.title or self.title
         # Which type a number stands for depends on the default type: each has resolutions of its own.
         self.caches: dict[dtype, dict[tuple[Any, ...], Resolution]] = {}
         self.cache = self.caches.setdefault(default_float[0], {})
@@ -96,13 +104,8 @@ class Elementwise:
         self.defaults: tuple[Any, ...] = ()
         self.declared: Callable[..., Any] | None = None
         self.gradients: dict[Any, Elementwise | None] = {}
-        self.result_dtype: Callable[..., dtype] | None = None
-        # Of integers and booleans only.
-        self.whole = False
         # A gradient derived from the expression has no Python text of its own to step through.
         self.runs_on_numbers = True
-        # PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
-        self.saves_result = False
         # By the number of an operand that PyTorch has no derivative for: what backward raises.
         self.refused: dict[int, Exception] = {}
 
@@ -146,10 +149,10 @@ class Elementwise:
         found = self.cache.get(identity)
         if found is None:
             if first is None or any(type(each).__module__ == "numpy" for each in operands):
-                return self.call(_plain(self.name, operands), extras)
+                return self.call(_plain(self.name, self.facts.takes_numbers, operands), extras)
             if involves_complex(operands):
-                if self.refusal is not None:
-                    self.refusal(operands, complex64)
+                if self.facts.refuses is not None:
+                    self.facts.refuses(operands, complex64)
                 warn_of_lost_precision(operands)
                 return rule(self.name)(None, *operands, *extras)
             found = self._resolve(identity, operands, extras)
@@ -181,7 +184,7 @@ class Elementwise:
                 leaves.append(ir.cast(ir.cast(leaf, promoted), compute))
             else:
                 leaf = _number_leaf(each, promoted, compute, parameter_types)
-                rounds = self.name in ROUNDING and compute is not promoted
+                rounds = self.facts.rounds_numbers and compute is not promoted
                 leaves.append(ir.cast(ir.cast(leaf, promoted), compute) if rounds else leaf)
         for each, default in zip(extras, self.defaults, strict=True):
             if (each.__class__ is float or each.__class__ is int) and each != default:
@@ -207,8 +210,6 @@ class Elementwise:
         return found
 
     def _remember_definition(self, kernel: Pointwise, leaves: list[ir.Expression], arguments: list[Any]) -> None:
-        from ...ir import interpreter
-
         if self.runs_on_numbers and all(isinstance(each, ir.Expression) for each in arguments):
             interpreter.register_definition(kernel, self.definition, (*leaves, *arguments))
 
@@ -216,14 +217,14 @@ class Elementwise:
         promoted = result_type(*operands)
         if promoted.category < 2 and self.name in ("add", "sub") and any(each.__class__ is float for each in extras):
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-        if self.refusal is not None:
-            self.refusal(operands, promoted)
-        if self.whole and promoted.category >= 2:
+        if self.facts.refuses is not None:
+            self.facts.refuses(operands, promoted)
+        if self.facts.whole and promoted.category >= 2:
             raise NotImplementedError(f"{self.name} takes integers and booleans, and there is none for {promoted!r}")
         if self.promotion == "float" and promoted.category < 2:
             promoted = default_float[0]
-        if self.result_dtype is not None:
-            return promoted, self.result_dtype(operands)
+        if self.facts.result_dtype is not None:
+            return promoted, self.facts.result_dtype(operands)
         return promoted, bool_ if self.promotion == "bool" else promoted
 
     # Gradient
@@ -238,7 +239,7 @@ class Elementwise:
             if gradient is not None:
                 needed.update(gradient[1])
                 plans.append((index, gradient[0], gradient[1], each._layout.shape, each.dtype))
-        if self.saves_result and 0 in needed:
+        if self.facts.saves_result and 0 in needed:
             saved: dict[int, Any] = {0: SavedOperand(operands[0], edges[0], result, self.title)}
         else:
             saved = {
@@ -248,6 +249,7 @@ class Elementwise:
             }
 
         def run_backward(grad: Tensor) -> list[Any]:
+            # A circle: that module imports this one.
             from ..reduction.reductions import sum_to_size
 
             # Operands that the gradient does not need are not kept.
@@ -373,26 +375,26 @@ def elementwise(
     aliases: tuple[str, ...] = (),
     in_place: bool = True,
     tensors: int = 0,
+    **facts: Any,
 ) -> Any:
     """Declare an element-wise operation from its scalar definition.
 
     The definition's positional parameters are operands (tensors or numbers), its keyword-only ones are options: numbers
     become run-time parameters, anything else specialises the kernel. The result is the torch-level function; its
     ``backward`` attribute declares a gradient where the one derived from the definition would not be the best.
-    ``tensors``: how many leading operands may not be numbers.
+    ``tensors``: how many leading operands may not be numbers. ``facts``: as in :class:`Facts`.
     """
 
     def decorate(definition: Callable[..., Any]) -> Any:
         name = definition.__name__
-        core = Elementwise(name, definition if not _keyword_names(definition) else _positional(definition), promotion)
+        formula = definition if not _keyword_names(definition) else _positional(definition)
+        core = Elementwise(name, formula, promotion, Facts(**facts))
         core.defaults = tuple((definition.__kwdefaults__ or {}).values())
         function = _make_function(name, definition, core, tensors)
         is_method = namespace == "torch" if method is None else method
         entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))
         entry.definition = core
         if is_method and in_place and promotion != "bool_only":
-            from ..in_place.writing import make_in_place
-
             entry.in_place = f"{name}_"
             changed = make_in_place(function, entry.in_place)
             for each in (name, *aliases):
@@ -470,8 +472,6 @@ def finish_out(result: Tensor, out: Tensor) -> Tensor:
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )
     if result.dtype.category > out.dtype.category:
-        from ..in_place.writing import type_title
-
         raise RuntimeError(
             f"result type {type_title(result)} can't be cast to the desired output type {type_title(out)}"
         )

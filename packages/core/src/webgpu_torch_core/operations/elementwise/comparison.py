@@ -14,41 +14,42 @@ from ...ir.scalar import minimum as _minimum
 from ...ir.scalar import not_equal as _not_equal
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
+from .refusals import no_booleans
 
 # Comparisons and selection
 
 
-@elementwise(promotion="bool", tensors=1)
+@elementwise(promotion="bool", tensors=1, rounds_numbers=True)
 def eq(input, other):
     """``input == other``."""
     return equal(input, other)
 
 
-@elementwise(promotion="bool", aliases=("not_equal",), tensors=1)
+@elementwise(promotion="bool", aliases=("not_equal",), tensors=1, rounds_numbers=True)
 def ne(input, other):
     """``input != other``."""
     return _not_equal(input, other)
 
 
-@elementwise(promotion="bool", aliases=("less",), tensors=1)
+@elementwise(promotion="bool", aliases=("less",), tensors=1, rounds_numbers=True)
 def lt(input, other):
     """``input < other``."""
     return less(input, other)
 
 
-@elementwise(promotion="bool", aliases=("less_equal",), tensors=1)
+@elementwise(promotion="bool", aliases=("less_equal",), tensors=1, rounds_numbers=True)
 def le(input, other):
     """``input <= other``."""
     return less_equal(input, other)
 
 
-@elementwise(promotion="bool", aliases=("greater",), tensors=1)
+@elementwise(promotion="bool", aliases=("greater",), tensors=1, rounds_numbers=True)
 def gt(input, other):
     """``input > other``."""
     return less(other, input)
 
 
-@elementwise(promotion="bool", aliases=("greater_equal",), tensors=1)
+@elementwise(promotion="bool", aliases=("greater_equal",), tensors=1, rounds_numbers=True)
 def ge(input, other):
     """``input >= other``."""
     return less_equal(other, input)
@@ -131,7 +132,7 @@ def _(grad, input, other):
     return where(first, grad, 0.0), where(first, 0.0, grad)
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1")
 def clamp_both(input, min, max):
     """``min(max(input, min), max)``."""
     return _minimum(_maximum(input, min), max)
@@ -144,7 +145,7 @@ def _(grad, input, min, max):
     return where(inside, grad, 0.0), where(low, grad, 0.0), where(less(max, input) | less(max, min), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1")
 def clamp_low(input, min):
     """``max(input, min)``."""
     return _maximum(input, min)
@@ -155,7 +156,7 @@ def _(grad, input, min):
     return where(less_equal(min, input), grad, 0.0), where(less(input, min), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1")
 def clamp_high(input, max):
     """``min(input, max)``."""
     return _minimum(input, max)
@@ -166,7 +167,7 @@ def _(grad, input, max):
     return where(less_equal(input, max), grad, 0.0), where(less(max, input), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", title="WhereBackward0")
 def select_(input, other, condition):
     """``input`` where the condition holds, else ``other``."""
     return where(not_equal(condition, 0), input, other)
@@ -199,41 +200,37 @@ def logical_xor(input, other):
     return _not_equal(input, 0) ^ _not_equal(other, 0)
 
 
-@elementwise
+@elementwise(whole=True)
 def bitwise_and(input, other):
     """``input & other``."""
     return _bitwise_and(input, other)
 
 
-@elementwise
+@elementwise(whole=True)
 def bitwise_or(input, other):
     """``input | other``."""
     return _bitwise_or(input, other)
 
 
-@elementwise
+@elementwise(whole=True)
 def bitwise_xor(input, other):
     """``input ^ other``."""
     return _bitwise_xor(input, other)
 
 
-@elementwise
+@elementwise(whole=True)
 def bitwise_not(input):
     """``~input``."""
     return _bitwise_not(input)
 
 
-@elementwise
+@elementwise(whole=True, refuses=no_booleans("lshift_cpu"))
 def bitwise_left_shift(input, other):
     """``input << other``."""
     return shift_left(input, other)
 
 
-@elementwise
+@elementwise(whole=True, refuses=no_booleans("rshift_cpu"))
 def bitwise_right_shift(input, other):
     """``input >> other``."""
     return shift_right(input, other)
-
-
-for _function in (bitwise_and, bitwise_or, bitwise_xor, bitwise_not, bitwise_left_shift, bitwise_right_shift):
-    _function.operation.whole = True

@@ -30,6 +30,7 @@ from ...ir.scalar import sinh as _sinh
 from ...ir.scalar import tan as _tan
 from ...ir.scalar import tanh as _tanh
 from .call import elementwise
+from .refusals import floats_only
 
 DEGREE = math.pi / 180.0
 LOG2 = math.log(2.0)
@@ -37,19 +38,19 @@ LOG2 = math.log(2.0)
 # Exponentials and logarithms
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", saves_result=True)
 def exp(input):
     """``e ** input``."""
     return _exp(input)
 
 
-@elementwise(promotion="float", aliases=("special_exp2",))
+@elementwise(promotion="float", aliases=("special_exp2",), saves_result=True)
 def exp2(input):
     """``2 ** input``."""
     return _exp2(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", saves_result=True)
 def expm1(input):
     """``e ** input - 1``, accurate near 0."""
     return _expm1(input)
@@ -73,13 +74,13 @@ def log10(input):
     return _log10(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", title="Log1PBackward0")
 def log1p(input):
     """``log(1 + input)``, accurate near 0."""
     return _log1p(input)
 
 
-@elementwise(promotion="float", tensors=2)
+@elementwise(promotion="float", tensors=2, refuses=floats_only("logaddexp_cpu"))
 def logaddexp(input, other):
     """``log(exp(input) + exp(other))`` without overflow."""
     high, low = _maximum(input, other), _minimum(input, other)
@@ -92,7 +93,7 @@ def _(grad, input, other):
     return grad / (1.0 + _exp(other - input)), grad / (1.0 + _exp(input - other))
 
 
-@elementwise(promotion="float", tensors=2)
+@elementwise(promotion="float", tensors=2, refuses=floats_only("logaddexp2_cpu"))
 def logaddexp2(input, other):
     """``log2(2**input + 2**other)`` without overflow."""
     high, low = _maximum(input, other), _minimum(input, other)
@@ -105,7 +106,7 @@ def _(grad, input, other):
     return grad / (1.0 + _exp2(other - input)), grad / (1.0 + _exp2(input - other))
 
 
-@elementwise(promotion="float", aliases=("special_xlogy",))
+@elementwise(promotion="float", aliases=("special_xlogy",), rounds_numbers=True)
 def xlogy(input, other):
     """``input * log(other)``, 0 where input is 0 and other is not NaN."""
     return where(is_nan(other), other, where(equal(input, 0.0), 0.0, input * _log(other)))
@@ -117,7 +118,7 @@ def _(grad, input, other):
     return where(zero, 0.0, grad * _log(other)), grad * input / other
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", saves_result=True)
 def sigmoid(input):
     """``1 / (1 + exp(-input))``."""
     return 1.0 / (1.0 + _exp(-input))
@@ -156,7 +157,7 @@ def cos(input):
     return _cos(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", saves_result=True)
 def tan(input):
     """The tangent of radians."""
     return _tan(input)
@@ -198,7 +199,7 @@ def cosh(input):
     return _cosh(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", saves_result=True)
 def tanh(input):
     """The hyperbolic tangent."""
     return _tanh(input)
@@ -236,13 +237,13 @@ def _(grad, input):
     return where(equal(square, 0.0), 0.0, grad * ((angle * _cos(angle) - _sin(angle)) / square))
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", title="Deg2RadBackward0")
 def deg2rad(input):
     """Degrees in radians."""
     return input * DEGREE
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", title="Rad2DegBackward0")
 def rad2deg(input):
     """Radians in degrees."""
     return input * (1.0 / DEGREE)

@@ -84,10 +84,7 @@ def _(grad, input):
     return _scaled(grad, _exponent(input))
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", result_dtype=lambda operands: int32)
 def frexp_exponent_(input):
     """The exponent of ``fraction * 2**exponent``."""
     return _exponent(input)
-
-
-frexp_exponent_.operation.result_dtype = lambda operands: int32

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, complex64
+from ...ir.dtypes import bool_, complex64, float64
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import is_half, needs_gradient, require_tensor
@@ -107,7 +107,6 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("elementwise")
 def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent`` in float64; of complex numbers in complex64, the widest that there is."""
-    from ...ir.dtypes import float64
 
     if any(each.__class__ is complex or getattr(each, "dtype", None) is complex64 for each in (input, exponent)):
         return _out(pow(input, exponent), out)
@@ -223,7 +222,7 @@ def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 Tensor.where = _method_where  # type: ignore[attr-defined]
 
 
-@operation("elementwise")
+@operation("elementwise", title="MaskedFillBackward0")
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, else ``input``."""
     require_tensor("masked_fill", "input", 1, input)
@@ -296,7 +295,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return input._layout.shape == other._layout.shape and bool((input == other).all().item())
 
 
-@operation("elementwise")
+@operation("elementwise", title="NanToNumBackward0")
 def nan_to_num(
     input: Tensor,
     nan: Number | None = 0.0,
@@ -355,6 +354,7 @@ Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
 
 def _of_array(like: Tensor, other: Any) -> Tensor:
     """Return a NumPy array beside a tensor: with its own element type, which takes part in promotion."""
+    # A circle: that module imports this one.
     from ..creation.factories import as_tensor
 
     return as_tensor(other, device=like.device)

@@ -22,29 +22,30 @@ from ...ir.scalar import sign as _sign
 from ...ir.scalar import sin as _sin
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
+from .refusals import floats_only, no_booleans
 
 # Rounding and signs
 
 
-@elementwise
+@elementwise(refuses=no_booleans("ceil_vml_cpu"))
 def ceil(input):
     """The least integer not below."""
     return input if _is_integer(input) else _ceil(input)
 
 
-@elementwise
+@elementwise(refuses=no_booleans("floor_vml_cpu"))
 def floor(input):
     """The greatest integer not above."""
     return input if _is_integer(input) else _floor(input)
 
 
-@elementwise(aliases=("fix",))
+@elementwise(aliases=("fix",), refuses=no_booleans("trunc_vml_cpu"))
 def trunc(input):
     """The integer part, towards zero."""
     return input if _is_integer(input) else truncate(input)
 
 
-@elementwise
+@elementwise(refuses=floats_only("frac_cpu"))
 def frac(input):
     """``input - trunc(input)``."""
     return input - truncate(input)
@@ -55,13 +56,13 @@ def _(grad, input):
     return grad
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", refuses=no_booleans("round_vml_cpu"))
 def round_(input):
     """The nearest integer, ties to even."""
     return input if _is_integer(input) else round_half_even(input)
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", refuses=floats_only("round_cpu"))
 def round_decimals_(input, *, scale=1.0):
     """The nearest multiple of ``1 / scale``, ties to even."""
     return round_half_even(input * scale) / scale
@@ -85,7 +86,7 @@ def copysign(input, other):
     return _copysign(input, other)
 
 
-@elementwise(promotion="float", method=False, namespace="internal")
+@elementwise(promotion="float", method=False, namespace="internal", refuses=floats_only("nextafter_cpu"))
 def nextafter_(input, other):
     """The next float after input towards other."""
     return _next_after(input, other)

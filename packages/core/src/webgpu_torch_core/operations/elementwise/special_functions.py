@@ -12,6 +12,7 @@ from .. import elementwise as e
 from .. import return_types
 from ..common import attach, is_half, require_tensor
 from ..in_place.writing import make_in_place, type_title
+from ..neural import layers
 from ..outputs import into
 from ..reduction.reductions import sum_to_size
 from .call import default_float, finish_out, result_type
@@ -188,14 +189,10 @@ _polynomial("legendre_polynomial_p", e.legendre_p_, "The Legendre polynomial of 
 @operation("composite", namespace="special")
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """``exp(input)`` divided by its sum along a dimension."""
-    from ..neural.layers import softmax as plain
-
-    return plain(input, dim, dtype=dtype)
+    return layers.softmax(input, dim, dtype=dtype)
 
 
 @operation("composite", namespace="special")
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """The logarithm of :func:`softmax`."""
-    from ..neural.layers import log_softmax as plain
-
-    return plain(input, dim, dtype=dtype)
+    return layers.log_softmax(input, dim, dtype=dtype)

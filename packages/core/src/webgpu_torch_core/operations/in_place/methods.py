@@ -12,6 +12,7 @@ from ...record.changes import changed_tensor
 from ...tensors.tensor import Tensor
 from ..contraction.matrix_products import addmm, addmv, baddbmm
 from ..contraction.products import addbmm, addr
+from ..creation.untyped_storage import UntypedStorage
 from ..movement.joining import tril, triu
 from ..movement.views import as_strided
 from .writing import make_in_place
@@ -102,7 +103,6 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     Raises:
         RuntimeError: a source of another element type or device, or a view that reaches past the storage.
     """
-    from ..creation.untyped_storage import UntypedStorage
 
     if source is None:
         source = self.new_empty(0)

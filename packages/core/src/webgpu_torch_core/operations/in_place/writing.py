@@ -15,6 +15,8 @@ from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Storage, Tensor
+from ..complex.interleaving import part_alias, real_alias
+from ..movement.views import spread
 
 
 def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -162,6 +164,7 @@ def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
     if gradient.dtype is complex64:
         if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel // 2:
             return gradient
+        # A circle: that module imports this one.
         from ..creation.strided import empty_strided
 
         return empty_strided(own.shape, wanted.strides, dtype=complex64, device=gradient.device).copy_(gradient)
@@ -262,7 +265,6 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
 
 def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     """Return the real tensors of a write in which complex numbers take part."""
-    from ..complex.interleaving import part_alias, real_alias
 
     if target.dtype is complex64:
         return real_alias(target), real_alias(source if source.dtype is complex64 else source.to(complex64))
@@ -339,6 +341,7 @@ def converted(grad: Tensor, kind: dtype) -> Tensor:
     if grad.dtype is kind:
         return grad
     if grad.dtype is complex64 and kind is not complex64:
+        # A circle: that module imports this one.
         from ..complex.views import part
 
         grad = part(grad, 0)
@@ -355,6 +358,7 @@ def _common_units(view: Tensor, base: Tensor) -> tuple[Layout, Layout]:
 def _floats(grad: Tensor, mixed: bool) -> Tensor:
     if not mixed or grad.dtype is not complex64:
         return grad
+    # A circle: that module imports this one.
     from ..complex.views import view_as_real
 
     return view_as_real(grad)
@@ -363,6 +367,7 @@ def _floats(grad: Tensor, mixed: bool) -> Tensor:
 def _numbers(grad: Tensor, kind: dtype) -> Tensor:
     if kind is not complex64 or grad.dtype is complex64:
         return grad
+    # A circle: that module imports this one.
     from ..complex.views import view_as_complex
 
     return view_as_complex(grad)
@@ -372,6 +377,7 @@ def _laid_out(grad: Tensor, layout: Layout) -> Tensor:
     """Return a tensor whose storage holds the gradient's elements at a layout's places (0 in gaps)."""
     if layout.is_contiguous and not layout.offset:
         return grad.contiguous()
+    # A circle: that module imports this one.
     from ..creation.factories import zeros
 
     flat = zeros((storage_extent(layout),), dtype=grad.dtype, device=grad.device)
@@ -387,12 +393,11 @@ def view_gradient(view: Tensor, base: Tensor) -> None:
     base_edge = base._gradient_edge()
 
     def run_backward(grad: Tensor) -> tuple[Any]:
+        # A circle: that module imports this one.
         from ..creation.factories import zeros
 
         grad = _floats(grad, mixed)
         if repeats(layout):
-            from ..movement.views import spread
-
             flat = spread(grad, layout, storage_extent(whole))
             return (_numbers(flat.as_strided(whole.shape, whole.strides, whole.offset), base_kind),)
         flat = zeros((storage_extent(whole),), dtype=grad.dtype, device=grad.device)

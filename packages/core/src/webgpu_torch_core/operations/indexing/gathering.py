@@ -21,6 +21,7 @@ from ...ir.layouts import (
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, no_view, record
+from ..elementwise.overloads import where
 from ..in_place.writing import check_apart
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
@@ -367,7 +368,6 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: a value of more than zero dimensions.
     """
-    from ..elementwise.overloads import where
 
     _check_index("index_fill_", index)
     if isinstance(value, Tensor) and value.ndim:

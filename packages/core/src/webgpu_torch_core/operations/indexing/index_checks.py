@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...autograd.function import FunctionNode
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int64
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
@@ -38,6 +37,7 @@ def outside(index: Tensor, size: int, wraps: bool, ignored: int | None = None) -
     if layout.is_contiguous:
         numbers = numbers[layout.offset : layout.offset + layout.numel]
     else:
+        # Slow to import, and seldom needed.
         from numpy.lib.stride_tricks import as_strided
 
         strides = tuple(each * value.dtype.itemsize for each in layout.strides)
@@ -72,7 +72,7 @@ def require_inside(
     value: Any = index._storage.value
     if value.__class__ is MetaValue or not index.numel() or value.engine.capture is not None or _known(value):
         return
-    if running.nodes and not isinstance(running.nodes[-1], FunctionNode):
+    if running.nodes and not running.nodes[-1].custom:
         return
 
     def late(position: int) -> Exception:

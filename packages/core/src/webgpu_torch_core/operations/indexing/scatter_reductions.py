@@ -47,6 +47,7 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
     saved, kept = (input._save(), index._save(), src._save()), result._save_result()
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..elementwise.overloads import where
 
         input, index, src = (each.unpack() for each in saved)

@@ -12,6 +12,7 @@ from ..common import attach, wide
 from ..in_place.writing import make_in_place
 from ..movement.views import as_strided, diagonal, select_dimension
 from ..outputs import into
+from ..reduction.moments import vector_norm
 from ..reduction.reductions import sum_to_size as summed_to
 from .scatter_reductions import scatter_reduce
 
@@ -143,14 +144,13 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return summed_to(self, shape) if shape else self.sum()
 
 
-@operation("composite")
+@operation("composite", title="RenormBackward0")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
     """Slices along a dimension scaled down so that none has a ``p``-norm above ``maxnorm``.
 
     Raises:
         RuntimeError: a norm order that is not positive, a negative limit, or fewer than two dimensions.
     """
-    from ..reduction.moments import vector_norm
 
     if p <= 0:
         raise RuntimeError(f"renorm: non-positive-norm not supported, got p = {p}")

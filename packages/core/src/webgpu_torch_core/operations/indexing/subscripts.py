@@ -9,7 +9,10 @@ from ...ir.dtypes import bool_, int64, uint8
 from ...ir.layouts import broadcast_shapes, contiguous_strides, dense_strides, layout, number_of_elements
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, needs_gradient
-from ..in_place.writing import check_apart, check_distinct, type_title
+from ..creation.factories import arange, tensor
+from ..elementwise.overloads import where
+from ..in_place.writing import check_apart, check_distinct, make_in_place, type_title
+from ..movement.joining import stack
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions
@@ -41,7 +44,6 @@ def _means_tuple(subscript: Any) -> bool:
 
 def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
-    from ..creation.factories import tensor
 
     items = list(subscript) if isinstance(subscript, tuple) or _means_tuple(subscript) else [subscript]
     entries: list[Any] = []
@@ -280,7 +282,7 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
     positions, _ = nonzero_positions(input)
-    from ..movement.joining import stack
+    # A circle: that module imports this one.
     from ..movement.splitting import unbind
 
     rows = coordinates(positions, input._layout.shape)
@@ -312,8 +314,6 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
     A running count says where each one goes. ``size`` makes room for so many: then nothing waits for the data, and what is not
     filled is zero.
     """
-    from ..creation.factories import arange
-    from ..elementwise.overloads import where
 
     flags = (input.detach() != 0).reshape(-1)
     if flags.numel() == 0:
@@ -326,7 +326,7 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
     return spare.scatter(0, slots, arange(flags.numel(), device=input.device))[:count], running[-1]
 
 
-@operation("composite")
+@operation("composite", title="MaskedSelectBackward0")
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where the mask holds, as a 1-d tensor."""
     if mask.dtype is not bool_:
@@ -338,7 +338,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     return into(input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)], out)
 
 
-@operation("composite")
+@operation("composite", title="MaskedScatterBackward0")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with source's elements, in order, where the mask holds."""
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
@@ -350,12 +350,11 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     picked = take_positions(flat, 0, positions.clamp(0, max(flat.numel() - 1, 0)), "MaskedScatterBackward0").reshape(
         shape
     )
-    from ..elementwise.overloads import where
 
     return where(mask.expand(shape), picked, input.expand(shape))
 
 
-@operation("composite")
+@operation("composite", title="TakeBackward0")
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at flat positions.
 
@@ -375,8 +374,6 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _in_place_forms() -> None:
-    from ..in_place.writing import make_in_place
-
     for function in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter):
         setattr(Tensor, f"{function.__name__}_", make_in_place(function, f"{function.__name__}_"))
 

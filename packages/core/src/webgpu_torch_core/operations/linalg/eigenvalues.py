@@ -12,6 +12,7 @@ from ..host_algorithms import host_call
 from ..outputs import into
 from ..return_types import make
 from .common import adjoint, batch_shape, real_of, require_matrix, require_square
+from .factorizations import qr
 
 
 def _sizes(A: Tensor, full: bool) -> tuple[tuple[int, ...], ...]:
@@ -187,6 +188,7 @@ def _eig(A: Tensor) -> tuple[Tensor, Tensor]:
                 inner = part if inner is None else inner + part
             if inner is None:
                 return None
+            # A circle: that module imports this one.
             from .solving import solve
 
             result = solve(adjoint(V), inner @ adjoint(V))
@@ -213,7 +215,6 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
     """Return orthonormal columns that span most of A's range (Halko et al., 2011, algorithm 4.4)."""
-    from .factorizations import qr
 
     shifted = A if M is None else A - M
     start = A.detach().new_empty((A.shape[-1], q)).normal_()

@@ -14,6 +14,7 @@ from ..host_algorithms import host_call
 from ..movement.joining import cat
 from ..outputs import into
 from .common import adjoint, require_square
+from .solving import inv
 
 
 @operation("contraction", namespace="linalg", method=False, name="matmul")
@@ -29,7 +30,6 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: matrices that are not square.
     """
-    from .solving import inv
 
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         require_square("linalg.matrix_power", A)

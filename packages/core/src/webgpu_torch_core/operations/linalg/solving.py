@@ -8,6 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes
+from ...ir.type_limits import finfo
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient
 from ..complex.views import complex as from_parts
@@ -16,7 +17,7 @@ from ..host_algorithms import host_call
 from ..outputs import into
 from ..return_types import make
 from .common import adjoint, batch_shape, raise_where, require_matrix, require_square
-from .eigenvalues import svdvals
+from .eigenvalues import eigvalsh, spectral, svdvals
 
 _SINGULAR = (
     "linalg.{name}: {{where}}The diagonal element {{order}} is zero, the {what} because the input matrix is singular."
@@ -203,8 +204,6 @@ def logdet(input: Tensor) -> Tensor:
 
 
 def _pinv(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
-    from .eigenvalues import spectral
-
     U, S, Vh = spectral(A.detach(), hermitian)
     if S.shape[-1]:
         limit = _limit(A, S, rtol, atol)
@@ -235,7 +234,6 @@ def _pinv_gradient(A: Tensor, pinv: Tensor, gradh: Tensor) -> Tensor:
 
 def _limit(A: Tensor, S: Tensor, rtol: Any, atol: Any) -> Any:
     """Return below which value a singular value counts as zero."""
-    from ...ir.type_limits import finfo
 
     largest = S.detach().abs().amax(-1, keepdim=True)
     if rtol is None:
@@ -293,8 +291,6 @@ def matrix_rank(
 
 
 def _absolute_eigenvalues(A: Tensor) -> Tensor:
-    from .eigenvalues import eigvalsh
-
     return eigvalsh(A).abs()
 
 

@@ -14,9 +14,11 @@ from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_empty, is_whole, kernel_cache, no_view, record, sizes_from
 from ..creation.conversion import dense_layout
+from ..creation.factories import arange
+from ..elementwise.overloads import where
 from ..in_place.writing import check_apart, type_title
 from ..outputs import into
-from .views import copy_as
+from .views import copy_as, slice_view
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions
@@ -159,7 +161,7 @@ def _joined_layout(layouts: tuple[Layout, ...], dim: int) -> Layout:
     return layout(tuple(shape), channels_last_strides(shape))
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="StackBackward0")
 @remembered
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
@@ -236,7 +238,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     return attach(record(kernel, (input,), (), (target,)), "FlipBackward0", (input,), lambda grad: flip(grad, chosen))
 
 
-@operation("indexed")
+@operation("indexed", title="RollBackward0")
 def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
     """Elements shifted along dimensions, wrapping around."""
     if dims is None:
@@ -262,7 +264,7 @@ def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
     )
 
 
-@operation("indexed", namespace="method")
+@operation("indexed", namespace="method", title="RepeatBackward0")
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """The tensor tiled ``repeats`` times along each dimension; always in new memory."""
     counts = sizes_from(repeats)
@@ -275,7 +277,7 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
     return copy_as(spread, sizes, "RepeatBackward0")
 
 
-@operation("composite")
+@operation("composite", title="RepeatBackward0")
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """The tensor tiled, missing leading repeats being 1."""
     counts = sizes_from(dims)
@@ -380,8 +382,6 @@ def place_inside(
         if steps == (1,) * len(steps):
             return place_inside(grad, tuple(-each for each in before), original)
         for dim, (start, size, stride) in enumerate(zip(before, original, steps, strict=True)):
-            from .views import slice_view
-
             grad = slice_view(grad, dim, start, size, stride)
         return grad
 
@@ -397,9 +397,6 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 
 def _diagonal_matrix(values: Tensor, diagonal: int) -> Tensor:
-    from ..creation.factories import arange
-    from ..elementwise.overloads import where
-
     size = values.shape[0] + abs(diagonal)
     column = place_inside(values, (max(-diagonal, 0),), (size,)).unsqueeze(1)
     positions = arange(size, device=values.device)

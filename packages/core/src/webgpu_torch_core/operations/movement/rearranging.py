@@ -114,7 +114,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return input.clone()
 
 
-@operation("view")
+@operation("view", title="SliceBackward0")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of nearly equal size, or cut at the given positions.
 

@@ -9,6 +9,7 @@ from ...ir.dtypes import complex64, dtype, float32
 from ...ir.layouts import Layout, layout
 from ...record.tape import Value
 from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
+from ..creation.factories import empty
 from ..in_place.writing import type_title
 
 
@@ -49,8 +50,6 @@ def _converted(self: Tensor, kind: dtype) -> Layout:
 
 
 def _title(kind: dtype) -> str:
-    from ..creation.factories import empty
-
     return type_title(empty(0, dtype=kind, device="meta"))
 
 

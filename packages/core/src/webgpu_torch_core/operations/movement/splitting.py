@@ -10,12 +10,15 @@ from ...ir.layouts import contiguous_strides, layout, wrap_dimension
 from ...record.changes import changed_tensor
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import is_whole, sizes_from
+from ..creation.conversion import has_memory_format
+from ..creation.factories import empty
+from ..in_place.writing import write
 from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
 
 # Splitting
 
 
-@operation("view")
+@operation("view", title="SplitBackward0")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of a dimension: of one size, or of the given sizes."""
     if not tensor.ndim:
@@ -41,7 +44,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return _several(pieces)
 
 
-@operation("view")
+@operation("view", title="SplitBackward0")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` equal pieces of a dimension (the last may be smaller)."""
     chunks = operator.index(chunks)
@@ -54,7 +57,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, max(-(-size // chunks), 1), index)
 
 
-@operation("view")
+@operation("view", title="UnbindBackward0")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every position of a dimension, as separate tensors."""
     index = wrap_dimension(dim, input.ndim)
@@ -75,7 +78,6 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor with elements in row-major order, or in another memory format: itself where they already are."""
     if memory_format is None:
         return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
-    from ..creation.conversion import has_memory_format
 
     return self if has_memory_format(self, memory_format) else self.clone(memory_format=memory_format)
 
@@ -84,7 +86,6 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Change shape in place, growing the storage where needed; new elements are undefined."""
     del memory_format
-    from ..creation.factories import empty
 
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
@@ -95,7 +96,6 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         grown = empty(needed, dtype=self.dtype, device=self.device)
         if have:
             old = Tensor._from_storage(self._storage, layout((have,), (1,)), self.dtype, self.device)
-            from ..in_place.writing import write
 
             write(slice_view(grown, 0, 0, have, 1), old.detach())
         self._storage.value = grown._storage.value

@@ -9,8 +9,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import by_dimension
+from ...ir.dtypes import dtype as dtype_class
 from ...ir.layouts import (
     Layout,
+    broadcast_shapes,
     contiguous_layout,
     expand_layout,
     infer_size,
@@ -52,9 +55,9 @@ def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
     Raises:
         RuntimeError: the strides do not allow it; use ``reshape``.
     """
-    from ...ir.dtypes import dtype as dtype_class
 
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtype_class)):
+        # A circle: that module imports this one.
         from .reinterpreting import view_as_type
 
         return view_as_type(self, dtype or shape[0])
@@ -182,7 +185,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return make_view(input, target, "TransposeBackward0", lambda grad: transpose(grad, first, second))
 
 
-@operation("view")
+@operation("view", title="TBackward0")
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; 0-d and 1-d tensors as they are."""
     if input.ndim > 2:
@@ -243,6 +246,7 @@ def expand(self: Tensor, *sizes: Any, **named: Any) -> Tensor:
     original = self._layout.shape
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..reduction.reductions import sum_to_size
 
         return sum_to_size(grad, original)
@@ -265,14 +269,13 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 @operation("view", method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors expanded to their common shape."""
-    from ...ir.layouts import broadcast_shapes
 
     tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
     shape = broadcast_shapes(*(each._layout.shape for each in tensors))
     return tuple(expand(each, shape) for each in tensors)
 
 
-@operation("view")
+@operation("view", title=by_dimension("Squeeze", 0, 1))
 def squeeze(input: Tensor, dim: Dimensions = None) -> Tensor:
     """Dimensions of size 1 dropped: all, or the given ones."""
     shape = input._layout.shape
@@ -332,6 +335,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 def spread(grad: Tensor, target: Layout, extent: int) -> Tensor:
     """Return ``extent`` elements of a storage with a gradient added at a layout's places, each as often as it is shown."""
+    # A circle: that module imports this one.
     from ..creation.factories import arange, zeros
 
     index = arange(extent, device=grad.device).as_strided(target.shape, target.strides, target.offset).reshape(-1)
@@ -368,6 +372,7 @@ def select_dimension(input: Tensor, dim: int, index: int) -> Tensor:
     )
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..indexing.gathering import embed
 
         return embed(grad.unsqueeze(position), shape, position, start, 1)
@@ -412,6 +417,7 @@ def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> T
     full = source.shape
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..indexing.gathering import embed
 
         return embed(grad, full, dim, start, step)
@@ -438,7 +444,10 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     shape = source.shape
 
     def run_backward(grad: Tensor) -> Any:
+        # A circle: that module imports this one.
         from ..creation.factories import zeros
+
+        # A circle: that module imports this one.
         from ..in_place.writing import write
 
         whole = zeros(shape, dtype=grad.dtype, device=grad.device)

@@ -14,6 +14,7 @@ from ..elementwise.overloads import clamp
 from ..in_place.writing import make_in_place, replaced
 from ..movement.joining import place_inside
 from ..outputs import into
+from ..reduction.moments import vector_norm
 from ..spatial.resampling import Table, resampled
 
 if TYPE_CHECKING:
@@ -120,7 +121,6 @@ def normalize(
     input: Tensor, p: Number = 2.0, dim: Dimensions = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     """The input divided by its norm along a dimension."""
-    from ..reduction.moments import vector_norm
 
     wide = input.to(float32) if is_half(input) else input
     result = wide / clamp(vector_norm(wide, p, dim, True), min=eps).expand(input._layout.shape)

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, dtype, float32, float64, int64
 from ...ir.layouts import wrap_dimension
+from ...record.grad_mode import no_grad
 from ...replay.recipes import remembered
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, is_half, needs_gradient, wide
 from ..contraction.matrix_products import _matmul, matmul
+from ..creation.factories import arange
 from ..elementwise.overloads import masked_fill, where
-from ..in_place.writing import replaced, snapshot
+from ..in_place.writing import replaced, snapshot, type_title
 from ..indexing.gathering import index_add, take_positions
 from ..indexing.index_checks import require_inside
 from ..outputs import into
-from ..random.draws import HOST_DEVICES
+from ..random.draws import HOST_DEVICES, bernoulli_mask
+from ..reduction.moments import vector_norm
 from ..reduction.reductions import amax, mean, sum
 from .row_kernels import softmax_values, standardize
 
@@ -68,8 +71,6 @@ def _chosen(input: Tensor, dim: Any) -> int:
 
 def _require_float(source: Tensor, name: str) -> None:
     if source.dtype.category < 2 and source.numel():
-        from ..in_place.writing import type_title
-
         raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{type_title(source)}'")
 
 
@@ -286,8 +287,6 @@ def _without_gradient_row(weight: Tensor, row: int) -> Tensor:
     result = weight.detach().view(weight.shape)
 
     def run_backward(grad: Tensor) -> Any:
-        from ..creation.factories import arange
-
         keep = (arange(grad.shape[0], device=grad.device) != row).unsqueeze(1)
         return grad * keep
 
@@ -295,9 +294,6 @@ def _without_gradient_row(weight: Tensor, row: int) -> Tensor:
 
 
 def _renormalize(weight: Tensor, rows: Tensor, limit: float, order: float) -> None:
-    from ...record.grad_mode import no_grad
-    from ..reduction.moments import vector_norm
-
     with no_grad():
         table = weight.detach()
         norms = vector_norm(table, order, 1, True)
@@ -326,7 +322,6 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
 
 def dropout_mask(input: Tensor, keep: float) -> Tensor:
     """Return ones with probability ``keep`` in the input's shape and type, drawn in the order of its memory."""
-    from ..random.draws import bernoulli_mask
 
     strides = input._layout.strides
     order = sorted(range(input.ndim), key=lambda index: -strides[index])
@@ -413,7 +408,6 @@ _attention_without_dropout = remembered(_attention)
 
 def _causal(scores: Tensor) -> Tensor:
     """Mask the future: positions compare as numbers, so no mask tensor is stored."""
-    from ..creation.factories import arange
 
     rows = arange(scores.shape[-2], device=scores.device).unsqueeze(1)
     columns = arange(scores.shape[-1], device=scores.device)

@@ -6,6 +6,8 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes
+from ...random_streams.counts import fill_binomial
+from ...random_streams.distributions import draw
 from ...tensors.tensor import Tensor
 from ..common import attach, require_tensor
 from ..creation.conversion import read_bytes
@@ -23,8 +25,6 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     Raises:
         RuntimeError: a negative rate, or a type that is not floating-point.
     """
-    from ...random_streams.distributions import draw
-
     require_tensor("poisson", "input", 1, input)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"poisson_cpu" not implemented for {input.dtype!r}')
@@ -43,7 +43,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
         RuntimeError: types that differ or are not floating-point.
         NotImplementedError: 16-bit numbers.
     """
-    from ...random_streams.counts import fill_binomial
 
     require_tensor("binomial", "count", 1, count)
     require_tensor("binomial", "prob", 2, prob)

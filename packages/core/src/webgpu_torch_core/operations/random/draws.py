@@ -12,7 +12,7 @@ from ...ir.dtypes import complex64, compute_dtype, dtype, float32, int32, int64,
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import philox
-from ...record.devices import canonical_device, device
+from ...record.devices import canonical_device, device, engine_for
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import attach, kernel_cache, record_on, sizes_from
 from ..complex.interleaving import complex_alias
@@ -79,7 +79,6 @@ def _philox(
     count = number_of_elements(shape)
     seed, offset = generator.philox_state(count)
     parameters = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, 0, *numbers)
-    from ...record.devices import engine_for
 
     kernel = philox_kernel(kind, count, result)
     return record_on(engine_for(place), place, kernel, (), parameters, (contiguous_layout(shape),))
@@ -114,9 +113,7 @@ def host_draw(
     kind: str, shape: tuple[int, ...], element: dtype, place: device, source: Generator, first: Any = None,
     second: Any = None, result: dtype | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return what a host's device draws (see :meth:`~webgpu_torch_core.backend.Device.draw`) in a shape."""
-    from ...record.devices import engine_for
-
+    """Return what a host's device draws (see :meth:`~webgpu_torch_core.backend.interface.Device.draw`) in a shape."""
     data = engine_for(place).device.draw(kind, source.host_stream(), number_of_elements(shape), element, first, second)
     return from_bytes(data, shape, result or element, place)
 
@@ -216,8 +213,6 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
     """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
     source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
-        from ...record.devices import engine_for
-
         count = number_of_elements(shape)
         data = engine_for(place).device.draw("integers", source.host_stream(), count, kind, low, high)
         return from_bytes(data, shape, kind, place)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32
 from ...ir.layouts import number_of_elements
+from ...random_streams.distributions import fill_cauchy, fill_geometric, fill_integers, fill_log_normal, fill_random
 from ...tensors.tensor import Tensor
 from ..creation.factories import from_bytes
 from ..in_place.writing import assign, check_writable
@@ -82,7 +83,6 @@ def _fill_shaped(self: Tensor, fill: Any, generator: Any, compute: Any, *numbers
 @operation("random", namespace="method")
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with ``median + sigma * tan(pi * (u - 1/2))``, u uniform."""
-    from ...random_streams.distributions import fill_cauchy
 
     return _fill_shaped(
         self, fill_cauchy, generator, lambda u: median + sigma * ((u - 0.5) * math.pi).tan(), median, sigma
@@ -96,7 +96,6 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     Raises:
         RuntimeError: ``p`` outside of (0, 1).
     """
-    from ...random_streams.distributions import fill_geometric
 
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
@@ -110,7 +109,6 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     Raises:
         RuntimeError: a standard deviation that is not positive.
     """
-    from ...random_streams.distributions import fill_log_normal
 
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
@@ -139,8 +137,6 @@ def random_(self: Tensor, from_: Any = None, to: Any = ..., *, generator: Any = 
     source = source_generator(generator, place)
 
     def make(shape: tuple[int, ...]) -> Tensor:
-        from ...random_streams.distributions import fill_integers, fill_random
-
         if place.type not in HOST_DEVICES:
             widest = min(int(self.dtype.maximum), 1 << 24 if self.dtype.category == 2 else (1 << 31) - 1)
             return integers(int(low or 0), widest if high is None else int(high), shape, self.dtype, place, generator)

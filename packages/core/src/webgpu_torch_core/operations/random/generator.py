@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.dtypes import uint8
 from ...random_streams.streams import MersenneTwister
 from ...record.context import context
 from ...record.devices import canonical_device, device, host_device
+from ..creation.factories import from_bytes
 
 
 class Generator:
@@ -74,8 +76,6 @@ class Generator:
 
     def get_state(self) -> Any:
         """Return the state as a uint8 tensor."""
-        from ...ir.dtypes import uint8
-        from ..creation.factories import from_bytes
 
         data = (
             self.twister.get_state()
@@ -114,9 +114,6 @@ class Generator:
 
 
 def _restored(place: str, state: bytes) -> Generator:
-    from ...ir.dtypes import uint8
-    from ..creation.factories import from_bytes
-
     generator = Generator(place)
     generator.set_state(from_bytes(state, (len(state),), uint8, host_device()))
     return generator

@@ -11,6 +11,7 @@ from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..creation.factories import arange
 from ..indexing.scatter_reductions import scatter_reduce
+from ..movement.joining import cat
 from ..sorting.searching import searchsorted
 
 if TYPE_CHECKING:
@@ -93,8 +94,6 @@ def segment_reduce(
 
 
 def _joined(base: Tensor, spare: Tensor, axis: int) -> Tensor:
-    from ..movement.joining import cat
-
     return cat([base, spare], axis)
 
 

@@ -10,6 +10,7 @@ from ...ir.dtypes import dtype, float32, float64
 from ...ir.dtypes import dtype as dtype_class
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, attach, needs_gradient, reduced_shape
+from ..elementwise import deviation_
 from ..outputs import into as _into
 from .reductions import _dtype_title, amax, amin, count_of, mean, restore, sum
 
@@ -37,8 +38,6 @@ def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[T
 
 
 def _deviation(variance: Tensor) -> Tensor:
-    from ..elementwise import deviation_
-
     return deviation_(variance)
 
 
@@ -51,7 +50,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     return dim, correction
 
 
-@operation("composite")
+@operation("composite", title="VarBackward0")
 def var(
     input: Tensor,
     dim: Dimensions = None,
@@ -66,7 +65,7 @@ def var(
     return _into(_moments(input, dim, correction, keepdim)[0].to(input.dtype), out)
 
 
-@operation("composite")
+@operation("composite", title="StdBackward0")
 def std(
     input: Tensor,
     dim: Dimensions = None,
@@ -81,7 +80,7 @@ def std(
     return _into(_deviation(_moments(input, dim, correction, keepdim)[0]).to(input.dtype), out)
 
 
-@operation("composite")
+@operation("composite", title="VarMeanBackward0")
 def var_mean(
     input: Tensor,
     dim: Dimensions = None,
@@ -96,7 +95,7 @@ def var_mean(
     return variance.to(input.dtype), center.to(input.dtype)
 
 
-@operation("composite")
+@operation("composite", title="StdMeanBackward0")
 def std_mean(
     input: Tensor,
     dim: Dimensions = None,
@@ -126,6 +125,7 @@ def norm(
         out, dtype = None, out
     order = 2.0 if p in ("fro", None) else p
     if order == "nuc":
+        # A circle: that module imports this one.
         from ..linalg.norms import matrix_norm
 
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)

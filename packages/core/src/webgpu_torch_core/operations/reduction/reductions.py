@@ -6,16 +6,20 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import by_dimension
 from ...ir import expression as ir
-from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
+from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uint8
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
+from .. import elementwise
 from ..common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape, require_tensor
 from ..elementwise.call import default_float
+from ..movement.joining import cat
 from ..outputs import into as _into
+from ..return_types import make
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions, Number
@@ -104,7 +108,7 @@ def count_of(input: Tensor, dims: tuple[int, ...]) -> int:
     return number_of_elements(input._layout.shape[index] for index in dims)
 
 
-@operation("composite")
+@operation("composite", title=by_dimension("Mean", 0, 1))
 @remembered
 def mean(
     input: Tensor,
@@ -137,7 +141,7 @@ def _dtype_title(kind: dtype) -> str:
     return names.get(kind.name, kind.name)
 
 
-@operation("reduction")
+@operation("reduction", title=by_dimension("Prod", 0, 1))
 def prod(
     input: Tensor,
     dim: Dimensions = None,
@@ -176,14 +180,11 @@ def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: 
 
 
 def _cat(tensors: Any, dim: int) -> Tensor:
-    from ..movement.joining import cat
-
     return cat(tensors, dim)
 
 
 def _truth(input: Tensor) -> Tensor:
     """Return what ``all`` and ``any`` give over no dimension: each element's own truth."""
-    from ...ir.dtypes import uint8
 
     return (input != 0).to(uint8) if input.dtype is uint8 else input != 0
 
@@ -194,7 +195,6 @@ def all(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Te
     if dim == ():
         return _into(_truth(input), out)
     dims = as_dimensions(dim, input.ndim)
-    from ...ir.dtypes import uint8
 
     kind = uint8 if input.dtype is uint8 else bool_
     return _into(reduce(input, "all", dims, keepdim, kind, bool_), out)
@@ -206,7 +206,6 @@ def any(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Te
     if dim == ():
         return _into(_truth(input), out)
     dims = as_dimensions(dim, input.ndim)
-    from ...ir.dtypes import uint8
 
     kind = uint8 if input.dtype is uint8 else bool_
     return _into(reduce(input, "any", dims, keepdim, kind, bool_), out)
@@ -220,6 +219,7 @@ def count_nonzero(input: Tensor, dim: Dimensions = None) -> Tensor:
 
 def spread_evenly(grad: Tensor, input: Tensor, value: Tensor) -> Tensor:
     """Return the gradient of one element picked from all: those equal to it share it, others have none."""
+    # A circle: that module imports this one.
     from ..elementwise.overloads import where
 
     source = input.detach()
@@ -301,10 +301,9 @@ def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out:
 
 
 def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: str) -> Any:
-    from ..return_types import make
-
     dims = as_dimensions(dim, input.ndim)
     positions = _position(input, f"arg{kind}", dim, True, title)
+    # A circle: that module imports this one.
     from ..indexing.gathering import gather_known
 
     values = gather_known(input, dims[0], positions) if dims else input.clone()
@@ -313,7 +312,7 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
     return make(title, values=values, indices=positions)
 
 
-@operation("reduction")
+@operation("reduction", title=by_dimension("Max", 1, 0))
 def max(
     input: Tensor,
     dim: Dimensions = None,
@@ -326,7 +325,7 @@ def max(
     return _min_or_max(input, dim if other is None else other, keepdim, "maximum", "max", out)
 
 
-@operation("reduction")
+@operation("reduction", title=by_dimension("Min", 1, 0))
 def min(
     input: Tensor,
     dim: Dimensions = None,
@@ -340,8 +339,6 @@ def min(
 
 
 def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, out: Any) -> Any:
-    from .. import elementwise
-
     require_tensor(title, "input", 1, input)
     if isinstance(dim, Tensor):
         return getattr(elementwise, kind)(input, dim, out=out)
@@ -353,7 +350,6 @@ def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, o
 @operation("composite")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """Minimum and maximum over a dimension (all by default)."""
-    from ..return_types import make
 
     found = make(
         "aminmax",
@@ -363,7 +359,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     return _into(found, out, True)
 
 
-@operation("composite", aliases=("special_logsumexp",))
+@operation("composite", aliases=("special_logsumexp",), title="LogsumexpBackward0")
 def logsumexp(input: Tensor, dim: Dimensions, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions without overflow."""
     dims = as_dimensions(dim, input.ndim)

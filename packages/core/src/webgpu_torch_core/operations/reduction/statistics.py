@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import by_dimension
 from ...ir.dtypes import float32, float64, int64, promote_types
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
@@ -24,6 +25,7 @@ from ..movement.views import narrow
 from ..outputs import into
 from ..return_types import make
 from ..sorting.order import sort
+from ..sorting.searching import searchsorted
 from .moments import vector_norm
 from .reductions import spread_evenly
 from .reductions import sum as summed
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions, Number
 
 
-@operation("composite")
+@operation("composite", title="NansumBackward0")
 def nansum(
     input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
@@ -106,21 +108,21 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
     return make(title, values=found[0], indices=found[1])
 
 
-@operation("composite")
+@operation("composite", title=by_dimension("Median", 0, 1))
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of all elements, or along a dimension with its position; NaN where there is one."""
     result = _middle(input, dim, keepdim, False, "median")
     return into(result, out, True)
 
 
-@operation("composite")
+@operation("composite", title=by_dimension("Nanmedian", 0, 1))
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of what is not NaN, of all elements or along a dimension with its position."""
     result = _middle(input, dim, keepdim, True, "nanmedian")
     return into(result, out, True)
 
 
-@operation("composite")
+@operation("composite", title="ModeBackward0")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The smallest most frequent value along a dimension, and the position of its last occurrence."""
     if input.ndim == 0:
@@ -216,7 +218,7 @@ def nanquantile(
     return into(result, out)
 
 
-@operation("composite")
+@operation("composite", title="DistBackward0")
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     """The ``p``-norm of the difference."""
     if is_half(input) or is_half(other):
@@ -471,8 +473,6 @@ def _edges(values: Tensor, bins: int, ends: Any) -> Tensor:
 
 
 def _counts(points: Tensor, edges: list[Tensor], weight: Tensor | None, density: bool) -> Tensor:
-    from ..sorting.searching import searchsorted
-
     flat, inside = None, None
     for number, each in enumerate(edges):
         values = points[:, number].contiguous()

@@ -10,6 +10,8 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import complex64, dtype, float32
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
+from ..creation.factories import arange
+from ..elementwise.call import default_float, finish_out
 from ..movement.joining import place_inside, roll
 from .fourier_matrices import half_transform, hermitian_transform, transform
 
@@ -75,7 +77,6 @@ def _along(input: Tensor, dim: int, function: Any) -> Tensor:
 def _into(result: Tensor, out: Tensor | None) -> Tensor:
     if out is None:
         return result
-    from ..elementwise.call import finish_out
 
     if out.dtype is not result.dtype:
         raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
@@ -284,8 +285,6 @@ _both("ihfft", lambda x, s, d, n: _many_half("ihfftn", x, s, d, n, INVERSE), "Th
 def _frequencies(
     positions: Tensor, n: int, d: float, kind: dtype | None, out: Tensor | None, requires_grad: bool
 ) -> Tensor:
-    from ..elementwise.call import default_float
-
     result = positions.to(kind or default_float[0]) * (1.0 / (n * d))
     if out is not None:
         return out.resize_(result.shape).copy_(result)
@@ -304,7 +303,6 @@ def fftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies ``[0, 1, …, (n - 1) // 2, -(n // 2), …, -1] / (n * d)`` of :func:`fft`'s result."""
-    from ..creation.factories import arange
 
     del layout
     positions = arange(n, device=device)
@@ -324,7 +322,6 @@ def rfftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies ``[0, 1, …, n // 2] / (n * d)`` of :func:`rfft`'s result."""
-    from ..creation.factories import arange
 
     del layout
     return _frequencies(arange(n // 2 + 1, device=device), n, d, dtype, out, requires_grad)

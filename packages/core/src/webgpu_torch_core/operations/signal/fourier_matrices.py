@@ -16,8 +16,12 @@ from typing import Any
 from ...ir.dtypes import float32, float64
 from ...record.devices import device
 from ...tensors.tensor import Tensor
+from ..complex.arithmetic import product_imag, product_real
 from ..complex.interleaving import join
 from ..complex.views import conj, part, view_as_complex, view_as_real
+from ..creation.factories import from_bytes
+from ..movement.joining import cat, place_inside
+from ..random.draws import HOST_DEVICES
 
 #: longest transform that is one matrix product
 DIRECT = 64
@@ -115,8 +119,6 @@ def constant(kind: str, place: device, *arguments: int, wide: bool = False) -> T
     key = (kind, place, arguments, wide)
     found = _constants.get(key)
     if found is None:
-        from ..creation.factories import from_bytes
-
         shape, numbers = _MAKERS[kind](*arguments)
         found = from_bytes(array("d" if wide else "f", numbers), shape, float64 if wide else float32, place)
         _keep(key, found)
@@ -127,7 +129,6 @@ def constant(kind: str, place: device, *arguments: int, wide: bool = False) -> T
 
 def _direct(rows: Tensor, kind: str, count: int, sign: int) -> Tensor:
     """Return rows times the matrix of a transform; where float64 is at hand the sums are rounded once, at the end."""
-    from ..random.draws import HOST_DEVICES
 
     if rows.device.type in HOST_DEVICES:
         return (rows.to(float64) @ constant(kind, rows.device, count, sign, wide=True)).to(float32)
@@ -180,7 +181,6 @@ def transform(input: Tensor, sign: int) -> Tensor:
 
 def _multiplied(real: Tensor, imag: Tensor, factors: Tensor) -> Tensor:
     """Return complex numbers given by their parts times constants given as [2, …]."""
-    from ..complex.arithmetic import product_imag, product_real
 
     cosines, sines = factors.select(0, 0), factors.select(0, 1)
     return join(product_real(real, imag, cosines, sines), product_imag(real, imag, cosines, sines))
@@ -188,7 +188,6 @@ def _multiplied(real: Tensor, imag: Tensor, factors: Tensor) -> Tensor:
 
 def _by_convolution(input: Tensor, sign: int) -> Tensor:
     """Return a transform of any length: ``j k = (j^2 + k^2 - (k - j)^2) / 2`` makes it a convolution with a chirp."""
-    from ..movement.joining import place_inside
 
     count = input.shape[-1]
     length = 1 << (2 * count - 2).bit_length()
@@ -205,8 +204,6 @@ def _response(chirp: Tensor, length: int, sign: int) -> Tensor:
     key = ("response", chirp.device, (count, length, sign))
     found = _constants.get(key)
     if found is None:
-        from ..movement.joining import cat
-
         inverse = join(chirp.select(0, 0), -chirp.select(0, 1))
         gap = inverse.new_zeros((length - 2 * count + 1,))
         found = transform(cat([inverse, gap, inverse[1:].flip(0)], 0), -1).contiguous()
@@ -231,7 +228,6 @@ def hermitian_transform(input: Tensor, count: int, sign: int) -> Tensor:
     if count <= DIRECT:
         rows = view_as_real(input.contiguous()).reshape((*batch, 2 * kept))
         return _direct(rows, "hermitian", count, sign)
-    from ..movement.joining import cat
 
     mirrored = conj(input.narrow(-1, 1, count - kept)).flip(-1)
     return part(transform(cat([input, mirrored], -1), sign), 0).contiguous()

@@ -9,7 +9,10 @@ from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..complex.views import view_as_real
+from ..creation.factories import arange
+from ..in_place.writing import type_title
 from ..movement.joining import place_inside
+from ..neural.composites import pad
 from .fourier import fft, ifft, irfft, rfft
 
 #: more pieces than this are added by one scatter instead of one by one
@@ -31,8 +34,6 @@ def _described(name: str, input: Tensor, **values: Any) -> str:
 
 
 def _title(input: Tensor) -> str:
-    from ..in_place.writing import type_title
-
     return type_title(input)
 
 
@@ -103,8 +104,6 @@ def stft(
 
 
 def _padded(input: Tensor, amount: int, mode: str) -> Tensor:
-    from ..neural.composites import pad
-
     extra = 3 - input.ndim
     wide = input.reshape((1,) * extra + tuple(input._layout.shape)) if extra > 0 else input
     result = pad(wide, [amount, amount], mode)
@@ -142,8 +141,6 @@ def overlap_add(frames: Tensor, hop: int) -> Tensor:
     total = size + hop * (count - 1)
     pieces = -(-size // hop)
     if pieces > FEW_PIECES:
-        from ..creation.factories import arange
-
         starts = arange(0, count * hop, hop, device=frames.device)
         positions = (starts.unsqueeze(1) + arange(size, device=frames.device)).reshape(-1)
         whole = frames.new_zeros((batch, total))

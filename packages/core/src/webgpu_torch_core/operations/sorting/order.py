@@ -14,6 +14,8 @@ from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, no_view, record
 from ..creation.conversion import contiguous_format, copied, dense_layout
+from ..creation.ranges import eye
+from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
 
@@ -103,7 +105,6 @@ def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
 
 def _cumprod_gradient_by_row(rows: Tensor, seeds: Tensor) -> Tensor:
     """The same without divisions, so that it has derivatives at zeros: a row per left-out input, with a one in its place."""
-    from ..creation.ranges import eye
 
     length = rows.shape[-1]
     identity = eye(length, dtype=bool_, device=rows.device)
@@ -214,7 +215,6 @@ def _running_share(input: Tensor, grad: Tensor, dim: int) -> Tensor:
 
 def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Tensor:
     """Return the running sum in which what is summed so far is multiplied by a factor at every step, by doubling."""
-    from ..movement.joining import cat
 
     size, step = values.shape[axis], 1
 
@@ -258,7 +258,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return into(_sorted(input, dim, largest, int(k), "topk"), out, True)
 
 
-@operation("sort")
+@operation("sort", title="KthvalueBackward0")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The ``k``-th smallest value along a dimension, and its position."""
     if input.dtype is bool_:

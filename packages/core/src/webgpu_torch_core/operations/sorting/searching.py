@@ -7,7 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import compute_dtype, dtype, int32, int64
+from ...ir.dtypes import compute_dtype, dtype, int32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ...tensors.tensor import Tensor
@@ -136,8 +136,6 @@ def bucketize(
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     values = input if isinstance(input, Tensor) else tensor(input, device=boundaries.device)
     if values.dtype is not boundaries.dtype:
-        from ...ir.dtypes import promote_types
-
         kind = promote_types(values.dtype, boundaries.dtype)
         values, boundaries = values.to(kind), boundaries.to(kind)
     return searchsorted(boundaries, values, out_int32=out_int32, right=right, out=out)
@@ -157,8 +155,6 @@ def isin(
     elif other.numel() <= 64:
         found = (one.unsqueeze(-1) == other.reshape(-1)).any(-1)
     else:
-        from ...ir.dtypes import promote_types
-
         kind = promote_types(one.dtype, other.dtype)
         one, ordered = one.to(kind), sort(other.reshape(-1).to(kind)).values
         place = searchsorted(ordered, one.contiguous()).clamp(max=ordered.numel() - 1)

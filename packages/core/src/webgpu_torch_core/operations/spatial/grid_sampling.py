@@ -10,6 +10,7 @@ from ...ir.kernels import Operand
 from ...ir.layouts import Layout
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
+from ..creation.factories import arange
 from ..elementwise.overloads import clamp, where
 from ..indexing.gathering import gather, index_add
 from ..movement.joining import element_index
@@ -65,7 +66,6 @@ def gathered_sum(input: Tensor, places: Tensor, weights: Tensor) -> Tensor:
 
 def _returned(grad: Tensor, places: Tensor, weights: Tensor, input: Tensor) -> Tensor:
     """Return [n, c, s]: weighted gradients [n, c, p] added at their places."""
-    from ..creation.factories import arange
 
     batch, channels, size = input._layout.shape
     taps = places._layout.shape[1]
