@@ -46,9 +46,6 @@ class dtype:
         # The name of the global below; bool's own is Python's.
         return "bool_" if self.name == "bool" else self.name
 
-    def __hash__(self) -> int:
-        return self.index
-
     def to_real(self) -> dtype:
         """Return the real type of the same precision."""
         return (

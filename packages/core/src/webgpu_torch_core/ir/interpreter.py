@@ -64,6 +64,8 @@ def _evaluate_node(node: Expression, values: dict[Expression, Any], at: Shape, e
     if step == "coordinate":
         return at[node.payload]
     if step == "argument":
+        if node.payload >= len(env.arguments):
+            raise KeyError(f"argument {node.payload} of a definition that was given {len(env.arguments)}")
         return env.arguments[node.payload]
     if step == "parameter":
         return _number(convert(env.parameters[node.payload], node.dtype))
