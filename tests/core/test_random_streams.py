@@ -140,15 +140,6 @@ def test_bernoulli(element):
         )
 
 
-@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 1.0])
-def test_dropout(p):
-    for n in (1, 100):
-        check(
-            lambda g, n=n: distributions.fill_dropout_mask(g, n, p),
-            lambda n=n: (torch.nn.functional.dropout(torch.ones(n), p) != 0).to(torch.uint8),
-        )
-
-
 @pytest.mark.parametrize("element", FLOATS, ids=repr)
 @pytest.mark.parametrize(("samples", "replacement"), [(1, False), (1, True), (3, False), (7, False), (40, True)])
 def test_multinomial(element, samples, replacement):
