@@ -12,6 +12,9 @@ import torch
 import webgpu_torch as ours
 from ops_oracle import to_ours
 
+#: said by every pair of a float64 tensor and complex numbers
+pytestmark = pytest.mark.filterwarnings("ignore:float64 and complex numbers give complex64")
+
 KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
 FORMS = ("tensor", "0-d")
 NUMBERS = {"bool": True, "int": 3, "float": 1.5, "complex": 1 + 2j}

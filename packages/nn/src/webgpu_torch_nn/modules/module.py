@@ -262,6 +262,10 @@ class Module(ConversionMixin, HookMixin, StateMixin):
     def __getstate__(self) -> dict:
         state = self.__dict__.copy()
         state.pop("_compiled_call_impl", None)
+        # Files hold ordinary dictionaries, which no reader has to allow.
+        for name, each in state.items():
+            if isinstance(each, Registry):
+                state[name] = dict(each)
         return state
 
     def __setstate__(self, state: dict) -> None:

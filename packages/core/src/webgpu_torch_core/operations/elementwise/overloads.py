@@ -305,7 +305,7 @@ def nan_to_num(
     out: Tensor | None = None,
 ) -> Tensor:
     """NaN and infinities replaced by numbers."""
-    if input.dtype.category < 2:
+    if input.dtype.category < 2 or not input.numel():
         return _out(input.clone(), out)
     high = input.dtype.maximum if posinf is None else posinf
     low = input.dtype.minimum if neginf is None else neginf
