@@ -309,9 +309,9 @@ def nan_to_num(
         return _out(input.clone(), out)
     high = input.dtype.maximum if posinf is None else posinf
     low = input.dtype.minimum if neginf is None else neginf
-    result = masked_fill(input, e.isnan(input), nan)
-    result = masked_fill(result, e.eq(input, math.inf), high)
-    return _out(masked_fill(result, e.eq(input, -math.inf), low), out)
+    result = where(e.isnan(input), nan, input)
+    result = where(e.eq(input, math.inf), high, result)
+    return _out(where(e.eq(input, -math.inf), low, result), out)
 
 
 for _name in (
