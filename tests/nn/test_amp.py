@@ -8,6 +8,7 @@ import pytest
 import torch
 import webgpu_torch as ours
 from webgpu_torch import webgpu
+from webgpu_torch_core.record.context import context
 
 DEVICES = ["cpu", *(["webgpu"] if webgpu.is_available() else [])]
 CALLS = {
@@ -69,9 +70,7 @@ def test_weights_are_converted_once() -> None:
     weight, x = ours.ones(2, 2, requires_grad=True), ours.ones(2, 2)
     with ours.autocast("cpu"):
         first, second = x @ weight, x @ weight
-        kept = [
-            each for each in ours.autocast.__init__.__globals__["casting_state"].cache.values() if each[0] is weight
-        ]
+        kept = [each for each in context.casts.values() if each[0] is weight]
     assert len(kept) == 1
     (first.float() + second.float()).sum().backward()
     assert weight.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]

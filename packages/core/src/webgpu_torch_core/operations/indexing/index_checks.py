@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir import expression as ir
-from ...ir.dtypes import dtype, int64
+from ...ir.dtypes import dtype, int32, int64
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, wrap_dimension
 from ...ir.monoids import monoid
@@ -95,11 +95,17 @@ def _check_kernel(
     index: Layout, numel: int, kind: dtype, size: int, wraps: bool, ignored: int | None, further: bool
 ) -> RowProgram:
     """Return the kernel that finds the greatest position outside of a dimension, or what an earlier check has found."""
-    position = ir.cast(ir.load(0, index.offset, index.strides, kind), int64)
-    wrong = ir.binary("bitwise_or", position < (-size if wraps else 0), ir.binary("less_equal", size, position))
+    # Compared as narrow as they are: drivers were seen to widen what they compare wrongly.
+    narrow = kind.itemsize < int64.itemsize
+    position = ir.cast(ir.load(0, index.offset, index.strides, kind), int32 if narrow else int64)
+    last, least = size - 1, -size if wraps else 0
+    if narrow:
+        last, least = min(last, int32.maximum), max(least, int32.minimum)
+    wrong = ir.binary("bitwise_or", position < least, ir.binary("less", last, position))
     if ignored is not None:
         wrong = ir.binary("bitwise_and", wrong, ir.binary("not_equal", position, ignored))
-    bounded = ir.apply("minimum", ir.apply("maximum", position, -LARGEST), LARGEST)
+    wide = ir.cast(position, int64)
+    bounded = wide if narrow else ir.apply("minimum", ir.apply("maximum", wide, -LARGEST), LARGEST)
     found = ir.select(wrong, ir.parameter(0, int64) + bounded, ir.constant(0, int64))
     result: Any = ir.reduced(0, int64)
     operands = [Operand(kind, numel)]
