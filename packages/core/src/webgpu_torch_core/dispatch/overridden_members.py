@@ -40,7 +40,7 @@ def _operator(name: str, original: Any) -> Any:
         try:
             return dispatch(getattr(Tensor, name), original, (self, *others), {})
         except TypeError:
-            if not others:
+            if not notice(others, {}):
                 raise
             # The other operand's class may know what to do.
             return NotImplemented
