@@ -7,11 +7,11 @@ E the width.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, Parameter, init
+from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, Parameter
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ModelConfig
@@ -187,19 +187,7 @@ class BertPooler(Module):
         return torch.tanh(self.dense(x[:, 0]))
 
 
-class EncoderModel(PreTrainedModel):
-    """What encoders of texts share: how their weights are drawn."""
-
-    config: Any
-
-    def reset_parameters(self) -> None:
-        """Draw new weights: normal with ``initializer_range``; biases and norms keep their constants."""
-        for parameter in self.parameters():
-            if parameter.ndim > 1:
-                init.normal_(parameter, std=self.config.initializer_range)
-
-
-class BertModel(EncoderModel):
+class BertModel(PreTrainedModel):
     """BERT without a head."""
 
     config_class = BertConfig
@@ -255,7 +243,7 @@ class BertPredictions(Module):
         return self.decoder(self.transform.LayerNorm(self.activation(self.transform.dense(x))))
 
 
-class BertForMaskedLM(EncoderModel):
+class BertForMaskedLM(PreTrainedModel):
     """BERT that names masked words."""
 
     config_class = BertConfig
@@ -285,7 +273,7 @@ class BertForMaskedLM(EncoderModel):
         return LogitsOutput(logits, classification_loss(logits, labels))
 
 
-class BertForSequenceClassification(EncoderModel):
+class BertForSequenceClassification(PreTrainedModel):
     """BERT that classifies texts."""
 
     config_class = BertConfig
@@ -325,7 +313,7 @@ class RobertaHead(Module):
         return self.decoder(self.layer_norm(F.gelu(self.dense(x))))
 
 
-class RobertaForMaskedLM(EncoderModel):
+class RobertaForMaskedLM(PreTrainedModel):
     """RoBERTa that names masked words."""
 
     config_class = RobertaConfig
@@ -352,7 +340,7 @@ class RobertaForMaskedLM(EncoderModel):
         return LogitsOutput(logits, classification_loss(logits, labels))
 
 
-class RobertaForSequenceClassification(EncoderModel):
+class RobertaForSequenceClassification(PreTrainedModel):
     """RoBERTa that classifies texts."""
 
     config_class = RobertaConfig

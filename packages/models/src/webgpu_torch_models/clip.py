@@ -13,10 +13,10 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Conv2d, Embedding, LayerNorm, Linear, Module, ModuleList, MultiheadAttention, Parameter
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.bert import EncoderModel
 from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.language import activation, attend, causal_mask
 from webgpu_torch_models.output import EncoderOutput, PairOutput
+from webgpu_torch_models.pretrained import PreTrainedModel
 from webgpu_torch_models.vision import interpolated_positions
 
 
@@ -200,7 +200,7 @@ class TextEmbeddings(Module):
         return self.token_embedding(input_ids) + self.position_embedding.weight[:tokens]
 
 
-class CLIPTextModel(EncoderModel):
+class CLIPTextModel(PreTrainedModel):
     """The network for texts."""
 
     config_class: ClassVar[Any] = CLIPTextConfig
@@ -286,7 +286,7 @@ class PoolingHead(Module):
         return (pooled + self.mlp(self.layernorm(pooled)))[:, 0]
 
 
-class CLIPVisionModel(EncoderModel):
+class CLIPVisionModel(PreTrainedModel):
     """The network for images."""
 
     config_class: ClassVar[Any] = CLIPVisionConfig
@@ -322,7 +322,7 @@ class CLIPVisionModel(EncoderModel):
         return EncoderOutput(states[-1], self.post_layernorm(states[-1][:, 0]), kept)
 
 
-class CLIPTextModelWithProjection(EncoderModel):
+class CLIPTextModelWithProjection(PreTrainedModel):
     """The network for texts, and the projection into the common space: what Stable Diffusion XL reads texts with."""
 
     config_class: ClassVar[Any] = CLIPTextConfig
@@ -342,7 +342,7 @@ class CLIPTextModelWithProjection(EncoderModel):
         return dataclasses.replace(result, pooler_output=self.text_projection(result.pooler_output))
 
 
-class CLIPModel(EncoderModel):
+class CLIPModel(PreTrainedModel):
     """Both networks, and how well an image and a text fit each other."""
 
     config_class: ClassVar[Any] = CLIPConfig

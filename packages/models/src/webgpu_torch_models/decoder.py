@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_nn import Embedding, Linear, Module, ModuleList, Parameter, init
+from webgpu_torch_nn import Embedding, Linear, Module, ModuleList, Parameter
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep, KeyValueCache
@@ -310,12 +310,6 @@ class DecoderForCausalLM(PreTrainedModel):
         self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
         self.reset_parameters()
         self.tie_weights()
-
-    def reset_parameters(self) -> None:
-        """Draw new weights: normal with ``initializer_range``; biases and norms keep their constants."""
-        for parameter in self.parameters():
-            if parameter.ndim > 1:
-                init.normal_(parameter, std=self.config.initializer_range)
 
     def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
         """Return an empty cache for ``batch_size`` sequences of up to ``capacity`` tokens."""

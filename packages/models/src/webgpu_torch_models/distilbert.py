@@ -10,10 +10,10 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.bert import EncoderModel
 from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.language import activation, attend, classification_loss
 from webgpu_torch_models.output import EncoderOutput, LogitsOutput
+from webgpu_torch_models.pretrained import PreTrainedModel
 
 #: its norms' epsilon is not in its configuration
 _EPSILON = 1e-12
@@ -115,7 +115,7 @@ class TransformerBlock(Module):
         return self.output_layer_norm(self.ffn(x) + x)
 
 
-class DistilBertModel(EncoderModel):
+class DistilBertModel(PreTrainedModel):
     """DistilBERT without a head."""
 
     config_class = DistilBertConfig
@@ -137,7 +137,7 @@ class DistilBertModel(EncoderModel):
         return EncoderOutput(x)
 
 
-class DistilBertForMaskedLM(EncoderModel):
+class DistilBertForMaskedLM(PreTrainedModel):
     """DistilBERT that names masked words."""
 
     config_class = DistilBertConfig
@@ -163,7 +163,7 @@ class DistilBertForMaskedLM(EncoderModel):
         return LogitsOutput(logits, classification_loss(logits, labels))
 
 
-class DistilBertForSequenceClassification(EncoderModel):
+class DistilBertForSequenceClassification(PreTrainedModel):
     """DistilBERT that classifies texts."""
 
     config_class = DistilBertConfig

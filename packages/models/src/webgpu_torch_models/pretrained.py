@@ -74,6 +74,12 @@ class PreTrainedModel(Module):
         """Return the number of elements of all parameters, tied ones once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
+    def reset_parameters(self) -> None:
+        """Draw new weights: normal with ``initializer_range``; biases and norms keep their constants."""
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.normal_(parameter, std=self.config.initializer_range)
+
     def active_ties(self) -> dict[str, str]:
         """Return the ties that this configuration asks for."""
         return self.tied_weights if getattr(self.config, "tie_word_embeddings", True) else {}

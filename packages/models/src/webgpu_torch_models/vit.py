@@ -14,10 +14,10 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Conv2d, Dropout, Identity, LayerNorm, Linear, Module, ModuleList, Parameter
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.bert import EncoderModel
 from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.language import activation, attend, classification_loss
 from webgpu_torch_models.output import EncoderOutput, LogitsOutput
+from webgpu_torch_models.pretrained import PreTrainedModel
 from webgpu_torch_models.vision import interpolated_positions
 
 
@@ -206,7 +206,7 @@ class Dinov2Layer(Module):
         return x + self.layer_scale2(self.mlp(self.norm2(x)))
 
 
-class ViTModel(EncoderModel):
+class ViTModel(PreTrainedModel):
     """A vision transformer without a head."""
 
     config_class: ClassVar[Any] = ViTConfig
@@ -265,7 +265,7 @@ class Dinov2Model(ViTModel):
         return x[:, 0]
 
 
-class _ImageClassifier(EncoderModel):
+class _ImageClassifier(PreTrainedModel):
     """A network for images with a head that classifies."""
 
     new_keys = (r"classifier\.",)
