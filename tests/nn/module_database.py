@@ -154,32 +154,47 @@ class Case:
             ours.manual_seed(12)
             self.module(*our_args, **our_kwargs)
 
-    def exact(self, state: dict[str, Any], args: Any, kwargs: Any, slopes: list[Any]) -> dict[str, Any]:
-        """Return what PyTorch's module gives in float64 from the state before."""
+    def exact(
+        self, state: dict[str, Any], args: Any, kwargs: Any, slopes: list[Any], moved: float = 0.0
+    ) -> dict[str, Any]:
+        """Return what PyTorch's module gives in float64 from the state before.
+
+        ``moved``: by how much of itself, at most, each number of inputs and state is moved.
+        """
+        generator = torch.Generator().manual_seed(7)
+
+        def near(value: torch.Tensor) -> torch.Tensor:
+            value = value.detach().double()
+            return value + value * moved * (2 * torch.rand(value.shape, generator=generator, dtype=value.dtype) - 1)
 
         def double(value: Any) -> Any:
             if isinstance(value, torch.Tensor) and value.is_floating_point():
-                return value.detach().double().requires_grad_(value.requires_grad)
+                return near(value).requires_grad_(value.requires_grad)
             if isinstance(value, dict):
                 return {key: double(each) for key, each in value.items()}
             return type(value)(map(double, value)) if isinstance(value, list | tuple) else value
 
         module = copy.deepcopy(self.theirs)
         module.load_state_dict(state)
+        module.double()
+        with torch.no_grad():
+            for each in (*module.parameters(), *module.buffers()):
+                if each.is_floating_point():
+                    each.copy_(near(each))
         args, kwargs = double(args), double(kwargs)
-        return self.with_gradients(module, module.double()(*args, **kwargs), (args, kwargs), torch.Tensor, slopes)
+        return self.with_gradients(module, module(*args, **kwargs), (args, kwargs), torch.Tensor, slopes)
 
-    def judged(self, actual: Any, expected: Any, exact: Any) -> Any:
+    def judged(self, actual: Any, expected: Any, exact: Any, moved: Any) -> Any:
         """Return what counts as right: float64's result, or ours, where those are as exact as PyTorch's float32 one.
 
         Sums that cancel leave both libraries' results with errors beyond the limits; ours may then be as far from
-        float64's as PyTorch's is, but for chance.
+        float64's as PyTorch's is, or as float64's own moves where inputs are rounded to float32, but for chance.
         """
         nearest = nearer(actual, expected, exact, *self.limits)
         if not isinstance(expected, torch.Tensor) or not expected.is_floating_point() or actual.shape != expected.shape:
             return nearest
-        own, theirs = ((each - exact).abs().max() if each.numel() else 0.0 for each in (actual, expected))
-        return actual if own <= 3 * theirs else nearest
+        own, *allowed = ((each - exact).abs().max() if each.numel() else 0.0 for each in (actual, expected, moved))
+        return actual if own <= 3 * max(allowed) else nearest
 
     def check_results(self) -> None:
         """Compare results, gradients and the buffers that the forward pass changes."""
@@ -193,7 +208,8 @@ class Case:
         found = {key: to_torch(each) for key, each in found.items()}
         if any(same(found[key], each, *self.limits) for key, each in wanted.items()):
             exact = self.exact(before, args, kwargs, slopes)
-            wanted = {key: self.judged(found[key], each, exact[key]) for key, each in wanted.items()}
+            moved = self.exact(before, args, kwargs, slopes, moved=2**-24)
+            wanted = {key: self.judged(found[key], each, exact[key], moved[key]) for key, each in wanted.items()}
         for key, each in wanted.items():
             self.agree(found[key], each, key)
 

@@ -17,6 +17,8 @@ WORKGROUP = 256
 REGISTERS = 64
 #: rounds over a row beyond which few rows are split among workgroups
 SPLIT_ROUNDS = 16
+#: elements that a thread takes in one after the other, as far as a team may grow: a sum's error grows with them
+CHAIN = 32
 
 
 class Team:
@@ -74,7 +76,11 @@ class Team:
 
     def _interleaved_size(self) -> int:
         size = 1
-        while size < 32 and size * 8 < self.steps and size * self.row_count < self.full:
+        while (
+            size < 32
+            and size * 8 < self.steps
+            and (size * CHAIN < self.steps or size * self.row_count < self.full)
+        ):
             size *= 2
         return size
 

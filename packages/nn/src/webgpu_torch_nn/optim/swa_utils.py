@@ -53,10 +53,8 @@ def get_swa_multi_avg_fn() -> Callable[[Sequence[Tensor], Sequence[Tensor], Any]
             for average, value in zip(averages, values, strict=True):
                 if _interpolates(average):
                     average.lerp_(value, _share(average, count))
-                elif isinstance(count, Tensor):
-                    average.addcdiv_(value - average, count + 1)
                 else:
-                    average.add_(value - average, alpha=1.0 / (count + 1))
+                    average.copy_(average + (value - average) / (count + 1))
 
     return update
 

@@ -46,9 +46,17 @@ def _numbers_as_tensors(name: str, taken: bool, operands: tuple[Any, ...]) -> tu
     return (tensor(operands[0]), *operands[1:])
 
 
+def _python_number(value: Any) -> Any:
+    number = value.item()
+    return float(number) if isinstance(number, bool) else number
+
+
 def _plain(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return operands with NumPy's numbers as Python's, and a tensor among them."""
-    numbers = tuple(each.item() if type(each).__module__ == "numpy" else each for each in operands)
+    """Return operands with NumPy's numbers as Python's, and a tensor among them.
+
+    NumPy's truth values count as floating-point numbers, as they do for PyTorch.
+    """
+    numbers = tuple(_python_number(each) if type(each).__module__ == "numpy" else each for each in operands)
     return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, taken, numbers)
 
 

@@ -352,8 +352,13 @@ Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
 # Operators
 
 
-def _of_array(like: Tensor, other: Any) -> Tensor:
-    """Return a NumPy array beside a tensor: with its own element type, which takes part in promotion."""
+def _of_array(like: Tensor, other: Any) -> Any:
+    """Return a NumPy array beside a tensor: with its own element type, which takes part in promotion.
+
+    NumPy's truth value counts as a floating-point number, as it does for PyTorch.
+    """
+    if type(other).__name__ == "bool" and not other.ndim:
+        return float(other)
     # A circle: that module imports this one.
     from ..creation.factories import as_tensor
 
