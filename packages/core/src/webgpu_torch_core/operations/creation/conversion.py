@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -309,13 +310,28 @@ def read_numbers(self: Tensor) -> list[Any]:
 
 def read_bytes(self: Tensor) -> bytearray:
     """Return all elements in row-major order as the host's bytes."""
+    whole = _dense(self)
+    return whole._engine.read(whole._storage.value)
+
+
+def _dense(self: Tensor) -> Tensor:
+    """Return a tensor of the same elements that fill its memory in row-major order."""
     if self.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     source = self.detach()
     whole = source if source._layout.is_contiguous else clone(source, memory_format="contiguous")
-    if not _is_whole(whole):
-        whole = copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))
-    return whole._engine.read(whole._storage.value)
+    return whole if _is_whole(whole) else copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))
+
+
+def read_later(tensor: Tensor) -> Callable[[], Any]:
+    """Start copying elements to the host and return the function that waits for them, to be called once.
+
+    It gives what ``tensor.tolist()`` would have given now. What is computed meanwhile does not hold it up: the host may read a
+    result while the device works on the next one.
+    """
+    whole = _dense(tensor)
+    wait = whole._engine.read_later(whole._storage.value)
+    return lambda: _nested(unpack(wait(), whole.dtype), whole._layout.shape)
 
 
 @operation("composite", namespace="method")
