@@ -27,7 +27,13 @@ def begun(name: str, folder: Path, device: str) -> tuple[Any, Any, Any]:
     return model, ids.to(device), mask.to(device)
 
 
-@pytest.mark.parametrize("name", cases.GENERATIONS)
+#: what other cases have parts of
+SLOW = ("beams", "beams_never", "beams_drawn", "drawn", "penalty")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow if each in SLOW else ()) for each in cases.GENERATIONS]
+)
 def test_tokens_are_those_of_transformers(name: str, tmp_path: Path, device: str) -> None:
     options = cases.GENERATIONS[name][1]
     if device != "cpu" and name != "beams_penalty":
