@@ -1,0 +1,3 @@
+"""The library in web pages."""
+
+from __future__ import annotations
