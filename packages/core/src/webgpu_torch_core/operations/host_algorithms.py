@@ -53,10 +53,6 @@ def host_call(
         engine = engine_for(canonical_device("cpu"))
     except RuntimeError as error:
         raise RuntimeError(f"'{name}' of tensors on {place} runs on the CPU backend: {error}") from error
-    capture = inputs[0]._engine.capture
-    if capture is not None:
-        # Before the copies, whose reads say something less precise.
-        capture.refuse(f"'{name}' runs on the CPU while it records")
     if place.type != "cpu":
         _announce(name, place)
     copies = [each.detach().to("cpu").clone(memory_format=contiguous_format) for each in inputs]
@@ -66,6 +62,10 @@ def host_call(
     outputs = tuple(
         _wrapped(array, tuple(shape), kind).to(place) for array, shape, kind in zip(results, sizes, dtypes, strict=True)
     )
+    capture = inputs[0]._engine.capture
+    if capture is not None:
+        # After the copies, whose reads say something less precise.
+        capture.broken = f"'{name}' runs on the CPU while it records"
     return outputs
 
 

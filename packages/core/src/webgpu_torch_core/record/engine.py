@@ -169,7 +169,7 @@ class Engine:
             RuntimeError: the device returned another number of bytes.
         """
         if context.capture is not None:
-            context.capture.refuse("it reads results while it runs")
+            context.capture.broken = "it reads results while it runs"
         self.statistics["reads"] += 1
         self._recorder.reads += 1
         buffer = value.realize()
@@ -377,7 +377,7 @@ class Engine:
             tape.clear()
             return
         if tape.capture is not None:
-            tape.capture.refuse("a kernel failed while it ran")
+            tape.capture.broken = "a kernel failed while it ran"
         tape.failure = run.failures[0]
         overwritten = run.overwritten()
         for number, slot in enumerate(scheduled.inputs):

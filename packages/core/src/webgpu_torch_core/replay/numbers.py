@@ -114,7 +114,7 @@ def _number(holder: Any, *path: Any) -> float:
     value = find()
     events, key = context.capture.events, (id(holder), path)
     if key in events.known and float(events.known[key]) != value:
-        context.capture.refuse("it changes numbers that it reads")
+        context.capture.broken = "it changes numbers that it reads"
     events.found.setdefault(key, (find, value))
     return events.number(key, value, find)
 

@@ -50,10 +50,6 @@ class Recording:
         self.outputs: list[tuple[Value, int, int]] = []
         self.events = Events()
 
-    def refuse(self, reason: str) -> None:
-        """Note why the call cannot be replayed; the first reason says most."""
-        self.broken = self.broken or reason
-
     def enter(self, value: Value) -> bool:
         """Note which storage a computed value entering the tape belongs to; False for a constant of the call."""
         owner = value.owner() if value.owner is not None else None
@@ -100,7 +96,7 @@ class Recording:
         """Keep a write into memory that somebody outside sees: it happens between plans, not at the end."""
         target, made = self.source(owner), self.produced.get(id(source.buffer))
         if made is None:
-            self.refuse("it writes a constant into memory that is shared with others")
+            self.broken = "it writes a constant into memory that is shared with others"
             return
         self.runs.append(Part(engine, None, [target, made], [source.dtype, source.numel]))
 

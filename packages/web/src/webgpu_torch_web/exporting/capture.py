@@ -69,11 +69,18 @@ class _Watched(Recording):
             "module.eval() where it is a dropout"
         )
 
-    def refuse(self, reason: str) -> None:
-        raise ExportError(
-            f"{asking()} cannot be exported: {reason}. An exported function may use shapes and Python numbers, and "
-            "operations that run on the device and whose results' shapes do not depend on data"
-        )
+    @property
+    def broken(self) -> str | None:
+        """Why the call cannot be replayed: nothing, for that would have been raised."""
+        return None
+
+    @broken.setter
+    def broken(self, reason: str | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        if reason is not None:
+            raise ExportError(
+                f"{asking()} cannot be exported: {reason}. An exported function may use shapes and Python numbers, and "
+                "operations that run on the device and whose results' shapes do not depend on data"
+            )
 
 
 class Session:

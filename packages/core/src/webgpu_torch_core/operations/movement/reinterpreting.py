@@ -62,7 +62,7 @@ def _twin(storage: Storage, own: dtype, kind: dtype) -> Storage:
     engine = value.engine
     check_supported(engine, kind)
     if engine.capture is not None:
-        engine.capture.refuse("it looks at its memory as elements of another type")
+        engine.capture.broken = "it looks at its memory as elements of another type"
     # Both values see one buffer. Each counts as seen from outside while the other lives: then what is written lands in
     # the buffer itself, at once, and nobody reuses it.
     engine.flush()

@@ -71,7 +71,7 @@ class Generator:
     def host_stream(self) -> MersenneTwister:
         """Return the CPU's stream to draw from now; a function that does cannot be replayed."""
         if context.capture is not None:
-            context.capture.refuse("it draws random numbers on the host")
+            context.capture.broken = "it draws random numbers on the host"
         return self.twister
 
     def get_state(self) -> Any:
