@@ -32,7 +32,7 @@ LAYERS = {
     ),
     "cli": ("webgpu_torch_cli", {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-drop-in"}),
     "testing": ("webgpu_torch_testing", {"webgpu-torch-core", "pytest"}),
-    "web": ("webgpu_torch_web", {"webgpu-torch-backend-wgpu", "webgpu-torch-core"}),
+    "web": ("webgpu_torch_web", {"webgpu-torch-backend-wgpu", "webgpu-torch-core", "webgpu-torch-nn"}),
 }
 
 

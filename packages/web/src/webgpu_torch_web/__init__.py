@@ -1,4 +1,6 @@
-"""Networks as folders of static files: :func:`export` writes one that runs in browsers and Node without Python."""
+"""The library in web pages, and networks as folders of static files: :func:`export` writes one that runs in browsers and
+Node without Python.
+"""
 
 from __future__ import annotations
 

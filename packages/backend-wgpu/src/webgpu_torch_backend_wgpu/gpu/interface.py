@@ -82,6 +82,12 @@ DEFAULT_LIMITS = Limits(
 )
 
 
+def camel(name: str) -> str:
+    """Return WebGPU's own spelling of a limit's name: ``maxBufferSize`` for ``max_buffer_size``."""
+    first, *rest = name.split("_")
+    return first + "".join(each.capitalize() for each in rest)
+
+
 class Adapter(Record):
     """A way to a GPU: its names, the graphics API it is reached by, its kind, features and limits.
 

@@ -17,7 +17,7 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import NamedTuple
 
-from webgpu_torch_backend_wgpu.gpu.interface import COPY, DEFAULT_LIMITS, UNIFORM, WORDS, Limits
+from webgpu_torch_backend_wgpu.gpu.interface import COPY, DEFAULT_LIMITS, UNIFORM, WORDS, Limits, camel
 from webgpu_torch_core.files.host_tensors import HostTensor
 from webgpu_torch_core.files.safetensors import serialize_safetensors
 from webgpu_torch_core.ir.dtypes import dtype, float16, float32, uint8
@@ -164,8 +164,7 @@ def raised(limits: Limits) -> dict[str, int]:
     for name in Limits.fields:
         value: int = getattr(limits, name)
         if value != getattr(DEFAULT_LIMITS, name):
-            first, *others = name.split("_")
-            found[first + "".join(map(str.capitalize, others))] = value
+            found[camel(name)] = value
     return found
 
 
