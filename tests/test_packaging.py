@@ -94,7 +94,7 @@ def test_imports_are_declared(folder):
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 used.add(node.module.partition(".")[0])
     needed = {names[each] for each in used & set(names) if each != import_name}
-    optional = {"webgpu-torch-tools"} if folder == "webgpu-torch" else set()
+    optional = {"webgpu-torch-tools", "webgpu-torch-web"} if folder == "webgpu-torch" else set()
     assert needed - optional <= dependencies
 
 
