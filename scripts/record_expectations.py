@@ -30,7 +30,7 @@ FAMILIES: dict[str, tuple[tuple[str, ...], str]] = {
         torch.logit(large / 8) | torch.rad2deg(unit) | torch.reciprocal(large) | torch.round(x)
         torch.rsqrt(large) | torch.sigmoid(x) | torch.sin(x) | torch.sinc(x) | torch.sinh(x) | torch.sqrt(large)
         torch.tan(unit) | torch.tanh(x) | torch.trunc(x) | torch.isnan(special) | torch.isinf(special)
-        torch.isfinite(special) | torch.isposinf(special) | torch.isneginf(special) | torch.nan_to_num(special)
+        torch.isfinite(special) | torch.isposinf(special) | torch.isneginf(special) | torch.nan_to_num(special, 1.0, 4.0, -4.0)
         torch.signbit(special) | torch.relu(special) | torch.round(x, decimals=1) | torch.special.entr(large)
         torch.special.log_ndtr(unit)
         """,
@@ -254,13 +254,14 @@ def evaluated(text: str, kind: str, given: dict[str, torch.Tensor]) -> list[torc
 
 
 def is_sound(text: str, results: list[torch.Tensor]) -> bool:
-    """Return whether PyTorch's halves are what its single precision makes of the same inputs, within their tolerance.
+    """Return whether PyTorch's halves are what its single precision makes of the same inputs, within half of a tolerance.
 
     Where its own roundings on the way add up to more, there is no one right answer to expect.
     """
     exact = evaluated(text, "float16", {name: value.float() for name, value in inputs("float16").items()})
+    wanted = [each.to(one.dtype) for each, one in zip(exact, results)]
     try:
-        torch.testing.assert_close(results, [each.to(one.dtype) for each, one in zip(exact, results)], equal_nan=True)
+        torch.testing.assert_close(results, wanted, rtol=0.5e-3, atol=0.5e-5, equal_nan=True)
     except AssertionError:
         return False
     return True
