@@ -10,6 +10,7 @@ $("theme").onclick = () => {
   const next = (document.documentElement.dataset.theme ?? system) === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = next;
   localStorage.setItem("theme", next);
+  dispatchEvent(new Event("theme"));
 };
 
 // Whether the page can compute; tells the visitor why not.

@@ -29,6 +29,9 @@ json.dumps(names)
 `;
 
 const names = {};
+// Plots by name, to be drawn anew in the colours of another theme.
+const plots = new Map();
+addEventListener("theme", () => plots.forEach((message) => drawing.plot($("plots"), message)));
 let library = null, running = false;
 
 async function first() {
@@ -60,7 +63,10 @@ const handlers = {
   state: ({ text }) => { $("state").textContent = text; },
   failed: ({ text }) => tell(text),
   text: ({ text, error }) => write(text, error ? "bad" : undefined),
-  plot: (message) => drawing.plot($("plots"), message),
+  plot(message) {
+    plots.set(message.name, message);
+    drawing.plot($("plots"), message);
+  },
   image: (message) => drawing.image($("plots"), message),
 };
 
@@ -75,6 +81,7 @@ async function run() {
   buttons();
   $("output").replaceChildren();
   $("plots").replaceChildren();
+  plots.clear();
   $("state").textContent = "Running";
   const { error, seconds } = await library.run(editor.text());
   if (error && error !== "stopped") write(error, "bad");
