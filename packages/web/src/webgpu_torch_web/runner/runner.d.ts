@@ -35,12 +35,16 @@ export interface ExportedFunction {
   /** What the function returned that is no tensor. */
   readonly values: Readonly<Record<string, boolean | number | string>>;
   run(inputs?: Record<string, Input>, options?: RunOptions): Promise<Result>;
+  /** Compile the function's kernels: the first run does, too. */
+  prepare(): Promise<unknown>;
 }
 
 /** A loaded folder. `inputs`, `outputs` and `run` are those of its first function. */
 export interface Model extends Pick<ExportedFunction, "inputs" | "outputs" | "run"> {
   readonly functions: Readonly<Record<string, ExportedFunction>>;
   readonly device: GPUDevice;
+  /** What a file of JSON in the folder holds. */
+  json(name: string): Promise<unknown>;
   destroy(): void;
 }
 
