@@ -21,10 +21,11 @@ from webgpu_torch_core import Tensor
 from .errors import ExportError
 from .folder import Json, write_folder
 from .functions import SCRIPTS, opened
+from .tokenizer import TOKENIZER_FILE, Tokenizer, described_tokenizer
 
 #: tokens of the shortest prefill and of the shortest window
 SHORTEST_PROMPT, SHORTEST_WINDOW = 16, 128
-TOKENIZER_FILE = "tokenizer.json"
+TEXT_SCRIPTS = ("text.js", "text.d.ts", "tokenizer.js", "tokenizer.d.ts")
 
 
 class Step(Protocol):
@@ -63,20 +64,6 @@ class LanguageModel(Protocol):
     def __call__(self, input_ids: Tensor, *, cache: Step) -> Output:
         """Return the logits [batch, tokens, vocabulary]."""
         ...
-
-
-class Backend(Protocol):
-    """A tokenizer of the tokenizers library."""
-
-    def to_str(self) -> str:
-        """Return what tokenizer.json holds."""
-        ...
-
-
-class Tokenizer(Protocol):
-    """A tokenizer of :mod:`webgpu_torch_models`."""
-
-    backend: Backend
 
 
 def _prefill(model: LanguageModel, cache: Cache, buffers: Sequence[Tensor], tokens: Tensor) -> None:
@@ -132,8 +119,7 @@ def export_text(
         ExportError: the model does what cannot be exported, or the tokenizer is of another kind.
         ValueError: an option is none of those above.
     """
-    described = json.loads(tokenizer.backend.to_str())
-    check_tokenizer(described)
+    described = described_tokenizer(tokenizer)
     if model.starts_anew_with_variant:
         raise ExportError(
             f"{type(model).__name__} computes its positions in another way once a text is long: it cannot be exported"
@@ -160,38 +146,6 @@ def export_text(
         cache.position, cache.length = position, length
     text: Json = {"prefill": prompts, "decode": windows, "capacity": capacity, "end": list(end_tokens)}
     target = Path(folder)
-    write_folder(session, target, weights, {"text": text}, (*SCRIPTS, "text.js", "text.d.ts"))
+    write_folder(session, target, weights, {"text": text}, (*SCRIPTS, *TEXT_SCRIPTS))
     (target / TOKENIZER_FILE).write_text(json.dumps(described, ensure_ascii=False), encoding="utf-8")
     return target
-
-
-def check_tokenizer(described: Mapping[str, object]) -> None:
-    """Refuse a tokenizer.json that text.js does not read.
-
-    Raises:
-        ExportError: it has a part of another kind; the message names it.
-    """
-    known = {
-        "normalizer": ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Sequence"),
-        "pre_tokenizer": ("ByteLevel", "Split", "Digits", "Sequence"),
-        "model": ("BPE",),
-        "decoder": ("ByteLevel",),
-    }
-
-    def look(part: object, place: str) -> None:
-        if isinstance(part, dict):
-            kind = str(part.get("type", "BPE" if place == "model" else ""))
-            if kind not in known[place]:
-                raise ExportError(
-                    f"the tokenizer's {place} is of kind {kind}; exported folders have byte-level byte-pair encoding"
-                )
-            for each in part.get("normalizers", part.get("pretokenizers", ())):
-                look(each, place)
-
-    for place in known:
-        look(described.get(place), place)
-    model = described.get("model")
-    if isinstance(model, dict) and (model.get("byte_fallback") or model.get("continuing_subword_prefix")):
-        raise ExportError(
-            "the tokenizer's model falls back to bytes or marks subwords; byte-level encoding does neither"
-        )

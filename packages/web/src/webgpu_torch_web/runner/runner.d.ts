@@ -66,3 +66,5 @@ export function load(url: string | URL, options?: LoadOptions): Promise<Model>;
 export function widen(bits: Uint16Array): Float32Array;
 export function toHalf(value: number): number;
 export function toBrain(value: number): number;
+/** Return a function that draws numbers from 0 to 1, the same ones for the same seed. */
+export function randomNumbers(seed: number): () => number;

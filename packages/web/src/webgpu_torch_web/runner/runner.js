@@ -128,6 +128,17 @@ async function download(url, cached, tell) {
   return bytes;
 }
 
+/** Return a function that draws numbers from 0 to 1, the same ones for the same seed (mulberry32). */
+export function randomNumbers(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
 /** Return a device with what a plan needs. */
 async function openDevice(plan, gpu) {
   if (!gpu) {

@@ -1,12 +1,8 @@
 /** Text generation for folders that webgpu_torch.web.export_text wrote. */
 import type { LoadOptions, Model } from "./runner.js";
+import type { Tokenizer } from "./tokenizer.js";
 
-export class Tokenizer {
-  /** described: what tokenizer.json holds. */
-  constructor(described: object);
-  encode(text: string, options?: { addSpecialTokens?: boolean }): number[];
-  decode(ids: Iterable<number>, options?: { skipSpecialTokens?: boolean }): string;
-}
+export { Tokenizer } from "./tokenizer.js";
 
 export interface GenerateOptions {
   /** Most tokens of the answer (100 by default). */
