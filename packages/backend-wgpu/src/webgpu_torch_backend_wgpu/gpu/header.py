@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .interface import DISPATCH, STORAGE, UNIFORM, WORDS, Adapter, Gpu, GpuError, Limits, PipelineRequest
+from .interface import DISPATCH, STORAGE, UNIFORM, WORDS, Adapter, Gpu, GpuError, Limits, PipelineRequest, camel
 
 #: the largest mappable buffer for reading; larger reads go through two of them in turn
 STAGING_BYTES = 1 << 26
@@ -37,14 +37,9 @@ def text_of(ffi: Any, view: Any) -> str:
     return ffi.string(view.data, view.length).decode(errors="replace") if view.data and view.length else ""
 
 
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(each.capitalize() for each in rest)
-
-
 def limits_of(limits: Any) -> Limits:
     """Return the limits of a WGPULimits that matter here."""
-    return Limits(*[int(getattr(limits, _camel(name))) for name in Limits.fields])
+    return Limits(*[int(getattr(limits, camel(name))) for name in Limits.fields])
 
 
 def adapter_of(ffi: Any, lib: Any, handle: int, adapter: Any, features: frozenset[str]) -> Adapter:
