@@ -26,6 +26,8 @@ FOOTER = """
 from . import __config__ as __config__
 from . import _C as _C
 from . import _dynamo as _dynamo
+from . import _jit_internal as _jit_internal
+from . import _utils as _utils
 from . import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd

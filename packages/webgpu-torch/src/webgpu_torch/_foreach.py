@@ -51,42 +51,42 @@ def _limit(name: str) -> Callable[..., Tensor]:
     return getattr(Tensor, limits.get(name, name))
 
 
-def _unary(name: str) -> Callable[[Tensors], list[Tensor] | None]:
+def _unary(name: str) -> Callable[[Tensors], Tensors]:
     method = getattr(Tensor, name)
 
-    def apply(self: Tensors) -> list[Tensor] | None:
+    def apply(self: Tensors) -> Tensors:
         made = [method(each) for each in _checked(self)]
-        return None if name.endswith("_") else made
+        return self if name.endswith("_") else made
 
     return apply
 
 
-def _binary(name: str) -> Callable[[Tensors, Operand], list[Tensor] | None]:
+def _binary(name: str) -> Callable[[Tensors, Operand], Tensors]:
     method = _limit(name)
 
-    def apply(self: Tensors, other: Operand) -> list[Tensor] | None:
+    def apply(self: Tensors, other: Operand) -> Tensors:
         made = [method(each, value) for each, value in zip(_checked(self), _each(self, other), strict=True)]
-        return None if name.endswith("_") else made
+        return self if name.endswith("_") else made
 
     return apply
 
 
-def _scaled(name: str) -> Callable[..., list[Tensor] | None]:
+def _scaled(name: str) -> Callable[..., Tensors]:
     method = getattr(Tensor, name)
 
-    def apply(self: Tensors, other: Operand, *, alpha: complex = 1) -> list[Tensor] | None:
+    def apply(self: Tensors, other: Operand, *, alpha: complex = 1) -> Tensors:
         made = [
             method(each, value, alpha=alpha) for each, value in zip(_checked(self), _each(self, other), strict=True)
         ]
-        return None if name.endswith("_") else made
+        return self if name.endswith("_") else made
 
     return apply
 
 
-def _ternary(name: str) -> Callable[..., list[Tensor] | None]:
+def _ternary(name: str) -> Callable[..., Tensors]:
     method = getattr(Tensor, name)
 
-    def apply(self: Tensors, tensor1: Tensors, tensor2: Tensors, value: Operand = 1) -> list[Tensor] | None:
+    def apply(self: Tensors, tensor1: Tensors, tensor2: Tensors, value: Operand = 1) -> Tensors:
         values = _each(self, list(value.unbind(0)) if isinstance(value, Tensor) and value.ndim else value)
         made = [
             method(each, first, second, value=factor)
@@ -96,18 +96,18 @@ def _ternary(name: str) -> Callable[..., list[Tensor] | None]:
                 _checked(self), _each(self, tensor1), _each(self, tensor2), values, strict=True
             )
         ]
-        return None if name.endswith("_") else made
+        return self if name.endswith("_") else made
 
     return apply
 
 
-def _lerp(name: str) -> Callable[[Tensors, Tensors, Operand], list[Tensor] | None]:
+def _lerp(name: str) -> Callable[[Tensors, Tensors, Operand], Tensors]:
     method = getattr(Tensor, name)
 
-    def apply(self: Tensors, tensors1: Tensors, weight: Operand) -> list[Tensor] | None:
+    def apply(self: Tensors, tensors1: Tensors, weight: Operand) -> Tensors:
         ends, weights = _each(self, tensors1), _each(self, weight)
         made = [method(each, end, part) for each, end, part in zip(_checked(self), ends, weights, strict=True)]
-        return None if name.endswith("_") else made
+        return self if name.endswith("_") else made
 
     return apply
 
@@ -145,20 +145,22 @@ def _foreach_mm(self: Tensors, mat2: Tensors) -> list[Tensor]:
     return [torch.mm(each, other) for each, other in zip(_checked(self), _each(self, mat2), strict=True)]  # type: ignore[arg-type]
 
 
-def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> None:
+def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Tensors:
     """Write each tensor of the second list over that of the first."""
     for each, source in zip(_checked(self), _each(self, src), strict=True):
         each.copy_(source, non_blocking)  # type: ignore[arg-type]
+    return self
 
 
-def _foreach_zero_(self: Tensors) -> None:
+def _foreach_zero_(self: Tensors) -> Tensors:
     """Fill every tensor with zeros."""
     for each in _checked(self):
         each.zero_()
+    return self
 
 
 #: the functions by PyTorch's names
-FUNCTIONS: dict[str, Callable[..., list[Tensor] | None]] = {
+FUNCTIONS: dict[str, Callable[..., Tensors]] = {
     **{f"_foreach_{name}{end}": _unary(name + end) for name in _UNARY for end in ("", "_")},
     **{f"_foreach_{name}{end}": _binary(name + end) for name in _BINARY for end in ("", "_")},
     **{f"_foreach_{name}{end}": _scaled(name + end) for name in ("add", "sub") for end in ("", "_")},

@@ -9,6 +9,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from webgpu_torch_nn import Module
 
+from .futures import Future
+
 Marked = TypeVar("Marked")
 
 __all__ = [
@@ -106,8 +108,8 @@ def isinstance(obj: object, target_type: Any) -> bool:
     return any(isinstance(obj, each) for each in inside)
 
 
-def _is(obj: object, kind: Any) -> bool:
-    return kind is Any or issubclass(type(obj), kind)
+def _is(obj: object, kind: object) -> bool:
+    return kind is Any or issubclass(type(obj), kind)  # type: ignore[arg-type]
 
 
 class Attribute(NamedTuple):
@@ -180,15 +182,13 @@ def export_opnames(m: object) -> list[str]:
     return []
 
 
-def fork(func: Callable[..., Marked], *args: Any, **kwargs: Any) -> Any:
+def fork(func: Callable[..., Marked], *args: object, **kwargs: object) -> Future[Marked]:
     """Return a future that has the function's result: outside a script PyTorch calls it at once, too."""
-    from .futures import Future
-
     result: Future[Marked] = Future()
     result.set_result(func(*args, **kwargs))
     return result
 
 
-def wait(future: Any) -> Any:
+def wait(future: Future[Marked]) -> Marked:
     """Return what a future of :func:`fork` has."""
     return future.wait()
