@@ -127,6 +127,8 @@ class HeaderGpu(Gpu):
         self._buffers: set[int] = set()
         self._layouts: dict[tuple[str, ...], int] = {}
         self._staging: list[Staging] = []
+        #: those of finished reads that did not hold the GPU up
+        self._spare: list[Staging] = []
         self._timer: Timer | None = None
         self._encoder_descriptor = ffi.new("WGPUCommandEncoderDescriptor *")
         self._pass_descriptor = ffi.new("WGPUComputePassDescriptor *")
@@ -359,6 +361,17 @@ class HeaderGpu(Gpu):
             # A buffer may still be mapped or waiting to be.
             self._staging = []
             raise
+
+    def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+        staging = self._spare.pop() if self._spare and self._spare[-1].nbytes >= nbytes else None
+        staging = staging or Staging(self, max(nbytes, 256))
+        staging.request(self._objects[buffer], offset, nbytes)
+
+        def finish(into: memoryview) -> None:
+            staging.receive(into)
+            self._spare.append(staging)
+
+        return finish
 
     def _stagings(self, nbytes: int) -> list[Staging]:
         """Return the staging buffers for a read: one that holds it, or two of the largest size."""

@@ -174,6 +174,16 @@ class Gpu(ABC):
             GpuError: they could not be had.
         """
 
+    def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+        """Start what :meth:`read` does, of few bytes; the function that is returned waits for them, and for nothing later."""
+        data = bytearray(nbytes)
+        self.read(buffer, offset, memoryview(data))
+
+        def finish(into: memoryview) -> None:
+            into[:] = data
+
+        return finish
+
     @abstractmethod
     def layout(self, kinds: tuple[str, ...]) -> int:
         """Return the layout of bind groups that bind these :data:`BINDING_KINDS` in order, the same for the same kinds."""
