@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...ir.dtypes import bool_
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
+from .matrix_products import matrix_product
 
 ELLIPSIS = "..."
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -202,7 +204,8 @@ def _pair(
         return left * right, batch + rows + columns
     left = a.reshape(count, math.prod(a.shape[len(batch) : len(batch) + len(rows)]), inner)
     right = b.reshape(count, inner, math.prod(b.shape[len(batch) + len(summed) :]))
-    product = (left[0] @ right[0]) if not batch else left @ right
+    one, other = (left, right) if batch else (left[0], right[0])
+    product = matrix_product(one, other) if one.dtype is bool_ else one @ other
     return product.reshape(shape), batch + rows + columns
 
 
