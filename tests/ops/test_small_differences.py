@@ -36,6 +36,7 @@ CASES = {
     "norm by the name A": lambda t: t.linalg.norm(A=t.ones(2)),
     "norm by the name input": lambda t: t.linalg.norm(input=t.ones(2)),
     "einsum of booleans": lambda t: t.einsum("i,i->", t.tensor([True, True]), t.tensor([True, False])),
+    "einsum of single booleans": lambda t: t.einsum("i,i->", t.tensor([True]), t.tensor([True])),
     "product of booleans": lambda t: t.tensor([[True]]) @ t.tensor([[True]]),
     "short source": lambda t: t.zeros(3).masked_scatter(t.tensor([True, False, True]), t.tensor([5.0, 6.0])),
     "limits of two kinds": lambda t: t.arange(3.0).clamp(t.zeros(3), 2.0),

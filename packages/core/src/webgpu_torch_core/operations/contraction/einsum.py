@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .matrix_products import matrix_product
@@ -204,8 +203,9 @@ def _pair(
         return left * right, batch + rows + columns
     left = a.reshape(count, math.prod(a.shape[len(batch) : len(batch) + len(rows)]), inner)
     right = b.reshape(count, inner, math.prod(b.shape[len(batch) + len(summed) :]))
+    # Without sums of more than one product there is no matrix product, which booleans have not.
     one, other = (left, right) if batch else (left[0], right[0])
-    product = matrix_product(one, other) if one.dtype is bool_ else one @ other
+    product = matrix_product(one, other) if inner == 1 else one @ other
     return product.reshape(shape), batch + rows + columns
 
 
