@@ -19,6 +19,7 @@ PAGES = [
     "docs/quickstart.md",
     "docs/training.md",
     "docs/networks.md",
+    "docs/export.md",
     "docs/models.md",
     "docs/adding-an-op.md",
     "docs/debugging.md",

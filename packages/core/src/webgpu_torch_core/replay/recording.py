@@ -128,7 +128,8 @@ class Replay:
         sources = [source for part in self.runs for source in part.sources]
         self.hidden = [source[1] for source in sources if source[0] == "storage"]
         self.gradients = self._gradients(recording, call)
-        self.result = map_nested(result, lambda each: self._template(each, recording, call.arguments.objects))
+        numbers = call.arguments.numbers
+        self.result = map_nested(result, lambda each: self._template(each, recording, numbers), numbers)
         self.writes = self._writes(recording)
 
     def _gradients(self, recording: Recording, call: Any) -> list[tuple[int, Any]]:
@@ -143,8 +144,8 @@ class Replay:
             found.append((number, None if after is None else Result(after, recording)))
         return found
 
-    def _template(self, leaf: Any, recording: Recording, objects: list[Any]) -> Any:
-        found = template(leaf, recording, objects)
+    def _template(self, leaf: Any, recording: Recording, numbers: dict[int, int]) -> Any:
+        found = template(leaf, recording, numbers)
         if found.__class__ is Result and found.tracked:
             self.broken = "its results need gradients"
         return found
@@ -175,7 +176,13 @@ class Replay:
                 self._write(engine, target, tables[number][position], parameters, known)
                 tables.append([])
                 continue
-            externals = [self._buffer(source, known, tables) for source in sources]
+            # Without a call for each of a network's parameters, nearly all of which hold their buffers.
+            externals = [
+                (value.buffer if (value := known[source[1]]._storage.value).buffer is not None else value.realize())
+                if source[0] == "known"
+                else self._buffer(source, tables)
+                for source in sources
+            ]
             externals += [engine.device.allocate(nbytes) for nbytes in scheduled.fresh]
             tables.append(externals)
             if self.draws or readings:
@@ -227,10 +234,8 @@ class Replay:
         return parameter
 
     @staticmethod
-    def _buffer(source: Any, known: list[Tensor], tables: list[list[Any]]) -> Any:
+    def _buffer(source: Any, tables: list[list[Any]]) -> Any:
         kind = source[0]
-        if kind == "known":
-            return known[source[1]]._storage.value.realize()
         if kind == "plan":
             return tables[source[1]][source[2]]
         if kind == "storage":
