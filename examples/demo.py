@@ -152,14 +152,11 @@ def write(folder: str | Path, device: Any, prompt: str, tokens: int) -> None:
     ids = tokenizer.encode(prompt)
     tokens = min(tokens, model.config.n_positions - len(ids))
     text, times = tokenizer.stream(), [time.perf_counter()]
-
-    def show(chosen: list[int]) -> None:
-        times.append(time.perf_counter())
-        print(text.put(chosen[0]), end="", flush=True)
-
     print(f"\n{prompt}", end="", flush=True)
     input_ids = torch.tensor([ids], dtype=torch.int64).to(device)
-    model.generate(input_ids, max_new_tokens=tokens, do_sample=True, temperature=0.8, top_k=40, streamer=show)
+    for [token] in model.stream(input_ids, max_new_tokens=tokens, do_sample=True, temperature=0.8, top_k=40):
+        times.append(time.perf_counter())
+        print(text.put(token), end="", flush=True)
     print(text.end())
     # The first token includes the prompt and the making of kernels.
     made, took = len(times) - 2, times[-1] - times[1]

@@ -77,8 +77,9 @@ if _TYPE_CHECKING:
     from . import multiprocessing as multiprocessing
     from . import profiler as profiler
     from . import testing as testing
+    from . import web as web
 else:
-    __getattr__ = _lazily(__name__, "multiprocessing", "profiler", "testing")
+    __getattr__ = _lazily(__name__, "multiprocessing", "profiler", "testing", "web")
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {

@@ -32,6 +32,7 @@ LAYERS = {
     ),
     "cli": ("webgpu_torch_cli", {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-drop-in"}),
     "testing": ("webgpu_torch_testing", {"webgpu-torch-core", "pytest"}),
+    "web": ("webgpu_torch_web", {"webgpu-torch-backend-wgpu", "webgpu-torch-core", "webgpu-torch-nn"}),
 }
 
 
@@ -93,7 +94,7 @@ def test_imports_are_declared(folder):
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 used.add(node.module.partition(".")[0])
     needed = {names[each] for each in used & set(names) if each != import_name}
-    optional = {"webgpu-torch-tools"} if folder == "webgpu-torch" else set()
+    optional = {"webgpu-torch-tools", "webgpu-torch-web"} if folder == "webgpu-torch" else set()
     assert needed - optional <= dependencies
 
 

@@ -11,12 +11,19 @@ from device_programs import ADD, INCREMENT, RELU, WRITE_Y, kernel, one_pass, pla
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.errors import DeviceLostError, KernelError, OutOfMemoryError
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingGpu, CheckingRuntime, layout_of
-from webgpu_torch_backend_wgpu.gpu.interface import COPY, DISPATCH, UNIFORM, GpuError, PipelineRequest
+from webgpu_torch_backend_wgpu.gpu.interface import (
+    COPY,
+    DEFAULT_LIMITS,
+    DISPATCH,
+    UNIFORM,
+    GpuError,
+    PipelineRequest,
+)
 from webgpu_torch_backend_wgpu.program import Binding
 from webgpu_torch_core.backend.interface import Copy
 
 sys.path.insert(0, str(Path(__file__).parent / "golden"))
-from profiles import DEFAULT, PROFILES
+from profiles import PROFILES
 
 KINDS = ("read-only-storage", "storage")
 
@@ -83,7 +90,7 @@ def test_writes_reads_and_loss() -> None:
     assert device.read(buffer, 7) == bytes(7)
     assert device.gpu.broken == []
     with pytest.raises(OutOfMemoryError, match="at most 64 parts"):
-        device.allocate(65 * DEFAULT.max_storage_buffer_binding_size)
+        device.allocate(65 * DEFAULT_LIMITS.max_storage_buffer_binding_size)
     device.gpu.lost = "the driver was reset"
     with pytest.raises(DeviceLostError, match="the driver was reset"):
         device.read(buffer, 7)
@@ -120,7 +127,7 @@ MODULES = {
 
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_that_break_a_rule_are_refused(name: str) -> None:
-    gpu = CheckingGpu(DEFAULT, ())
+    gpu = CheckingGpu(DEFAULT_LIMITS, ())
     source, reason = MODULES[name]
     good, bad = gpu.pipelines([PipelineRequest("k", each, gpu.layout(KINDS), True) for each in (text(), source)])
     assert isinstance(good, int)
@@ -164,9 +171,9 @@ def bad_calls(gpu: CheckingGpu) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", bad_calls(CheckingGpu(DEFAULT, ())))
+@pytest.mark.parametrize("name", bad_calls(CheckingGpu(DEFAULT_LIMITS, ())))
 def test_calls_that_break_a_rule_are_noticed(name: str) -> None:
-    gpu = CheckingGpu(DEFAULT, ())
+    gpu = CheckingGpu(DEFAULT_LIMITS, ())
     calls = bad_calls(gpu)
     assert gpu.broken == []
     calls[name]()
@@ -175,7 +182,7 @@ def test_calls_that_break_a_rule_are_noticed(name: str) -> None:
 
 
 def test_a_submit_over_a_destroyed_buffer_is_noticed() -> None:
-    gpu = CheckingGpu(DEFAULT, ())
+    gpu = CheckingGpu(DEFAULT_LIMITS, ())
     one, other = gpu.buffer(256), gpu.buffer(256)
     recording = gpu.record((COPY, one, 0, other, 0, 256))
     gpu.submit(recording)

@@ -46,6 +46,7 @@ def test_architecture_agrees_with_pytorch(
     assert name.startswith("base.") or "greedy" not in refused
 
 
+@pytest.mark.slow
 def test_wrong_weights_are_noticed(sweep: ModuleType, tmp_path: Path) -> None:
     """The comparison itself: another checkpoint under the same outputs must not pass."""
     import numpy as np

@@ -15,6 +15,7 @@ pytest.importorskip("diffusers")
 pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 def test_every_module(run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
     found: dict[str, dict[str, str]] = {}
     for torch in ("pytorch", "ours"):

@@ -36,6 +36,7 @@ def _far(outcomes: dict[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in outcomes.items() if not each.get("levels", 256) <= LEVELS}
 
 
+@pytest.mark.slow
 def test_stable_diffusion(run_python: RunPython, tmp_path: Path) -> None:
     outcomes = _compare(run_python, tmp_path, "cpu", [QUICK])
     assert set(outcomes) == {QUICK} and not _far(outcomes)

@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 TOLERANCE = 1e-4
 #: the walks with every option at its default: quick; the others vary one option each
 DEFAULTS = "^[^ ]*$"
+SOME = "^(EulerDiscrete|DPMSolverMultistep|UniPCMultistep)Scheduler$"
 #: what these do cannot be done without float64, or with random numbers of another device; PyTorch's other devices refuse it too
 ON_THE_CPU_ONLY = {
     "CMStochasticIterativeScheduler": "float64",
@@ -49,6 +50,13 @@ def _far(outcomes: dict[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in outcomes.items() if each.get("difference", 1.0) > TOLERANCE}
 
 
+def test_some_schedulers(tmp_path: Path) -> None:
+    outcomes, failed = _walks(tmp_path, SOME, "cpu")
+    assert len(outcomes) == 3 and not failed
+    assert not _far(outcomes)
+
+
+@pytest.mark.slow
 def test_every_scheduler(tmp_path: Path) -> None:
     outcomes, failed = _walks(tmp_path, DEFAULTS, "cpu")
     assert len(outcomes) >= 49 and not failed

@@ -28,6 +28,7 @@ print(len(globals()))
 """
 
 
+@pytest.mark.slow
 def test_everything_of_transformers_can_be_imported(run_code: Callable[..., str]) -> None:
     """The star import reaches every module of the library, whose annotations name what this library has not."""
     pytest.importorskip("transformers")

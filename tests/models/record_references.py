@@ -82,6 +82,31 @@ def record_seq2seq(name: str) -> None:
     write(name, written, shapes, outputs)
 
 
+def record_generations(name: str) -> None:
+    """Record the tokens of every way to choose them."""
+    outputs = {}
+    for case, (model_name, options) in cases.GENERATIONS.items():
+        recorded = cases.description(model_name)
+        seq2seq = model_name in cases.SEQ2SEQ
+        kind = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            (Path(folder) / "config.json").write_text(json.dumps(recorded["config"]))
+            save_file(
+                cases.weights(torch, recorded["weights"], 1.5),
+                Path(folder) / "model.safetensors",
+                metadata={"format": "pt"},
+            )
+            model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+            ids, mask = cases.tokens(torch)
+            if seq2seq:
+                ids, mask = ids.flip(1), mask.flip(1)
+            torch.manual_seed(5)
+            generated = model.generate(ids, attention_mask=mask, max_new_tokens=20, **options)
+        outputs[case] = generated.contiguous()
+        print(case, outputs[case].tolist())
+    save_file(outputs, cases.FOLDER / f"{name}.safetensors")
+
+
 def record_vision(name: str) -> None:
     """Record what a model for images, texts or both returns."""
     kind, options, given = cases.VISION[name]
@@ -202,6 +227,7 @@ if __name__ == "__main__":
         (cases.DECODERS, record_decoder),
         (cases.ENCODERS, record_encoder),
         (cases.SEQ2SEQ, record_seq2seq),
+        (("generations",), record_generations),
         (cases.VISION, record_vision),
         (("whisper",), record_whisper),
         (cases.DIFFUSION, record_diffusion),

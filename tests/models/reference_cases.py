@@ -113,6 +113,26 @@ WHISPER = {
 }  # fmt: skip
 
 
+# Token 0 would be taken for no padding by transformers' beam search.
+_ENDS = {"eos_token_id": [7, 31, 40, 55, 62, 78, 90], "pad_token_id": 5}
+_DRAWN = {"do_sample": True, "pad_token_id": 0}
+#: by name: the case of the model, and how it goes on from :func:`tokens`, padded; draws start at seed 5
+GENERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "beams": ("llama", {"num_beams": 3, "pad_token_id": 0}),
+    "beams_with_ends": ("llama", {"num_beams": 3, **_ENDS}),
+    "beams_early": ("llama", {"num_beams": 4, "early_stopping": True, "length_penalty": 0.3, **_ENDS}),
+    "beams_never": ("gemma3", {"num_beams": 2, "early_stopping": "never", "length_penalty": 1.7, **_ENDS}),
+    "beams_penalty": ("qwen3", {"num_beams": 3, "repetition_penalty": 1.6, "length_penalty": -0.5, **_ENDS}),
+    "beams_drawn": ("llama", {"num_beams": 3, **_DRAWN, "top_k": 20, "temperature": 0.9, "min_p": 0.02}),
+    "beams_seq2seq": ("t5", {"num_beams": 3, **_ENDS}),
+    "ends": ("llama", _ENDS),
+    "penalty": ("llama", {"repetition_penalty": 1.4, "pad_token_id": 0}),
+    "drawn": ("llama", {**_DRAWN, "temperature": 1.2, "top_k": 30, "top_p": 0.95}),
+    "drawn_min_p": ("qwen2", {**_DRAWN, "min_p": 0.05, "top_k": 0, "repetition_penalty": 1.3}),
+    "drawn_all": ("llama", {**_DRAWN, "min_p": 0.1, "top_k": 12, "top_p": 0.8, "temperature": 1.5, **_ENDS}),
+}
+
+
 def features(library: Any) -> Any:
     """Return what Whisper hears."""
     return library.randn((2, 8, 40), generator=library.Generator().manual_seed(3))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
+from recorded_models import load, outputs_of
 from webgpu_torch.testing import assert_close
 from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models import AutoModelForCausalLM
@@ -17,21 +18,11 @@ from webgpu_torch_models.config import write_json
 ON_GPU = ("llama_3", "mistral", "qwen3", "gemma2", "gemma3", "phi3", "olmo2", "mixtral")
 
 
-def load(name: str, folder: Path, device: str) -> tuple[Any, dict[str, Any]]:
-    """Return the model of a case and its recorded outputs."""
-    recorded = cases.description(name)
-    write_json(folder / "config.json", recorded["config"])
-    save_safetensors(cases.weights(torch, recorded["weights"], 1.5), folder / "model.safetensors")
-    return AutoModelForCausalLM.from_pretrained(folder, device=device), load_safetensors(
-        cases.FOLDER / f"{name}.safetensors"
-    )
-
-
 @pytest.mark.parametrize("name", cases.DECODERS)
 def test_logits_and_text(name: str, tmp_path: Path, device: str) -> None:
     if device != "cpu" and name not in ON_GPU:
         pytest.skip("its parts run on the GPU in other cases")
-    model, wanted = load(name, tmp_path, device)
+    model, wanted = load(name, tmp_path, device), outputs_of(name)
     ids, mask = (each.to(device) for each in cases.tokens(torch))
     with torch.no_grad():
         logits = model(ids).logits.cpu()
@@ -45,7 +36,7 @@ def test_logits_and_text(name: str, tmp_path: Path, device: str) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "mixtral", "qwen3_moe"])
 def test_saved_folders_load_again(name: str, tmp_path: Path) -> None:
-    model, _ = load(name, tmp_path, "cpu")
+    model = load(name, tmp_path, "cpu")
     model.save_pretrained(tmp_path / "again")
     names = set(load_safetensors(tmp_path / "again" / "model.safetensors"))
     assert names == set(cases.description(name)["weights"])
@@ -66,7 +57,7 @@ def test_a_missing_expert_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gemma3", "qwen3_moe"])
 def test_gradients_reach_every_weight(name: str, tmp_path: Path) -> None:
-    model, _ = load(name, tmp_path, "cpu")
+    model = load(name, tmp_path, "cpu")
     ids, _ = cases.tokens(torch)
     model(ids, labels=ids).loss.backward()
     assert [key for key, each in model.named_parameters() if each.grad is None] == []

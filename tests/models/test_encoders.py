@@ -10,18 +10,10 @@ import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
 import webgpu_torch_models as models
+from recorded_models import folder_of, outputs_of
 from webgpu_torch.testing import assert_close
 from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models.bert import mean_pooling
-from webgpu_torch_models.config import write_json
-
-
-def folder_of(name: str, folder: Path) -> Path:
-    """Write the model folder of a case."""
-    recorded = cases.description(name)
-    write_json(folder / "config.json", recorded["config"])
-    save_safetensors(cases.weights(torch, recorded["weights"], 1.5), folder / "model.safetensors")
-    return folder
 
 
 def auto_class(name: str) -> Any:
@@ -32,7 +24,7 @@ def auto_class(name: str) -> Any:
 @pytest.mark.parametrize("name", cases.ENCODERS)
 def test_outputs(name: str, tmp_path: Path, device: str) -> None:
     model = auto_class(name).from_pretrained(folder_of(name, tmp_path), device=device)
-    wanted = load_safetensors(cases.FOLDER / f"{name}.safetensors")
+    wanted = outputs_of(name)
     ids, mask = (each.flip(1).to(device) for each in cases.tokens(torch))
     with torch.no_grad():
         found = model(ids, attention_mask=mask)

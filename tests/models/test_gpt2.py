@@ -95,8 +95,8 @@ def test_greedy_generation(tmp_path: Path, prompt: torch.Tensor, device: str) ->
     right = expected.generate(
         prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=32, do_sample=False, pad_token_id=0
     )
-    seen: list[list[int]] = []
-    left = actual.generate(to_ours(prompt, device), max_new_tokens=32, streamer=seen.append)
+    left = actual.generate(to_ours(prompt, device), max_new_tokens=32)
+    seen = list(actual.stream(to_ours(prompt, device), max_new_tokens=32))
     assert left.tolist() == right.tolist()
     assert torch.tensor(seen).T.tolist() == right[:, 9:].tolist()
 
@@ -129,7 +129,8 @@ def test_generation_with_padding(tmp_path: Path, prompt: torch.Tensor, device: s
     ids=str,
 )
 def test_sampling_scores_are_those_of_transformers(options: dict, device: str) -> None:
-    from webgpu_torch_models.generation import GenerationConfig, process_scores
+    from webgpu_torch_models.generation import GenerationConfig
+    from webgpu_torch_models.generation.scores import process_scores
 
     torch.manual_seed(2)
     scores = torch.randn(3, 50) * 4

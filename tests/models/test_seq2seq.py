@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
+from recorded_models import load, outputs_of
 from webgpu_torch.testing import assert_close
-from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
-from webgpu_torch_models.config import write_json
 from webgpu_torch_models.t5 import T5EncoderModel
 from webgpu_torch_models.whisper import sinusoids
 
 
-def load(name: str, folder: Path, device: str, kind: Any = AutoModelForSeq2SeqLM) -> tuple[Any, dict[str, Any]]:
-    recorded = cases.description(name)
-    write_json(folder / "config.json", recorded["config"])
-    save_safetensors(cases.weights(torch, recorded["weights"], 1.5), folder / "model.safetensors")
-    return kind.from_pretrained(folder, device=device), load_safetensors(cases.FOLDER / f"{name}.safetensors")
-
-
 @pytest.mark.parametrize("name", cases.SEQ2SEQ)
 def test_logits_and_text(name: str, tmp_path: Path, device: str) -> None:
-    model, wanted = load(name, tmp_path, device)
+    model, wanted = load(name, tmp_path, device, AutoModelForSeq2SeqLM), outputs_of(name)
     ids, mask = (each.flip(1).to(device) for each in cases.tokens(torch))
     with torch.no_grad():
         found = model(ids, attention_mask=mask, decoder_input_ids=ids[:, :5])
@@ -37,13 +28,13 @@ def test_logits_and_text(name: str, tmp_path: Path, device: str) -> None:
 
 
 def test_the_encoder_alone(tmp_path: Path) -> None:
-    model, wanted = load("t5", tmp_path, "cpu", T5EncoderModel)
+    model, wanted = load("t5", tmp_path, "cpu", T5EncoderModel), outputs_of("t5")
     ids, mask = (each.flip(1) for each in cases.tokens(torch))
     assert_close(model(ids, mask).last_hidden_state[1].detach(), wanted["states"][1], rtol=1e-4, atol=1e-4)
 
 
 def test_training(tmp_path: Path) -> None:
-    model, _ = load("t5_gated", tmp_path, "cpu")
+    model = load("t5_gated", tmp_path, "cpu", AutoModelForSeq2SeqLM)
     ids, mask = (each.flip(1) for each in cases.tokens(torch))
     model(ids, attention_mask=mask, labels=ids[:, :6]).loss.backward()
     assert [key for key, each in model.named_parameters() if each.grad is None] == []
@@ -52,7 +43,7 @@ def test_training(tmp_path: Path) -> None:
 
 
 def test_whisper(tmp_path: Path, device: str) -> None:
-    model, wanted = load("whisper", tmp_path, device, AutoModelForSpeechSeq2Seq)
+    model, wanted = load("whisper", tmp_path, device, AutoModelForSpeechSeq2Seq), outputs_of("whisper")
     ids, heard = cases.tokens(torch)[0].to(device), cases.features(torch).to(device)
     with torch.no_grad():
         found = model(heard, decoder_input_ids=ids[:, :5])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
+from recorded_models import folder_of, outputs_of
 from webgpu_torch.testing import assert_close
-from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models import AutoModel, AutoModelForImageClassification
 from webgpu_torch_models.config import write_json
 
@@ -23,13 +23,6 @@ def class_of(kind: str) -> Any:
     return getattr(importlib.import_module(f"webgpu_torch_models.{module}"), kind)
 
 
-def folder_of(name: str, folder: Path) -> Path:
-    recorded = cases.description(name)
-    write_json(folder / "config.json", recorded["config"])
-    save_safetensors(cases.weights(torch, recorded["weights"], 1.5), folder / "model.safetensors")
-    return folder
-
-
 @pytest.mark.parametrize("name", cases.VISION)
 def test_outputs(name: str, tmp_path: Path, device: str) -> None:
     if device != "cpu" and name not in ON_GPU:
@@ -38,7 +31,7 @@ def test_outputs(name: str, tmp_path: Path, device: str) -> None:
     model = class_of(kind).from_pretrained(folder_of(name, tmp_path), device=device)
     with torch.no_grad():
         found = model(**{key: value.to(device) for key, value in cases.inputs(torch, given).items()})
-    wanted = load_safetensors(cases.FOLDER / f"{name}.safetensors")
+    wanted = outputs_of(name)
     assert wanted
     for key, value in wanted.items():
         assert_close(getattr(found, key).cpu(), value, rtol=1e-4, atol=1e-4)

@@ -14,12 +14,8 @@ from module_database import TABLE, Case, ours, resolve, samples, torch
 
 #: at most three modules that differ, each with its reason
 EXCEPTIONS: dict[str, str] = {}
-#: modules with hundreds of samples: some of them at once, all of them where slow tests run
-LONG = (
-    "nn.CrossEntropyLoss", "nn.CTCLoss", "nn.GRU", "nn.LSTM", "nn.LinearCrossEntropyLoss", "nn.MultiheadAttention",
-    "nn.RNN", "nn.Transformer", "nn.TransformerDecoderLayer", "nn.TransformerEncoder", "nn.TransformerEncoderLayer",
-)  # fmt: skip
-SOME = {"cpu": 20, "webgpu": 4}
+#: how many samples of a module run at once; all of them run where slow tests do
+SOME = {"cpu": 6, "webgpu": 3}
 DEVICES = [
     each
     for each in os.environ.get("WEBGPU_TORCH_TEST_DEVICES", "cpu,webgpu").split(",")
@@ -33,9 +29,8 @@ def cases() -> Iterator[Any]:
         for mode in ("train", "eval"):
             for device in DEVICES:
                 title = f"{name.removeprefix('nn.')}-{mode}-{device}"
-                if name in LONG:
-                    yield pytest.param(name, mode, device, SOME[device], id=f"some-{title}")
-                yield pytest.param(name, mode, device, None, id=title, marks=[pytest.mark.slow] * (name in LONG))
+                yield pytest.param(name, mode, device, SOME[device], id=f"some-{title}")
+                yield pytest.param(name, mode, device, None, id=title, marks=pytest.mark.slow)
 
 
 @pytest.fixture(scope="module", autouse=True)

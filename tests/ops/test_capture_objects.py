@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import types
 from collections import OrderedDict
 from typing import Any
 
@@ -96,3 +98,44 @@ def test_new_object_with_tensors_is_not_replayed() -> None:
     with pytest.warns(UserWarning, match="returns a new Cache"):
         first = compiled()
     assert compiled() is not first
+
+
+@dataclasses.dataclass
+class Pair:
+    """A result with fields, one of which the caller gave."""
+
+    total: Any
+    given: Any
+    parts: list[Any] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sealed:
+    total: Any
+
+
+@pytest.mark.parametrize("device", ["cpu", "webgpu"])
+def test_data_classes_are_results(device: str) -> None:
+    def both(value: Any, given: Any) -> Any:
+        return Pair(value.sum(), given, [value * 2]), Sealed(value + 1), types.SimpleNamespace(least=value.min())
+
+    compiled = ours.compile(both)
+    given = Pair(None, None)
+    kept = []
+    for number in range(4):
+        pair, sealed, space = compiled(ours.tensor([1.0, float(number)], device=device), given)
+        assert type(pair) is Pair and pair.given is given
+        kept.append((pair.total, pair.parts[0], sealed.total, space.least))
+    assert [each.tolist() for each in kept[3]] == [4.0, [2.0, 6.0], [2.0, 4.0], 1.0]
+    assert [each.tolist() for each in kept[0]] == [1.0, [2.0, 0.0], [2.0, 1.0], 0.0]
+    assert compiled.statistics["recorded"] == 1 and compiled.statistics["replayed"] == 3
+
+
+def test_a_given_container_is_returned_itself() -> None:
+    def through(value: Any, given: list[Any]) -> Any:
+        return value + 1, given
+
+    compiled = ours.compile(through)
+    given = [1, 2]
+    for _ in range(3):
+        assert compiled(ours.ones(2), given)[1] is given

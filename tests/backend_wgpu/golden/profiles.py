@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from webgpu_torch_backend_wgpu.gpu.interface import Adapter, Limits
+from webgpu_torch_backend_wgpu.gpu.interface import DEFAULT_LIMITS, Adapter, Limits
 
-#: WebGPU's default limits (https://www.w3.org/TR/webgpu/#limits)
-DEFAULT = Limits(
-    max_buffer_size=1 << 28,
-    max_storage_buffer_binding_size=1 << 27,
-    max_uniform_buffer_binding_size=1 << 16,
-    max_storage_buffers_per_shader_stage=8,
-    max_uniform_buffers_per_shader_stage=12,
-    max_bindings_per_bind_group=1000,
-    min_storage_buffer_offset_alignment=256,
-    min_uniform_buffer_offset_alignment=256,
-    max_compute_workgroup_storage_size=16384,
-    max_compute_invocations_per_workgroup=256,
-    max_compute_workgroup_size_x=256,
-    max_compute_workgroup_size_y=256,
-    max_compute_workgroup_size_z=64,
-    max_compute_workgroups_per_dimension=65535,
-)
 #: those of the compatibility mode (https://github.com/gpuweb/gpuweb/blob/main/proposals/compatibility-mode.md)
-COMPATIBILITY = DEFAULT.replace(
+COMPATIBILITY = DEFAULT_LIMITS.replace(
     max_uniform_buffer_binding_size=1 << 14,
     max_storage_buffers_per_shader_stage=4,
     max_compute_invocations_per_workgroup=128,
@@ -30,7 +13,7 @@ COMPATIBILITY = DEFAULT.replace(
     max_compute_workgroup_size_y=128,
 )
 #: what Mesa's software renderer grants
-SOFTWARE = DEFAULT.replace(
+SOFTWARE = DEFAULT_LIMITS.replace(
     max_buffer_size=(1 << 31) - 1,
     max_storage_buffers_per_shader_stage=32,
     max_compute_workgroup_storage_size=1 << 15,
@@ -57,7 +40,7 @@ def adapter(number: int, name: str, kind: str, limits: Limits, features: tuple[s
 #: by the names of their profiles, the most capable kind first as a backend lists them
 PROFILES = {
     "discrete": adapter(0, "nvidia h200", "discrete", LARGE, _FEATURES),
-    "default": adapter(1, "integrated", "integrated", DEFAULT),
+    "default": adapter(1, "integrated", "integrated", DEFAULT_LIMITS),
     "compatibility": adapter(2, "old phone", "integrated", COMPATIBILITY),
     "llvmpipe": adapter(3, "llvmpipe (LLVM 15.0.6, 256 bits)", "cpu", SOFTWARE, _FEATURES),
 }

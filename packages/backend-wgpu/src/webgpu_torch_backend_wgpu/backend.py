@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
 from webgpu_torch_core.backend.interface import Backend, Device
 
 from . import config
 from .gpu.interface import Adapter, Runtime
 
 _KIND_RANK = {"discrete": 0, "integrated": 1, "virtual": 2, "unknown": 3, "cpu": 4}
-_API_RANK = {"Vulkan": 0, "Metal": 0, "D3D12": 1, "OpenGL": 2, "OpenGLES": 2}
-_ADVICE = "On Linux install a Vulkan driver (for software rendering: apt-get install mesa-vulkan-drivers libvulkan1)"
+_API_RANK = {"Vulkan": 0, "Metal": 0, "WebGPU": 0, "D3D12": 1, "OpenGL": 2, "OpenGLES": 2}
+_ADVICE = (
+    "This browser offers no WebGPU adapter: see https://github.com/gpuweb/gpuweb/wiki/Implementation-Status"
+    if sys.platform == "emscripten"
+    else "On Linux install a Vulkan driver (for software rendering: apt-get install mesa-vulkan-drivers libvulkan1)"
+)
 
 
 def adapters(runtime: Runtime) -> list[Adapter]:
@@ -33,11 +39,15 @@ def _one_api_each(found: list[Adapter]) -> list[Adapter]:
 
 
 def chosen_runtime() -> Runtime:
-    """Return the WebGPU implementation: wgpu-native, or Dawn where ``WEBGPU_TORCH_RUNTIME=dawn``.
+    """Return the WebGPU implementation: wgpu-native, or Dawn where ``WEBGPU_TORCH_RUNTIME=dawn``; in a browser its own.
 
     Raises:
         RuntimeError: another name, or no Dawn library works here.
     """
+    if sys.platform == "emscripten":
+        from .gpu.browser import BrowserRuntime
+
+        return BrowserRuntime()
     name = config.RUNTIME.text("wgpu")
     if name == "dawn":
         from .gpu.dawn import DawnRuntime, works

@@ -30,6 +30,8 @@ from .replay import AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepa
 #: text of their own instead of sharing pipelines with kernels of other sizes
 SETTLED_ROUNDS = 4
 SETTLED_RUNS = 256
+#: most bytes that are read while the device goes on; more is worth waiting for
+LATER_BYTES = 1 << 16
 
 
 class WgpuDevice(Device):
@@ -109,6 +111,27 @@ class WgpuDevice(Device):
         for handle, offset, count in buffer.pieces(0, len(into)):
             self.gpu.read(handle, offset, into[done : done + count])
             done += count
+
+    def read_later(self, buffer: AnyBuffer, nbytes: int) -> Callable[[], bytearray]:
+        pieces = list(buffer.pieces(0, nbytes)) if nbytes <= LATER_BYTES else []
+        if len(pieces) != 1:
+            return super().read_later(buffer, nbytes)
+        result, waiting = bytearray(nbytes), []
+        [(handle, offset, _)] = pieces
+        with self.lock:
+            self._check_alive()
+            self.compiler.round += 1
+            self._watch(lambda: waiting.append(self.gpu.read_later(handle, offset, nbytes)), "reading results")
+            self._raise_failure()
+
+        def finish() -> bytearray:
+            with self.lock:
+                self._check_alive()
+                self._watch(lambda: waiting[0](memoryview(result)), "reading results")
+                self._raise_failure()
+            return result
+
+        return finish
 
     def synchronize(self) -> None:
         with self.lock:

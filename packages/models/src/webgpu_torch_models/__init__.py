@@ -13,6 +13,7 @@ from webgpu_torch_models.auto import AutoModelForSpeechSeq2Seq as AutoModelForSp
 from webgpu_torch_models.cache import KeyValueCache as KeyValueCache
 from webgpu_torch_models.generation import GenerationConfig as GenerationConfig
 from webgpu_torch_models.generation import generate as generate
+from webgpu_torch_models.generation import stream as stream
 from webgpu_torch_models.gpt2 import GPT2Config as GPT2Config
 from webgpu_torch_models.gpt2 import GPT2LMHeadModel as GPT2LMHeadModel
 from webgpu_torch_models.output import CausalLMOutput as CausalLMOutput
@@ -40,4 +41,5 @@ __all__ = [
     "TextStream",
     "Tokenizer",
     "generate",
+    "stream",
 ]

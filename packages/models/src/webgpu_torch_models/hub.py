@@ -8,7 +8,7 @@ from typing import Any
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 PATTERNS = ["*.json", "*.safetensors", "merges.txt", "vocab.txt"]
-TOKENIZER_PATTERNS = ["tokenizer*.json", "special_tokens_map.json", "vocab.json", "merges.txt"]
+TOKENIZER_PATTERNS = ["tokenizer*.json", "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja"]
 
 
 def find_folder(

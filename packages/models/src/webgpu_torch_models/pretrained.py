@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 from webgpu_torch_models import checkpoint
 from webgpu_torch_models.config import ModelConfig, not_positive
-from webgpu_torch_models.generation import GenerationConfig, generate
+from webgpu_torch_models.generation import GenerationConfig, generate, stream
 from webgpu_torch_models.hub import find_folder
 
 #: the keys under which configurations say how many layers there are
@@ -97,6 +98,10 @@ class PreTrainedModel(Module):
     def generate(self, input_ids: Tensor, **options: Any) -> Tensor:
         """Continue ``input_ids``; see :func:`webgpu_torch_models.generation.generate`."""
         return generate(self, input_ids, **options)
+
+    def stream(self, input_ids: Tensor, **options: Any) -> Iterator[list[int]]:
+        """Give the tokens that continue ``input_ids`` as they come; see :func:`webgpu_torch_models.generation.stream`."""
+        return stream(self, input_ids, **options)
 
     @classmethod
     def from_pretrained(

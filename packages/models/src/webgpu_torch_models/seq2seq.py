@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_models.generation import generate
+from webgpu_torch_models.generation import generate, stream
 from webgpu_torch_models.pretrained import PreTrainedModel
 
 
@@ -26,6 +27,19 @@ class Seq2SeqModel(PreTrainedModel):
         """Run the encoder: return what every step of the decoder reads."""
         raise NotImplementedError(f"{type(self).__name__} has no decoder")
 
+    def _read(
+        self, input_ids: Tensor, attention_mask: Tensor | None, decoder_input_ids: Tensor | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return how the written sequences start, and what the encoder made of those read."""
+        with torch.no_grad():
+            given = (input_ids,) if attention_mask is None else (input_ids, attention_mask)
+            context = self.context(*given)
+            if decoder_input_ids is None:
+                decoder_input_ids = torch.full(
+                    (input_ids.shape[0], 1), self.config.start_token_id, dtype=torch.int64, device=input_ids.device
+                )
+            return decoder_input_ids, context
+
     def generate(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, decoder_input_ids: Tensor | None = None, **options: Any
     ) -> Tensor:  # fmt: skip
@@ -40,11 +54,12 @@ class Seq2SeqModel(PreTrainedModel):
         Returns:
             int64 [batch, tokens], from the start token on.
         """
-        with torch.no_grad():
-            given = (input_ids,) if attention_mask is None else (input_ids, attention_mask)
-            context = self.context(*given)
-            if decoder_input_ids is None:
-                decoder_input_ids = torch.full(
-                    (input_ids.shape[0], 1), self.config.start_token_id, dtype=torch.int64, device=input_ids.device
-                )
-            return generate(self, decoder_input_ids, context=context, **options)
+        start, context = self._read(input_ids, attention_mask, decoder_input_ids)
+        return generate(self, start, context=context, **options)
+
+    def stream(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, decoder_input_ids: Tensor | None = None, **options: Any
+    ) -> Iterator[list[int]]:  # fmt: skip
+        """Give the written tokens as they come; arguments as :meth:`generate`'s."""
+        start, context = self._read(input_ids, attention_mask, decoder_input_ids)
+        return stream(self, start, context=context, **options)

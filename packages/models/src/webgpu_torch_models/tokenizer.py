@@ -8,10 +8,12 @@ from typing import Any
 
 from webgpu_torch_core.files.host_tensors import brief
 
+from webgpu_torch_models.chat import render
 from webgpu_torch_models.config import read_json, write_json
 from webgpu_torch_models.hub import TOKENIZER_PATTERNS, find_folder
 
 TOKENIZER_FILE = "tokenizer.json"
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
 REPLACEMENT = "\ufffd"
 
 
@@ -29,11 +31,15 @@ class Tokenizer:
     Args:
         tokenizer: a ``tokenizers.Tokenizer``.
         special_tokens: "bos_token", "eos_token", "pad_token", "unk_token" by text.
+        chat_template: how a conversation is written, in Jinja; None where the model has none.
     """
 
-    def __init__(self, tokenizer: Any, special_tokens: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, tokenizer: Any, special_tokens: dict[str, str] | None = None, chat_template: str | None = None
+    ) -> None:
         self.backend = tokenizer
         self.special_tokens = dict(special_tokens or {})
+        self.chat_template = chat_template
 
     def __len__(self) -> int:
         return self.backend.get_vocab_size()
@@ -71,6 +77,49 @@ class Tokenizer:
             # The library raises the base class.
             raise ValueError(f"{brief(text)} cannot be encoded: {error}") from error
 
+    def encode_batch(
+        self, texts: list[str], add_special_tokens: bool = True
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the tokens of texts, padded on the left to one length, and the mask that is 0 at padding.
+
+        Raises:
+            ValueError: the tokenizer has no token for a part of them, or none for padding or ends where it needs one.
+        """
+        rows = [self.encode(each, add_special_tokens) for each in texts]
+        length = max(map(len, rows), default=0)
+        filler = self.eos_token_id if self.pad_token_id is None else self.pad_token_id
+        if filler is None and any(len(each) < length for each in rows):
+            raise ValueError(
+                "texts of different lengths need a token of padding; the tokenizer names neither that nor an end"
+            )
+        counts = [length - len(each) for each in rows]
+        padded = [[filler or 0] * count + row for count, row in zip(counts, rows, strict=True)]
+        return padded, [[0] * count + [1] * (length - count) for count in counts]
+
+    def apply_chat_template(
+        self, messages: list[dict[str, object]], add_generation_prompt: bool = True, **variables: object
+    ) -> str:
+        """Return a conversation as the text that the model was trained on; encode it without special tokens.
+
+        Args:
+            messages: each with "role" and "content".
+            add_generation_prompt: end with how an answer begins.
+            variables: what else the template reads: ``tools``, ``documents`` and so on.
+
+        Raises:
+            ImportError: jinja2 is not installed.
+            ValueError: the model has no template, or the template refuses the messages.
+        """
+        if self.chat_template is None:
+            raise ValueError("this tokenizer has no chat_template: the model was not made for conversations")
+        given = {
+            **self.special_tokens,
+            "messages": messages,
+            "add_generation_prompt": add_generation_prompt,
+            **variables,
+        }
+        return render(self.chat_template, given)
+
     def decode(self, ids: Any, skip_special_tokens: bool = False) -> str:
         """Return the text of tokens, given as a list or a 1-d tensor."""
         ids = ids.tolist() if hasattr(ids, "tolist") else list(ids)
@@ -85,7 +134,9 @@ class Tokenizer:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.backend.save(str(folder / TOKENIZER_FILE))
-        values = {"tokenizer_class": "PreTrainedTokenizerFast", **self.special_tokens}
+        values: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", **self.special_tokens}
+        if self.chat_template is not None:
+            values["chat_template"] = self.chat_template
         write_json(folder / "tokenizer_config.json", values)
 
 
@@ -148,6 +199,20 @@ def _special_tokens(folder: Path) -> dict[str, str]:
     return result
 
 
+def _chat_template(folder: Path) -> str | None:
+    """Return the template in chat_template.jinja or tokenizer_config.json, of several the one called "default"."""
+    if (folder / CHAT_TEMPLATE_FILE).is_file():
+        return (folder / CHAT_TEMPLATE_FILE).read_text(encoding="utf-8")
+    path = folder / "tokenizer_config.json"
+    found = read_json(path).get("chat_template") if path.is_file() else None
+    if isinstance(found, list):
+        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
+        found = named.get("default")
+    if found is not None and not isinstance(found, str):
+        raise ValueError(f"{path}: chat_template is {brief(found)}, expected a text, or texts by name")
+    return found
+
+
 def _is_clip(folder: Path) -> bool:
     path = folder / "tokenizer_config.json"
     return path.is_file() and str(read_json(path).get("tokenizer_class", "")).startswith("CLIPTokenizer")
@@ -202,4 +267,4 @@ class AutoTokenizer:
             backend = _read(library.ByteLevelBPETokenizer, vocabulary, merges)._tokenizer
         else:
             raise FileNotFoundError(f"{folder} has neither {TOKENIZER_FILE} nor vocab.json and merges.txt")
-        return Tokenizer(backend, _special_tokens(folder))
+        return Tokenizer(backend, _special_tokens(folder), _chat_template(folder))

@@ -699,5 +699,6 @@ if _TYPE_CHECKING:
     from . import multiprocessing as multiprocessing
     from . import profiler as profiler
     from . import testing as testing
+    from . import web as web
 else:
-    __getattr__ = _lazily(__name__, "multiprocessing", "profiler", "testing")
+    __getattr__ = _lazily(__name__, "multiprocessing", "profiler", "testing", "web")

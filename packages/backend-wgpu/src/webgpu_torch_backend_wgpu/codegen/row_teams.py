@@ -76,11 +76,7 @@ class Team:
 
     def _interleaved_size(self) -> int:
         size = 1
-        while (
-            size < 32
-            and size * 8 < self.steps
-            and (size * CHAIN < self.steps or size * self.row_count < self.full)
-        ):
+        while size < 32 and size * 8 < self.steps and (size * CHAIN < self.steps or size * self.row_count < self.full):
             size *= 2
         return size
 

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .interface import DISPATCH, STORAGE, UNIFORM, WORDS, Adapter, Gpu, GpuError, Limits, PipelineRequest
+from .interface import DISPATCH, STORAGE, UNIFORM, WORDS, Adapter, Gpu, GpuError, Limits, PipelineRequest, camel
 
 #: the largest mappable buffer for reading; larger reads go through two of them in turn
 STAGING_BYTES = 1 << 26
@@ -37,14 +37,9 @@ def text_of(ffi: Any, view: Any) -> str:
     return ffi.string(view.data, view.length).decode(errors="replace") if view.data and view.length else ""
 
 
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(each.capitalize() for each in rest)
-
-
 def limits_of(limits: Any) -> Limits:
     """Return the limits of a WGPULimits that matter here."""
-    return Limits(*[int(getattr(limits, _camel(name))) for name in Limits.fields])
+    return Limits(*[int(getattr(limits, camel(name))) for name in Limits.fields])
 
 
 def adapter_of(ffi: Any, lib: Any, handle: int, adapter: Any, features: frozenset[str]) -> Adapter:
@@ -132,6 +127,8 @@ class HeaderGpu(Gpu):
         self._buffers: set[int] = set()
         self._layouts: dict[tuple[str, ...], int] = {}
         self._staging: list[Staging] = []
+        #: those of finished reads that did not hold the GPU up
+        self._spare: list[Staging] = []
         self._timer: Timer | None = None
         self._encoder_descriptor = ffi.new("WGPUCommandEncoderDescriptor *")
         self._pass_descriptor = ffi.new("WGPUComputePassDescriptor *")
@@ -364,6 +361,17 @@ class HeaderGpu(Gpu):
             # A buffer may still be mapped or waiting to be.
             self._staging = []
             raise
+
+    def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+        staging = self._spare.pop() if self._spare and self._spare[-1].nbytes >= nbytes else None
+        staging = staging or Staging(self, max(nbytes, 256))
+        staging.request(self._objects[buffer], offset, nbytes)
+
+        def finish(into: memoryview) -> None:
+            staging.receive(into)
+            self._spare.append(staging)
+
+        return finish
 
     def _stagings(self, nbytes: int) -> list[Staging]:
         """Return the staging buffers for a read: one that holds it, or two of the largest size."""

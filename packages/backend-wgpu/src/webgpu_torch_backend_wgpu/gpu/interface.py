@@ -63,6 +63,31 @@ class Limits(Record):
     max_compute_workgroups_per_dimension: int
 
 
+#: the limits that every adapter grants (https://www.w3.org/TR/webgpu/#limits)
+DEFAULT_LIMITS = Limits(
+    max_buffer_size=1 << 28,
+    max_storage_buffer_binding_size=1 << 27,
+    max_uniform_buffer_binding_size=1 << 16,
+    max_storage_buffers_per_shader_stage=8,
+    max_uniform_buffers_per_shader_stage=12,
+    max_bindings_per_bind_group=1000,
+    min_storage_buffer_offset_alignment=256,
+    min_uniform_buffer_offset_alignment=256,
+    max_compute_workgroup_storage_size=16384,
+    max_compute_invocations_per_workgroup=256,
+    max_compute_workgroup_size_x=256,
+    max_compute_workgroup_size_y=256,
+    max_compute_workgroup_size_z=64,
+    max_compute_workgroups_per_dimension=65535,
+)
+
+
+def camel(name: str) -> str:
+    """Return WebGPU's own spelling of a limit's name: ``maxBufferSize`` for ``max_buffer_size``."""
+    first, *rest = name.split("_")
+    return first + "".join(each.capitalize() for each in rest)
+
+
 class Adapter(Record):
     """A way to a GPU: its names, the graphics API it is reached by, its kind, features and limits.
 
@@ -148,6 +173,16 @@ class Gpu(ABC):
         Raises:
             GpuError: they could not be had.
         """
+
+    def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+        """Start what :meth:`read` does, of few bytes; the function that is returned waits for them, and for nothing later."""
+        data = bytearray(nbytes)
+        self.read(buffer, offset, memoryview(data))
+
+        def finish(into: memoryview) -> None:
+            into[:] = data
+
+        return finish
 
     @abstractmethod
     def layout(self, kinds: tuple[str, ...]) -> int:

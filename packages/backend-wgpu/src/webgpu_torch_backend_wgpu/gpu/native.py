@@ -161,10 +161,15 @@ class NativeGpu(HeaderGpu):
 
     def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
         info.mode = _lib.WGPUCallbackMode_AllowProcessEvents
-        return _lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
+        _lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
+        # The copy that fills the buffer was submitted last.
+        return self._in_flight[-1]
 
     def _finish_map(self, asked: Any) -> None:
-        self._poll()
+        self._index[0] = asked
+        _lib.wgpuDevicePoll(self.device, True, self._index)
+        while self._in_flight and self._in_flight[0] <= asked:
+            self._in_flight.popleft()
 
     def _nanoseconds(self) -> float:
         return float(_lib.wgpuQueueGetTimestampPeriod(self.queue))

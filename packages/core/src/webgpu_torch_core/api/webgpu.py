@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.plugins import registry
+from ..operations.creation.reading import read_later as read_later
 from ..operations.random.generator import default_generator
 from ..record.devices import canonical_device, engine_for, lost_devices
 from ..record.devices import synchronize as synchronize_device

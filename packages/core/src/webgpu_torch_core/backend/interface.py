@@ -105,6 +105,15 @@ class Device(ABC):
             RuntimeError: an earlier kernel failed; the message names kernel and operation.
         """
 
+    def read_later(self, buffer: Any, nbytes: int) -> Callable[[], bytearray]:
+        """Start what :meth:`read` does and return the function that waits for it, to be called once.
+
+        Here all is done at once. A device that works on its own copies what is in the buffer now: plans that run before the
+        function is called neither change the result nor hold it up.
+        """
+        data = self.read(buffer, nbytes)
+        return lambda: data
+
     @abstractmethod
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
         """Execute a plan. ``externals`` are its first buffers, ``parameters`` the values of its run-time scalars.

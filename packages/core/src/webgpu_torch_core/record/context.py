@@ -21,6 +21,7 @@ class Context(threading.local):
         casting_depth: how many regions are open.
         saved_hooks: pairs of functions that pack and unpack what is saved for backward, the innermost last.
         capture: the recording of a compiled function that the thread is in, or None.
+        engines: device types -> the engine that stands in for their devices; empty but while an export is captured.
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,7 @@ class Context(threading.local):
         self.casts: dict[int, tuple[Any, Any]] = {}
         self.saved_hooks: list[tuple[Any, Any]] = []
         self.capture: Any = None
+        self.engines: dict[str, Any] = {}
 
 
 context = Context()

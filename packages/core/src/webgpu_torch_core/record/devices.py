@@ -91,6 +91,8 @@ def engine_for(place: device) -> Any:
     """
     if place.type == META:
         return meta_engine
+    if context.engines and place.type in context.engines:
+        return context.engines[place.type]
     key = (place.type, place.index or 0)
     found = _engines.get(key)
     if found is None or is_lost(found):
@@ -122,7 +124,7 @@ def host_device() -> device:
 
 def engines() -> list[Engine]:
     """Return the engines in use."""
-    return list(_engines.values())
+    return [*_engines.values(), *context.engines.values()]
 
 
 def canonical_device(place: Any) -> device:

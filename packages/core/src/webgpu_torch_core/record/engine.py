@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 from weakref import ref
@@ -168,20 +168,41 @@ class Engine:
         Raises:
             RuntimeError: the device returned another number of bytes.
         """
-        if context.capture is not None:
-            context.capture.broken = "it reads results while it runs"
-        self.statistics["reads"] += 1
-        self._recorder.reads += 1
+        self._count_read()
         buffer = value.realize()
         if self._recorder.failed is not None:
             self.raise_failed_checks()
         return self._read(buffer, value.numel * value.dtype.itemsize)
 
+    def read_later(self, value: Value) -> Callable[[], bytearray]:
+        """Start what :meth:`read` does; the function that is returned waits for it, and not for what is recorded meanwhile."""
+        self._count_read()
+        buffer, nbytes = value.realize(), value.numel * value.dtype.itemsize
+        with self._hold:
+            finish = self.device.read_later(buffer, nbytes) if nbytes else bytearray
+
+        def wait() -> bytearray:
+            with self._hold:
+                data = self._checked(finish(), nbytes)
+            if self._recorder.failed is not None:
+                self.raise_failed_checks()
+            return data
+
+        return wait
+
+    def _count_read(self) -> None:
+        if context.capture is not None:
+            context.capture.broken = "it reads results while it runs"
+        self.statistics["reads"] += 1
+        self._recorder.reads += 1
+
     def _read(self, buffer: Any, nbytes: int) -> bytearray:
         if not nbytes:
             return bytearray()
         with self._hold:
-            data = self.device.read(buffer, nbytes)
+            return self._checked(self.device.read(buffer, nbytes), nbytes)
+
+    def _checked(self, data: bytearray, nbytes: int) -> bytearray:
         if len(data) != nbytes:
             raise RuntimeError(f"{self.device.name}: read() returned {len(data)} bytes where {nbytes} were asked for")
         return data

@@ -32,13 +32,16 @@ FRUITLESS_LIMIT = 32
 CHANGES_LIMIT = 3
 
 
-class _Call:
-    """What one call was given and what its function can reach: a key, and all tensors, the gradients last."""
+class Call:
+    """What one call was given and what its function can reach: a key, and all tensors, the gradients last.
 
-    def __init__(self, function: CompiledFunction, args: Any, kwargs: Any) -> None:
+    ``world`` returns what the function and given modules, functions and optimisers can reach.
+    """
+
+    def __init__(self, world: Callable[[list[object]], World], args: object, kwargs: object) -> None:
         self.arguments = Description(opens=False)
         described = self.arguments.of(args), self.arguments.of(kwargs)
-        self.world = function.world(self.arguments.roots)
+        self.world = world(self.arguments.roots)
         token, references, unseen, known = self.world.look()
         reached = [each() for each in references]
         if any(each is None for each in reached):
@@ -68,6 +71,24 @@ class _Call:
         return context.enabled and any(each._grad_fn is not None for each in self.tensors)
 
 
+def record_call(
+    function: Callable[..., object], recording: Recording, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """Return a function's result; what it computes runs now, and the recording keeps it."""
+    flush()
+    for engine in engines():
+        engine.detach()
+    context.capture = recording
+    try:
+        result = function(*args, **kwargs)
+        flush()
+    finally:
+        context.capture = None
+        for engine in engines():
+            engine.detach()
+    return result
+
+
 class CompiledFunction:
     """A function whose plans are recorded per state of what it depends on, and replayed afterwards."""
 
@@ -88,7 +109,7 @@ class CompiledFunction:
     def _describe_for_recording(self, description: Description) -> Any:
         return description.of(self.function)
 
-    def world(self, roots: list[Any]) -> World:
+    def world(self, roots: list[object]) -> World:
         """Return what the function and these of its arguments can reach."""
         key = tuple([Same(each) for each in roots])
         found = self.worlds.get(key)
@@ -102,7 +123,7 @@ class CompiledFunction:
         """Call the function, by replay where a call under the same conditions was recorded."""
         if context.capture is not None or self.fruitless >= FRUITLESS_LIMIT:
             return self._uncompiled(args, kwargs)
-        call = _Call(self, args, kwargs)
+        call = Call(self.world, args, kwargs)
         if call.ambient is None:
             return self._uncompiled(args, kwargs)
         if call.unseen is not None:
@@ -138,24 +159,14 @@ class CompiledFunction:
                 stacklevel=4,
             )
 
-    def _record(self, call: _Call, args: Any, kwargs: Any) -> Any:
+    def _record(self, call: Call, args: Any, kwargs: Any) -> Any:
         if any(isinstance(each._engine, MetaEngine) for each in call.arguments.tensors):
             return self.function(*args, **kwargs)
         if call.graph():
             return self._refuse("a gradient may flow out of it, into what made its arguments", args, kwargs)
-        flush()
-        for engine in engines():
-            engine.detach()
         recording = Recording(call.places, call.known)
         before = _drawn()
-        context.capture = recording
-        try:
-            result = self.function(*args, **kwargs)
-            flush()
-        finally:
-            context.capture = None
-            for engine in engines():
-                engine.detach()
+        result = record_call(self.function, recording, args, kwargs)
         self.statistics["recorded"] += 1
         self.fruitless += 1
         if self.fruitless >= FRUITLESS_LIMIT:
@@ -163,7 +174,7 @@ class CompiledFunction:
         self._keep(call, recording, result, args, kwargs, before)
         return result
 
-    def _keep(self, call: _Call, recording: Recording, result: Any, args: Any, kwargs: Any, before: Any) -> None:
+    def _keep(self, call: Call, recording: Recording, result: Any, args: Any, kwargs: Any, before: Any) -> None:
         """Keep a recording under the conditions of its call, if replays would do all that the call did."""
         changed = self._changed(call, args, kwargs)
         reason = recording.broken or changed or unknown_object(result, call.arguments)
@@ -193,7 +204,7 @@ class CompiledFunction:
         self.replays[key] = replay
 
     @staticmethod
-    def _changed(call: _Call, args: Any, kwargs: Any) -> str | None:
+    def _changed(call: Call, args: Any, kwargs: Any) -> str | None:
         """Return what a call changed in its arguments that replays would not change, or None."""
         after = Description(opens=False)
         if (after.of(args), after.of(kwargs)) != call.described:
@@ -227,4 +238,4 @@ def compile(model: Any = None, **options: Any) -> Any:
     return CompiledFunction(model)
 
 
-__all__ = ["CompiledFunction", "compile"]
+__all__ = ["Call", "CompiledFunction", "compile", "record_call"]

@@ -128,7 +128,8 @@ class Replay:
         sources = [source for part in self.runs for source in part.sources]
         self.hidden = [source[1] for source in sources if source[0] == "storage"]
         self.gradients = self._gradients(recording, call)
-        self.result = map_nested(result, lambda each: self._template(each, recording, call.arguments.objects))
+        numbers = call.arguments.numbers
+        self.result = map_nested(result, lambda each: self._template(each, recording, numbers), numbers)
         self.writes = self._writes(recording)
 
     def _gradients(self, recording: Recording, call: Any) -> list[tuple[int, Any]]:
@@ -143,8 +144,8 @@ class Replay:
             found.append((number, None if after is None else Result(after, recording)))
         return found
 
-    def _template(self, leaf: Any, recording: Recording, objects: list[Any]) -> Any:
-        found = template(leaf, recording, objects)
+    def _template(self, leaf: Any, recording: Recording, numbers: dict[int, int]) -> Any:
+        found = template(leaf, recording, numbers)
         if found.__class__ is Result and found.tracked:
             self.broken = "its results need gradients"
         return found

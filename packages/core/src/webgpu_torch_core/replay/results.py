@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from copy import copy
 from typing import Any
 
@@ -65,31 +66,48 @@ class Result:
         return made
 
 
-def template(leaf: Any, recording: Any, objects: list[Any]) -> Any:
-    """Return what stands for a part of a result until a replay makes it."""
+def template(leaf: Any, recording: Any, numbers: dict[int, int]) -> Any:
+    """Return what stands for a part of a result until a replay makes it.
+
+    ``numbers``: places among the objects that the call was given, by identity.
+    """
     if isinstance(leaf, Tensor):
         return Result(leaf, recording)
-    for number, each in enumerate(objects):
-        if each is leaf:
-            return Given(number)
-    return leaf
+    number = numbers.get(id(leaf))
+    return leaf if number is None else Given(number)
 
 
-def map_nested(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return nested containers with every leaf replaced."""
+def map_nested(value: Any, change: Callable[[Any], Any], whole: Container[int] = ()) -> Any:
+    """Return nested containers, data classes and namespaces with every leaf replaced.
+
+    ``whole``: identities of objects that are leaves, whatever they contain.
+    """
+    if id(value) in whole:
+        return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_nested(each, change) for each in value))
+        return type(value)(*(map_nested(each, change, whole) for each in value))
     if isinstance(value, list | tuple):
-        return type(value)(map_nested(each, change) for each in value)
+        return type(value)(map_nested(each, change, whole) for each in value)
     if type(value) is dict:
-        return {key: map_nested(each, change) for key, each in value.items()}
+        return {key: map_nested(each, change, whole) for key, each in value.items()}
     if isinstance(value, dict):
         # A copy of a class of its own, such as a model's output, whose attributes may follow its items.
         copied = copy(value)
         for key, each in value.items():
-            copied[key] = map_nested(each, change)
+            copied[key] = map_nested(each, change, whole)
+        return copied
+    if (dataclasses.is_dataclass(value) and not isinstance(value, type)) or type(value) is types.SimpleNamespace:
+        copied = copy(value)
+        for name in _attributes(value):
+            object.__setattr__(copied, name, map_nested(getattr(value, name), change, whole))
         return copied
     return change(value)
+
+
+def _attributes(value: Any) -> list[str]:
+    """Return the names of a data class's or a namespace's attributes."""
+    names = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+    return list(dict.fromkeys([*(each for each in names if hasattr(value, each)), *getattr(value, "__dict__", ())]))
 
 
 def unknown_object(result: Any, given: Description) -> str | None:
@@ -97,7 +115,7 @@ def unknown_object(result: Any, given: Description) -> str | None:
     strange: list[str] = []
 
     def look(leaf: Any) -> None:
-        if isinstance(leaf, (Tensor, *_GIVEN_AS_THEY_ARE)) or any(each is leaf for each in given.objects):
+        if isinstance(leaf, (Tensor, *_GIVEN_AS_THEY_ARE)) or id(leaf) in given.numbers:
             return
         if leaf.__class__.__hash__ not in (object.__hash__, None):
             return
@@ -107,7 +125,7 @@ def unknown_object(result: Any, given: Description) -> str | None:
             holds = " with tensors in it" if found.tensors else ""
             strange.append(f"it returns a new {type(leaf).__name__}{holds}")
 
-    map_nested(result, look)
+    map_nested(result, look, given.numbers)
     return strange[0] if strange else None
 
 

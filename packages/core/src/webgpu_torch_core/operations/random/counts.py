@@ -10,8 +10,8 @@ from ...random_streams.counts import fill_binomial
 from ...random_streams.distributions import draw
 from ...tensors.tensor import Tensor
 from ..common import attach, require_tensor
-from ..creation.conversion import read_bytes
 from ..creation.factories import from_bytes
+from ..creation.reading import read_bytes
 from ..in_place.writing import type_title
 from .draws import HOST_DEVICES, source_generator
 

@@ -16,8 +16,8 @@ from ...record.devices import canonical_device, device, engine_for
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import attach, kernel_cache, record_on, sizes_from
 from ..complex.interleaving import complex_alias
-from ..creation.conversion import read_bytes
 from ..creation.factories import as_dtype, asked, empty_like, from_bytes, place_of
+from ..creation.reading import read_bytes
 from ..elementwise.call import default_float
 from ..in_place.writing import type_title
 from ..outputs import into
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HOST_DEVICES = ("cpu", "python")
 
 
-def _word(number: int) -> Any:
+def _word(number: int) -> ir.Expression:
     """Return word ``number`` of the Philox block of this element: counter (position, offset), key (seed)."""
     position = ir.cast(ir.coordinate(0), uint32)
     zero = ir.constant(0, uint32)
@@ -38,7 +38,7 @@ def _word(number: int) -> Any:
     return philox(counter, (ir.parameter(0, uint32), ir.parameter(1, uint32)), number)
 
 
-def _unit(word: Any) -> Any:
+def _unit(word: ir.Expression) -> ir.Expression:
     """Return a word as a float in [0, 1): its top 24 bits."""
     return ir.cast(word >> 8, float32) * (2.0**-24)
 
@@ -84,7 +84,7 @@ def _philox(
     return record_on(engine_for(place), place, kernel, (), parameters, (contiguous_layout(shape),))
 
 
-def source_generator(given: Any, place: device) -> Generator:
+def source_generator(given: Generator | None, place: device) -> Generator:
     """Return the generator that draws on a device come from: the given one, or the device's own."""
     if given is None:
         return default_generator(place)

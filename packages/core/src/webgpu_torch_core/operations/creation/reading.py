@@ -1,0 +1,219 @@
+"""Reading elements out: as numbers, as NumPy arrays, as text, and one by one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import bfloat16, bool_, complex64, int64
+from ...ir.host_bytes import require_numpy, unpack
+from ...ir.layouts import Layout, contiguous_layout
+from ...record.devices import host_device
+from ...tensors.printing import format_tensor
+from ...tensors.tensor import MetaValue, Tensor
+from ..complex.interleaving import real_alias
+from ..elementwise.call import default_float
+from .conversion import clone, copied, is_whole
+from .factories import array_tensor
+
+
+def read_numbers(self: Tensor) -> list[Any]:
+    """Return all elements in row-major order as Python numbers."""
+    return unpack(read_bytes(self), self.dtype)
+
+
+def read_bytes(self: Tensor) -> bytearray:
+    """Return all elements in row-major order as the host's bytes."""
+    whole = _dense(self)
+    return whole._engine.read(whole._storage.value)
+
+
+def _dense(self: Tensor) -> Tensor:
+    """Return a tensor of the same elements that fill its memory in row-major order."""
+    if self.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    source = self.detach()
+    whole = source if source._layout.is_contiguous else clone(source, memory_format="contiguous")
+    return whole if is_whole(whole) else copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))
+
+
+def read_later(tensor: Tensor) -> Callable[[], Any]:
+    """Start copying elements to the host and return the function that waits for them, to be called once.
+
+    It gives what ``tensor.tolist()`` would have given now. What is computed meanwhile does not hold it up: the host may read a
+    result while the device works on the next one.
+    """
+    whole = _dense(tensor)
+    wait = whole._engine.read_later(whole._storage.value)
+    return lambda: _nested(unpack(wait(), whole.dtype), whole._layout.shape)
+
+
+@operation("composite", namespace="method")
+def tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python numbers."""
+    return _nested(read_numbers(self), self._layout.shape)
+
+
+def _nested(numbers: list[Any], shape: tuple[int, ...]) -> Any:
+    if not shape:
+        return numbers[0]
+    if len(shape) == 1:
+        return numbers
+    step = len(numbers) // shape[0] if shape[0] else 0
+    return [_nested(numbers[index * step : (index + 1) * step], shape[1:]) for index in range(shape[0])]
+
+
+@operation("composite", namespace="method")
+def item(self: Tensor) -> Any:
+    """The only element as a Python number.
+
+    Raises:
+        RuntimeError: there is not exactly one element.
+    """
+    if self._layout.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
+    return read_numbers(self)[0]
+
+
+@operation("composite", namespace="method")
+def numpy(self: Tensor, *, force: bool = False) -> Any:
+    """The elements as a NumPy array; on the CPU it shares the tensor's memory.
+
+    Raises:
+        ModuleNotFoundError: NumPy is not installed.
+        TypeError: the tensor is on a device that is not the host, or of a type that NumPy has not.
+    """
+    np = require_numpy("Tensor.numpy()")
+    if self.requires_grad and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if not force and self.device != host_device():
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    if self.dtype is bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+    source = self.detach()
+    if source.dtype is complex64:
+        return numpy(real_alias(source), force=force).view(np.complex64)[..., 0]
+    engine = source._engine
+    share = getattr(engine.device, "as_array", None) if not isinstance(source._storage.value, MetaValue) else None
+    if share is None or source._layout.numel == 0:
+        array = np.frombuffer(
+            bytes(engine.read(clone(source, memory_format="contiguous")._storage.value)),
+            dtype=np.dtype(source.dtype.name),
+        )
+        return array.reshape(source._layout.shape).copy()
+    # What was recorded reads the elements as they are now, not as the array's owner will write them.
+    engine.flush()
+    value: Any = source._storage.value
+    if value.saved:
+        # Backward goes on with the present elements where PyTorch would go on with a result computed from them.
+        value = source._storage.exchange(clone(source.as_strided((value.numel,), (1,), 0))._storage.value)
+    flat = share(value.realize(), source.dtype, value.numel)
+    window = _Window(flat, source._layout, source.dtype.itemsize)
+    value.share(weakref.ref(window))
+    return np.asarray(window)
+
+
+class _Window:
+    """What an array over a tensor's memory keeps alive: as long as it lives, somebody may write there."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "memory")
+
+    def __init__(self, flat: Any, layout: Layout, itemsize: int) -> None:
+        self.memory = flat
+        whole = flat.__array_interface__
+        address, readonly = whole["data"]
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": whole["typestr"],
+            "data": (address + layout.offset * itemsize, readonly),
+            "shape": tuple(layout.shape),
+            "strides": tuple(stride * itemsize for stride in layout.strides),
+        }
+
+
+def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
+    array = numpy(self.cpu())
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    """Return what a function of NumPy computed from the tensor as a tensor."""
+
+    del context, return_scalar
+    return array_tensor(array, None, host_device()).to(self.device)
+
+
+def _single(self: Tensor, name: str) -> Any:
+    if self._layout.numel != 1:
+        if name == "bool":
+            what = "more than one value" if self._layout.numel else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    value = read_numbers(self)[0]
+    if isinstance(value, complex) and name in ("int", "float"):
+        if value.imag:
+            raise RuntimeError(
+                f"value cannot be converted to type {'int64_t' if name == 'int' else 'double'} without overflow"
+            )
+        return value.real
+    return value
+
+
+def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    name = self.grad_fn.name() if self.grad_fn is not None else None
+    shown = None if self.device.type == "cpu" else str(self.device)
+
+    kind = self.__class__.__name__
+    own = kind not in ("Tensor", "Parameter")
+    text = format_tensor(
+        None if self.is_meta else read_numbers(self), self.dtype, tuple(self._layout.shape),
+        requires_grad=self._requires_grad, grad_fn_name=name, device=shown,
+        is_default_dtype=self.dtype in (default_float[0], default_float[0].to_complex(), int64, bool_),
+        contents=tensor_contents, prefix=f"{kind}(" if own else "tensor(",
+    )  # fmt: skip
+    return f"Parameter({text})" if own and getattr(self, "_is_param", False) else text
+
+
+def _format(self: Tensor, specification: str) -> str:
+    return (
+        item(self).__format__(specification)
+        if self.ndim == 0 and not self.is_meta and self.__class__ is Tensor
+        else object.__format__(self, specification)
+    )
+
+
+def _index(self: Tensor) -> int:
+    if self.dtype.category > 1 or self._layout.numel != 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(read_numbers(self)[0])
+
+
+def _length(self: Tensor) -> int:
+    if self.ndim == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return self._layout.shape[0]
+
+
+def _iterate(self: Tensor) -> Any:
+    if self.dim() == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+Tensor.__array__ = _array  # type: ignore[attr-defined]
+Tensor.__array_wrap__ = _array_wrap  # type: ignore[attr-defined]
+Tensor.__float__ = lambda self: float(_single(self, "float"))  # type: ignore[attr-defined]
+Tensor.__int__ = lambda self: int(_single(self, "int"))  # type: ignore[attr-defined]
+Tensor.__complex__ = lambda self: complex(_single(self, "complex"))  # type: ignore[attr-defined]
+Tensor.__bool__ = lambda self: bool(_single(self, "bool"))  # type: ignore[attr-defined]
+Tensor.__index__ = _index  # type: ignore[attr-defined]
+Tensor.__len__ = _length  # type: ignore[attr-defined]
+Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
+Tensor.__repr__ = _repr  # type: ignore[method-assign]
+Tensor.__format__ = _format  # type: ignore[method-assign]

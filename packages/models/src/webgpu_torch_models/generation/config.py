@@ -1,0 +1,135 @@
+"""How to continue a sequence, as generation_config.json says it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, TypedDict, Unpack
+
+from webgpu_torch_models.config import JsonConfig, ModelConfig
+
+
+class GenerationOptions(TypedDict, total=False):
+    """Attributes of :class:`GenerationConfig` as named arguments; None leaves one as it is."""
+
+    max_new_tokens: int | None
+    do_sample: bool | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    num_beams: int | None
+    length_penalty: float | None
+    early_stopping: bool | str | None
+    stop_strings: str | list[str] | None
+    bos_token_id: int | None
+    eos_token_id: int | list[int] | None
+    pad_token_id: int | None
+
+
+@dataclasses.dataclass
+class GenerationConfig(JsonConfig):
+    """How to continue a sequence, as in generation_config.json.
+
+    Attributes:
+        max_new_tokens: how many tokens to add at most; 20 where it is None.
+        do_sample: draw tokens instead of taking the most likely.
+        temperature: divides the logits.
+        top_k: draw among that many most likely tokens only; 0 is all.
+        top_p: draw among the most likely tokens whose probabilities add up to it; 1.0 is all.
+        min_p: draw among the tokens at least that likely relative to the likeliest; None is all.
+        repetition_penalty: what the logits of tokens in the sequence are divided by (if negative, multiplied); 1.0 is none.
+        num_beams: how many continuations are followed at once; 1 is no beam search.
+        length_penalty: a beam's score is divided by its length to this power.
+        early_stopping: a beam search ends as soon as it has ``num_beams`` whole sequences (True), when better ones are
+            unlikely (False) or when they are impossible ("never").
+        stop_strings: texts that end a sequence; they stay in it.
+        eos_token_id: the token, or tokens, that end a sequence.
+        pad_token_id: what follows the end of a sequence while others of the batch go on.
+    """
+
+    file_name: ClassVar[str] = "generation_config.json"
+
+    max_new_tokens: int | None = None
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 1.0
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    num_beams: int = 1
+    length_penalty: float = 1.0
+    early_stopping: bool | str = False
+    stop_strings: str | list[str] | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+
+    @classmethod
+    def from_model_config(cls, config: ModelConfig) -> GenerationConfig:
+        """Return the defaults with the special tokens of a model."""
+        names = ("bos_token_id", "eos_token_id", "pad_token_id")
+        tokens: dict[str, Any] = {name: getattr(config, name, None) for name in names}
+        return cls(**tokens)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> GenerationConfig:
+        # Hugging Face writes null for "the default".
+        return super().from_dict({key: value for key, value in values.items() if value is not None})
+
+    def to_dict(self) -> dict[str, Any]:
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        return {key: value for key, value in super().to_dict().items() if value != defaults.get(key)}
+
+    def changed(self, **options: Unpack[GenerationOptions]) -> GenerationConfig:
+        """Return a copy in which the options that are not None replace those here.
+
+        Raises:
+            TypeError: there is no such option.
+            ValueError: an option is out of range.
+        """
+        names = {field.name for field in dataclasses.fields(self)} - {"extra"}
+        unknown = [key for key in options if key not in names]
+        if unknown:
+            raise TypeError(f"generation has no option {', '.join(unknown)}; it has: {', '.join(sorted(names))}")
+        result = dataclasses.replace(self, **{key: value for key, value in options.items() if value is not None})
+        result.check()
+        return result
+
+    def check(self) -> None:
+        """Raise ValueError where an option is out of range."""
+        if self.temperature <= 0:
+            raise ValueError(
+                f"temperature must be greater than 0, got {self.temperature}; for the limit 0 use do_sample=False"
+            )
+        if self.top_k < 0:
+            raise ValueError(f"top_k must be 0 (all tokens) or positive, got {self.top_k}")
+        for name, share in (("top_p", self.top_p), ("min_p", self.min_p)):
+            if share is not None and not 0 <= share <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, got {share}")
+        if self.repetition_penalty <= 0:
+            raise ValueError(f"repetition_penalty must be greater than 0, got {self.repetition_penalty}; 1.0 is none")
+        if self.num_beams < 1:
+            raise ValueError(f"num_beams must be at least 1, got {self.num_beams}")
+        if self.early_stopping not in (True, False, "never"):
+            raise ValueError(f'early_stopping must be True, False or "never", got {self.early_stopping!r}')
+        if self.new_tokens < 1:
+            raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
+
+    @property
+    def new_tokens(self) -> int:
+        """How many tokens to add at most."""
+        return 20 if self.max_new_tokens is None else self.max_new_tokens
+
+    @property
+    def end_tokens(self) -> list[int]:
+        """The tokens that end a sequence."""
+        if self.eos_token_id is None:
+            return []
+        return [self.eos_token_id] if isinstance(self.eos_token_id, int) else list(self.eos_token_id)
+
+    @property
+    def filler(self) -> int | None:
+        """The token that follows the end of a sequence, if one is known."""
+        ends = self.end_tokens
+        return self.pad_token_id if self.pad_token_id is not None else ends[0] if ends else None

@@ -1,0 +1,1 @@
+"""Captured functions as folders of static files."""

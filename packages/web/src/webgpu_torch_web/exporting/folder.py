@@ -1,0 +1,238 @@
+"""A session's functions as files: the plan, the kernels' texts, and weights in shards that other tools read, too.
+
+plan.json numbers buffers, shaders, pipelines and bind groups; a command is six numbers, as in
+:mod:`webgpu_torch_backend_wgpu.gpu.interface`: 0, pipeline, group, workgroups in x, y, z, or 1, source, offset, target,
+offset, bytes. Weights say where in which file their bytes are, and which buffers they go to.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+from array import array
+from collections.abc import Iterable, Iterator
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import NamedTuple
+
+from webgpu_torch_backend_wgpu.gpu.interface import COPY, DEFAULT_LIMITS, UNIFORM, WORDS, Limits, camel
+from webgpu_torch_core.files.host_tensors import HostTensor
+from webgpu_torch_core.files.safetensors import serialize_safetensors
+from webgpu_torch_core.ir.dtypes import dtype, float16, float32, uint8
+
+from .capture import Captured, Held, Pieces, Port, Session
+from .errors import ExportError
+
+#: what weights may be stored as
+WEIGHTS = ("float32", "float16")
+#: most bytes of tensors in one file
+SHARD_BYTES = 1 << 28
+#: what readers of the plan have to know
+VERSION = 1
+
+Json = dict[str, object]
+
+
+class _Weight(NamedTuple):
+    """Bytes that are in buffers before anything runs; ``halved``: float32 numbers, stored as float16."""
+
+    name: str
+    dtype: dtype
+    shape: tuple[int, ...]
+    data: bytes | bytearray | memoryview
+    target: Pieces
+    halved: bool
+
+
+class _Numbers:
+    """Numbers from 0 for handles, in the order in which they are first met."""
+
+    def __init__(self) -> None:
+        self.handles: dict[int, int] = {}
+
+    def __getitem__(self, handle: int) -> int:
+        return self.handles.setdefault(handle, len(self.handles))
+
+
+class _Plan:
+    """The part of a session that its functions use, numbered."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.gpu = session.device.kept
+        self.buffers, self.groups, self.pipelines = _Numbers(), _Numbers(), _Numbers()
+        self.shaders: dict[str, int] = {}
+        self.functions = {each.name: self._function(each) for each in session.functions}
+
+    def _function(self, captured: Captured) -> Json:
+        return {
+            "inputs": [self._port(each) for each in captured.inputs],
+            "outputs": [self._port(each) for each in captured.outputs],
+            "values": captured.values,
+            "commands": [number for at in range(0, len(captured.commands), WORDS) for number in self._command(
+                captured.commands[at : at + WORDS])],
+        }  # fmt: skip
+
+    def _command(self, words: list[int]) -> list[int]:
+        kind, first, second, *rest = words
+        if kind == COPY:
+            target, start, nbytes = rest
+            return [kind, self.buffers[first], second, self.buffers[target], start, nbytes]
+        return [kind, self.pipelines[first], self.groups[second], *rest]
+
+    def _port(self, port: Port) -> Json:
+        return {"name": port.name, "dtype": port.dtype.name, "shape": port.shape, "at": self._pieces(port.pieces)}
+
+    def _pieces(self, pieces: Pieces) -> Pieces:
+        return [(self.buffers[handle], offset, nbytes) for handle, offset, nbytes in pieces]
+
+    def described(self, weights: list[Json]) -> Json:
+        """Return the plan: everything but texts and weights."""
+        gpu = self.gpu
+        groups = [
+            {"layout": gpu.kinds[layout], "entries": self._pieces(entries)}
+            for layout, entries in (gpu.groups[handle] for handle in self.groups.handles)
+        ]
+        pipelines: list[Json] = []
+        for handle in self.pipelines.handles:
+            request = gpu.requests[handle]
+            shader = self.shaders.setdefault(request.source, len(self.shaders))
+            pipelines.append({"label": request.label, "shader": shader, "layout": gpu.kinds[request.layout]})
+        buffers: list[Json] = []
+        for handle in self.buffers.handles:
+            nbytes, use = gpu.buffers[handle]
+            described: Json = {"bytes": nbytes}
+            if use == UNIFORM:
+                described["uniform"] = [
+                    [offset, base64.b64encode(data).decode()] for offset, data in gpu.written.get(handle, ())
+                ]
+            buffers.append(described)
+        return {
+            "format": "webgpu-torch", "version": VERSION, "features": sorted(gpu.features), "limits": raised(gpu.limits),
+            "buffers": buffers, "pipelines": pipelines, "groups": groups, "weights": weights, "functions": self.functions,
+        }  # fmt: skip
+
+    def weights(self, stored_as: str) -> Iterator[_Weight]:
+        """Yield what is in buffers before anything runs; a buffer without is all zeros."""
+        for handle in self.groups.handles:
+            self._pieces(self.gpu.groups[handle][1])
+        known: set[int] = set()
+        for held in self.session.held.values():
+            pieces = held.buffer.pieces(0, held.value.numel * held.value.dtype.itemsize)
+            known.update(handle for handle, _, _ in pieces)
+            if any(handle in self.buffers.handles for handle, _, _ in pieces):
+                yield from self._held(held, pieces, stored_as)
+        for handle in [each for each in self.buffers.handles if each not in known]:
+            if self.gpu.buffers[handle][1] != UNIFORM:
+                for offset, data in self.gpu.written.get(handle, ()):
+                    name = f"constant.{self.buffers[handle]}.{offset}"
+                    yield _Weight(name, uint8, (len(data),), data, [(handle, offset, len(data))], False)
+
+    def _held(self, held: Held, pieces: Pieces, stored_as: str) -> Iterator[_Weight]:
+        data = memoryview(held.value.engine.read(held.value)).cast("B")
+        if not any(data):
+            return
+        halved = stored_as == "float16" and held.value.dtype is float32
+        step = SHARD_BYTES * (2 if halved else 1)
+        for start in range(0, len(data), step):
+            part = data[start : start + step]
+            split = len(data) > step
+            shape = (len(part) // held.value.dtype.itemsize,) if split else held.shape
+            name = f"{held.name}.part{start // step}" if split else held.name
+            target = held.buffer.pieces(start, start + len(part)) if split else pieces
+            if halved:
+                yield _Weight(name, float16, shape, _halved(part, held.name), target, True)
+            else:
+                yield _Weight(name, held.value.dtype, shape, part, target, False)
+
+
+def _halved(data: memoryview, name: str) -> bytes:
+    numbers = array("f", bytes(data))
+    try:
+        return struct.pack(f"<{len(numbers)}e", *numbers)
+    except OverflowError as error:
+        raise ExportError(
+            f"'{name}' has a number of {max(map(abs, numbers))}, more than float16 holds: use weights='float32'"
+        ) from error
+
+
+def raised(limits: Limits) -> dict[str, int]:
+    """Return the limits that an adapter has to be asked for, by their names in JavaScript."""
+    found = {}
+    for name in Limits.fields:
+        value: int = getattr(limits, name)
+        if value != getattr(DEFAULT_LIMITS, name):
+            found[camel(name)] = value
+    return found
+
+
+def _shards(weights: Iterable[_Weight]) -> Iterator[list[_Weight]]:
+    """Yield what goes into each file."""
+    kept: list[_Weight] = []
+    size = 0
+    for each in weights:
+        if kept and size + len(each.data) > SHARD_BYTES:
+            yield kept
+            kept, size = [], 0
+        kept.append(each)
+        size += len(each.data)
+    if kept:
+        yield kept
+
+
+def _written(folder: Path, number: int, weights: list[_Weight], plan: _Plan) -> Iterator[Json]:
+    """Write one file of weights, and yield where in it each is and where it goes."""
+    name = f"weights-{number:05}.safetensors"
+    tensors = {each.name: HostTensor.from_bytes(each.dtype, each.shape, each.data) for each in weights}
+    pieces = serialize_safetensors(tensors)
+    header = bytes(next(iter(pieces)))
+    places = json.loads(header[8:])
+    with (folder / name).open("wb") as file:
+        file.write(header)
+        for piece in pieces:
+            file.write(piece)
+    for each in weights:
+        begin, end = places[each.name]["data_offsets"]
+        described: Json = {
+            "name": each.name, "file": name, "offset": len(header) + begin, "bytes": end - begin,
+            "target": plan._pieces(each.target),
+        }  # fmt: skip
+        if each.halved:
+            described["stored"] = "float16"
+        yield described
+
+
+def write_folder(session: Session, folder: Path, weights: str, extra: Json, scripts: Iterable[str]) -> None:
+    """Write a session's functions.
+
+    Args:
+        session: what was captured.
+        folder: where to; it is made if need be, and files of an earlier export are replaced.
+        weights: what float32 weights are stored as, one of :data:`WEIGHTS`.
+        extra: more entries of the plan.
+        scripts: files of the runner that are copied.
+
+    Raises:
+        ExportError: a weight cannot be stored.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in folder.glob("weights-*.safetensors"):
+        each.unlink()
+    plan = _Plan(session)
+    described: list[Json] = []
+    for number, shard in enumerate(_shards(plan.weights(weights)), 1):
+        described += _written(folder, number, shard, plan)
+    text = json.dumps(plan.described(described) | extra, separators=(",", ":"))
+    shaders = "".join(f"//# {number}\n{source}\n" for source, number in plan.shaders.items())
+    digest = hashlib.sha256(text.encode() + shaders.encode())
+    for each in sorted(folder.glob("weights-*.safetensors")):
+        with each.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    named = f'{{"hash":"{digest.hexdigest()[:16]}",{text[1:]}'
+    (folder / "shaders.wgsl").write_text(shaders, encoding="utf-8")
+    (folder / "plan.json").write_text(named, encoding="utf-8")
+    for name in scripts:
+        source = resources("webgpu_torch_web") / "runner" / name
+        (folder / name).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")

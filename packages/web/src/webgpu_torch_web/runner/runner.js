@@ -1,0 +1,351 @@
+// Runs what webgpu_torch.web.export wrote, in browsers and in Node: buffers, pipelines and bind groups are made once, and
+// a run writes the inputs, submits the recorded commands and reads the outputs back.
+
+const WORDS = 6, DISPATCH = 0;
+const CACHE = "webgpu-torch";
+
+/** An error that says what the folder needs and this page or machine lacks. */
+export class UnsupportedError extends Error {}
+
+const half = (bits) => {
+  const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+};
+let halves;
+
+/** Return float16 bits as float32 numbers. */
+export function widen(bits) {
+  halves ??= Float32Array.from({ length: 65536 }, (_, each) => half(each));
+  const result = new Float32Array(bits.length);
+  for (let i = 0; i < bits.length; i++) result[i] = halves[bits[i]];
+  return result;
+}
+
+const word = new Uint32Array(1), number = new Float32Array(word.buffer);
+
+/** Return the bits of the float16 number nearest to a number, ties to even. */
+export function toHalf(value) {
+  number[0] = value;
+  const bits = word[0], sign = (bits >>> 16) & 0x8000, rest = bits & 0x7fffffff;
+  if (rest > 0x7f800000) return sign | 0x7e00;
+  if (rest >= 0x477ff000) return sign | 0x7c00;
+  const size = Math.abs(number[0]);
+  if (rest < 0x38800000) {
+    const scaled = size * 2 ** 24, below = Math.floor(scaled), over = scaled - below;
+    return sign | (below + (over > 0.5 || (over === 0.5 && below & 1) ? 1 : 0));
+  }
+  return sign | (((rest - 0x38000000 + 0xfff + ((rest >>> 13) & 1)) >>> 13));
+}
+
+/** Return the bits of the bfloat16 number nearest to a number, ties to even. */
+export function toBrain(value) {
+  number[0] = value;
+  const bits = word[0];
+  if ((bits & 0x7fffffff) > 0x7f800000) return (bits >>> 16) | 0x40;
+  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
+
+const brain = (bits) => { word[0] = bits << 16; return number[0]; };
+
+// Per element type: the array of its bytes, and how numbers become elements and elements numbers.
+const TYPES = {
+  float32: [Float32Array], int32: [Int32Array], uint8: [Uint8Array], int8: [Int8Array], int16: [Int16Array],
+  int64: [BigInt64Array, BigInt, Number], bool: [Uint8Array, (each) => (each ? 1 : 0)],
+  float16: [Uint16Array, toHalf, half], bfloat16: [Uint16Array, toBrain, brain],
+};
+
+/** Return the elements of an input as their bytes: a typed array of the element type, or numbers in nested lists. */
+function encode(port, value) {
+  const [Kind, toElement] = TYPES[port.dtype], count = port.shape.reduce((a, b) => a * b, 1);
+  const given = value !== null && typeof value === "object" && "data" in value ? value.data : value;
+  let data = given;
+  if (!(data instanceof Kind)) {
+    data = typeof data === "number" || typeof data === "bigint" || typeof data === "boolean" ? [data] : data;
+    if (!Array.isArray(data) && !ArrayBuffer.isView(data)) {
+      throw new TypeError(`input '${port.name}' must be a ${Kind.name} or numbers, got ${data === null ? data : typeof data}`);
+    }
+    data = Array.isArray(data) ? data.flat(Infinity) : data;
+    data = toElement ? Kind.from(data, toElement) : Kind.from(data, Number);
+  }
+  if (data.length !== count) {
+    throw new RangeError(`input '${port.name}' has shape [${port.shape}], ${count} elements, got ${data.length}`);
+  }
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+const words = (count) => Math.ceil(count / 4) * 4;
+
+/** Write bytes to (buffer, offset, bytes) pieces; what is no multiple of four bytes is filled up with zeros. */
+function write(device, buffers, pieces, bytes) {
+  let done = 0;
+  for (const [buffer, offset, count] of pieces) {
+    let part = bytes.subarray(done, done + count);
+    if (count % 4) {
+      part = new Uint8Array(words(count));
+      part.set(bytes.subarray(done, done + count));
+    }
+    device.queue.writeBuffer(buffers[buffer], offset, part);
+    done += count;
+  }
+}
+
+async function readFile(url) {
+  const { readFile } = await import(/* @vite-ignore */ "node:fs/promises");
+  const bytes = await readFile(url);
+  return new Response(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+}
+
+async function request(url) {
+  const response = url.protocol === "file:" ? await readFile(url) : await fetch(url);
+  if (!response.ok) throw new Error(`${url} could not be loaded: ${response.status} ${response.statusText}`);
+  return response;
+}
+
+/** Return a file's bytes, from the cache where it is there; tell how many came. */
+async function download(url, cached, tell) {
+  const store = cached && globalThis.caches ? await caches.open(CACHE).catch(() => null) : null;
+  const found = await store?.match(url);
+  const response = found ?? (await request(url));
+  const parts = [];
+  let length = 0;
+  for (const reader = response.body.getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    length += value.length;
+    tell(value.length);
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  // A full disk must not keep anybody from computing.
+  if (store && !found) await store.put(url, new Response(bytes)).catch(() => null);
+  return bytes;
+}
+
+/** Return a device with what a plan needs. */
+async function openDevice(plan, gpu) {
+  if (!gpu) {
+    throw new UnsupportedError(
+      "WebGPU is not available here. Browsers that have it: Chrome and Edge from 113 on, Safari from 26 on, Firefox from 141 on " +
+        "(Windows) and 145 on (macOS); pages must come from https or localhost. In Node pass {gpu}: the npm package webgpu makes one.");
+  }
+  const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+  if (!adapter) throw new UnsupportedError("WebGPU found no adapter: the graphics driver is missing, too old or blocked");
+  const missing = plan.features.filter((each) => !adapter.features.has(each));
+  if (missing.length) throw new UnsupportedError(`this adapter lacks the features ${missing.join(", ")}`);
+  for (const [name, needed] of Object.entries(plan.limits)) {
+    if (adapter.limits[name] < needed) {
+      throw new UnsupportedError(`this adapter allows ${name} up to ${adapter.limits[name]}; the export needs ${needed}`);
+    }
+  }
+  return adapter.requestDevice({ requiredFeatures: plan.features, requiredLimits: plan.limits });
+}
+
+function makeBuffers(plan, device) {
+  const { STORAGE, UNIFORM, COPY_SRC, COPY_DST } = { STORAGE: 128, UNIFORM: 64, COPY_SRC: 4, COPY_DST: 8 };
+  return plan.buffers.map(({ bytes, uniform }) => {
+    const usage = uniform ? UNIFORM | COPY_DST : STORAGE | COPY_SRC | COPY_DST;
+    const buffer = device.createBuffer({ size: bytes, usage });
+    for (const [offset, text] of uniform ?? []) {
+      device.queue.writeBuffer(buffer, offset, Uint8Array.from(atob(text), (each) => each.charCodeAt(0)));
+    }
+    return buffer;
+  });
+}
+
+/** Return a plan's pipelines and bind groups, compiled side by side. */
+async function makePipelines(plan, device, text, buffers) {
+  const sources = text.split(/^\/\/# \d+\n/m).slice(1);
+  const modules = sources.map((code) => device.createShaderModule({ code }));
+  const layouts = new Map();
+  const layoutOf = (kinds) => {
+    const key = kinds.join();
+    if (!layouts.has(key)) {
+      const entries = kinds.map((type, binding) => ({ binding, visibility: 4, buffer: { type } }));
+      layouts.set(key, device.createBindGroupLayout({ entries }));
+    }
+    return layouts.get(key);
+  };
+  const groups = plan.groups.map(({ layout, entries }) => device.createBindGroup({
+    layout: layoutOf(layout),
+    entries: entries.map(([buffer, offset, size], binding) => ({ binding, resource: { buffer: buffers[buffer], offset, size } })),
+  }));
+  const pipelines = await Promise.all(plan.pipelines.map(({ label, shader, layout }) => device
+    .createComputePipelineAsync({
+      label,
+      layout: device.createPipelineLayout({ bindGroupLayouts: [layoutOf(layout)] }),
+      compute: { module: modules[shader], entryPoint: "main" },
+    })
+    .catch((error) => { throw new Error(`kernel '${label}' did not compile: ${error.message}`); })));
+  return { groups, pipelines };
+}
+
+async function loadWeights(plan, device, buffers, at, options) {
+  const total = plan.weights.reduce((sum, each) => sum + each.bytes, 0);
+  let loaded = 0;
+  for (const file of new Set(plan.weights.map((each) => each.file))) {
+    const bytes = await download(at(file), options.cache ?? true, (count) => {
+      loaded += count;
+      options.onProgress?.({ loaded: Math.min(loaded, total), total });
+    });
+    for (const each of plan.weights.filter((one) => one.file === file)) {
+      const part = bytes.subarray(each.offset, each.offset + each.bytes);
+      if (part.length !== each.bytes) throw new Error(`${file} is cut short: '${each.name}' is not all there`);
+      const wide = each.stored === "float16" ? widen(new Uint16Array(part.slice().buffer)) : null;
+      write(device, buffers, each.target, wide ? new Uint8Array(wide.buffer) : part);
+    }
+    await device.queue.onSubmittedWorkDone();
+  }
+}
+
+/** One exported function: what goes in, what comes out, and how it is run. */
+class ExportedFunction {
+  constructor(model, { inputs, outputs, values, commands }) {
+    Object.assign(this, { inputs, outputs, values });
+    this._model = model;
+    this._commands = commands;
+  }
+
+  /** Run on these inputs by name and return the outputs by name; of the outputs only those in `read`, if given. */
+  async run(inputs = {}, { read } = {}) {
+    const { device, _buffers: buffers } = this._model;
+    this._model._check();
+    const strange = Object.keys(inputs).find((name) => !this.inputs.some((each) => each.name === name));
+    if (strange !== undefined) {
+      throw new TypeError(`there is no input '${strange}'; there are ${this.inputs.map((each) => each.name).join(", ")}`);
+    }
+    const encoded = this.inputs.map((port) => {
+      if (!(port.name in inputs)) throw new TypeError(`input '${port.name}' is missing`);
+      return encode(port, inputs[port.name]);
+    });
+    this.inputs.forEach((port, at) => write(device, buffers, port.at, encoded[at]));
+    const encoder = device.createCommandEncoder();
+    this._encode(encoder);
+    const wanted = this.outputs.filter(({ name }) => !read || read.includes(name));
+    const staged = wanted.map((port) => this._stage(encoder, port));
+    device.queue.submit([encoder.finish()]);
+    const found = { ...this.values };
+    const results = await Promise.all(wanted.map((port, at) => this._read(port, staged[at])));
+    wanted.forEach((port, at) => { found[port.name] = results[at]; });
+    this._model._check();
+    return found;
+  }
+
+  _encode(encoder) {
+    const { _buffers: buffers, _pipelines: pipelines, _groups: groups } = this._model, commands = this._commands;
+    let pass = null;
+    for (let i = 0; i < commands.length; i += WORDS) {
+      const [kind, a, b, c, d, e] = commands.slice(i, i + WORDS);
+      if (kind === DISPATCH) {
+        pass ??= encoder.beginComputePass();
+        pass.setPipeline(pipelines[a]);
+        pass.setBindGroup(0, groups[b]);
+        pass.dispatchWorkgroups(c, d, e);
+      } else {
+        pass?.end();
+        pass = null;
+        encoder.copyBufferToBuffer(buffers[a], b, buffers[c], d, e);
+      }
+    }
+    pass?.end();
+  }
+
+  _stage(encoder, { at }) {
+    const size = at.reduce((sum, [, , count]) => sum + words(count), 0);
+    const staging = this._model._staging(size);
+    let done = 0;
+    for (const [buffer, offset, count] of at) {
+      if (count) encoder.copyBufferToBuffer(this._model._buffers[buffer], offset, staging, done, words(count));
+      done += words(count);
+    }
+    return staging;
+  }
+
+  async _read({ dtype, shape, at }, staging) {
+    const count = at.reduce((sum, [, , bytes]) => sum + bytes, 0);
+    await staging.mapAsync(1).catch(async (error) => {
+      await Promise.race([this._model._lost, new Promise((go) => setTimeout(go, 100))]);
+      this._model._check();
+      throw error;
+    });
+    const [Kind, , toNumber] = TYPES[dtype];
+    const data = new Kind(staging.getMappedRange().slice(0, count));
+    staging.unmap();
+    this._model._give(staging);
+    return { data, dtype, shape, toNumbers: () => Array.from(data, toNumber ?? Number) };
+  }
+}
+
+/** A loaded folder: its functions, the first of which is its own `run`. */
+class Model {
+  constructor(device, plan, buffers, { pipelines, groups }) {
+    Object.assign(this, { device, plan, _buffers: buffers, _pipelines: pipelines, _groups: groups });
+    this._free = new Map();
+    this._failure = null;
+    this._lost = device.lost.then(({ message, reason }) => {
+      this._failure ??= new Error(`the WebGPU device was lost (${reason}): ${message}. Load the folder again.`);
+    });
+    device.addEventListener?.("uncapturederror", ({ error }) => { this._failure ??= new Error(error.message); });
+    this.functions = Object.fromEntries(
+      Object.entries(plan.functions).map(([name, each]) => [name, new ExportedFunction(this, each)]));
+    const [first] = Object.values(this.functions);
+    this.inputs = first.inputs;
+    this.outputs = first.outputs;
+    this.run = first.run.bind(first);
+  }
+
+  /** Free the GPU's memory. */
+  destroy() {
+    this._buffers.forEach((each) => each.destroy());
+    this.device.destroy();
+  }
+
+  _check() {
+    if (this._failure) throw this._failure;
+  }
+
+  _staging(size) {
+    const rounded = Math.max(256, 2 ** Math.ceil(Math.log2(size || 1)));
+    return this._free.get(rounded)?.pop() ?? this.device.createBuffer({ size: rounded, usage: 1 | 8 });
+  }
+
+  _give(staging) {
+    if (!this._free.has(staging.size)) this._free.set(staging.size, []);
+    this._free.get(staging.size).push(staging);
+  }
+}
+
+/**
+ * Load an exported folder.
+ *
+ * url: the folder's address, or a file: address in Node. options: `gpu` (navigator.gpu by default), `device` (a GPUDevice
+ * of yours), `onProgress({loaded, total})` in bytes of weights, `cache` (false: not in the browser's cache).
+ */
+export async function load(url, options = {}) {
+  const base = new URL(String(url).replace(/\/?$/, "/"), globalThis.location?.href);
+  const plan = await (await request(new URL("plan.json", base))).json();
+  if (plan.format !== "webgpu-torch" || plan.version !== 1) {
+    throw new Error(`${base}plan.json is of format ${plan.format} ${plan.version}; this runner reads webgpu-torch 1`);
+  }
+  const at = (name) => {
+    const found = new URL(name, base);
+    if (found.protocol !== "file:") found.searchParams.set("v", plan.hash);
+    return found;
+  };
+  const device = options.device ?? (await openDevice(plan, options.gpu ?? globalThis.navigator?.gpu));
+  const text = await (await request(at("shaders.wgsl"))).text();
+  device.pushErrorScope("out-of-memory");
+  device.pushErrorScope("validation");
+  const buffers = makeBuffers(plan, device);
+  const made = await makePipelines(plan, device, text, buffers);
+  await loadWeights(plan, device, buffers, at, options);
+  const errors = [await device.popErrorScope(), await device.popErrorScope()].filter(Boolean);
+  if (errors.length) throw new Error(`the export cannot be loaded here: ${errors[0].message}`);
+  return new Model(device, plan, buffers, made);
+}

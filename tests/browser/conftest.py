@@ -1,0 +1,111 @@
+"""One Chromium, one page of the built site for the whole session; and a clear word where the machine has none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+#: WebGPU without a graphics card, and root's Chromium
+FLAGS = ("--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+REQUIRED = os.environ.get("WEBGPU_TORCH_REQUIRE_BROWSER") == "1"
+PATIENCE = 600_000
+
+
+def _absent(reason: str) -> None:
+    if REQUIRED:
+        pytest.fail(f"WEBGPU_TORCH_REQUIRE_BROWSER=1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site; skip with advice where Node.js or npm is missing."""
+    from webgpu_torch_web.site.building import build
+    from webgpu_torch_web.site.registry import MissingTool
+
+    try:
+        return build(tmp_path_factory.mktemp("site"), compiled=False)
+    except MissingTool as error:
+        _absent(str(error))
+        raise
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """Start Chromium, headless."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        _absent(
+            "Chromium was not found: on Debian and Ubuntu 'apt-get install chromium'. Nothing of the browser is tested."
+        )
+    driver = pytest.importorskip("playwright.sync_api", reason="install the test's driver: make setup")
+    with driver.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def address(site: Path) -> Iterator[str]:
+    """Serve the site."""
+    from webgpu_torch_web.site.serving import serving
+
+    with serving(site) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def opened(chromium: Any, address: str) -> Callable[[str], Any]:
+    """Return a function that opens one of the site's pages, of which no error may stay unseen."""
+
+    def open_page(name: str, **options: Any) -> Any:
+        page = chromium.new_page(**options)
+        page.set_default_timeout(PATIENCE)
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("requestfailed", lambda request: page.problems.append(f"{request.url}: {request.failure}"))
+        page.on(
+            "response", lambda answer: answer.status >= 400 and page.problems.append(f"{answer.status} {answer.url}")
+        )
+        # The page may ask nobody but the server that it came from.
+        page.route(lambda url: not url.startswith(address), lambda route: route.abort())
+        page.goto(address + name)
+        return page
+
+    return open_page
+
+
+class Python:
+    """Python of a page, in its worker."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.started = page.evaluate("library.ready")
+
+    def run(self, code: str, keep: bool = False) -> str | None:
+        """Run a program and return the text of its last expression.
+
+        Raises:
+            AssertionError: the program raised something.
+        """
+        done = self.page.evaluate("([code, keep]) => library.run(code, keep)", [code, keep])
+        assert "error" not in done, done["error"]
+        return done["value"]
+
+    def run_file(self, name: str) -> str | None:
+        """Run one of the programs beside the tests."""
+        return self.run((PROGRAMS / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def python(opened: Callable[[str], Any]) -> Iterator[Python]:
+    """Start Python in a page, once."""
+    page = opened("index.html")
+    yield Python(page)
+    assert page.problems == []

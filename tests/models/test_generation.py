@@ -1,0 +1,137 @@
+"""Every way to choose tokens gives those that transformers recorded; endings, streams and captures change none of them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reference_cases as cases
+import webgpu_torch_core as torch
+from recorded_models import load, outputs_of
+from webgpu_torch_core.files import load_safetensors
+from webgpu_torch_models import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+from webgpu_torch_models.generation import Decoder
+from webgpu_torch_models.generation.endings import Endings
+
+WANTED = load_safetensors(cases.FOLDER / "generations.safetensors")
+
+
+def begun(name: str, folder: Path, device: str) -> tuple[Any, Any, Any]:
+    """Return a case's model, tokens and mask."""
+    model_name = cases.GENERATIONS[name][0] if name in cases.GENERATIONS else name
+    seq2seq = model_name in cases.SEQ2SEQ
+    model = load(model_name, folder, device, AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM)
+    ids, mask = (each.flip(1) if seq2seq else each for each in cases.tokens(torch))
+    return model, ids.to(device), mask.to(device)
+
+
+#: what other cases have parts of
+SLOW = ("beams", "beams_never", "beams_drawn", "drawn", "penalty")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow if each in SLOW else ()) for each in cases.GENERATIONS]
+)
+def test_tokens_are_those_of_transformers(name: str, tmp_path: Path, device: str) -> None:
+    options = cases.GENERATIONS[name][1]
+    if device != "cpu" and name != "beams_penalty":
+        pytest.skip("a GPU draws other numbers; the other kinds differ on the host only")
+    model, ids, mask = begun(name, tmp_path, device)
+    torch.manual_seed(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = model.generate(ids, attention_mask=mask, max_new_tokens=20, **options)
+    assert found.tolist() == WANTED[name].tolist()
+
+
+class Letters:
+    """A tokenizer whose tokens are letters."""
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(chr(200 + each) for each in ids)
+
+
+def test_texts_end_sequences(tmp_path: Path, device: str) -> None:
+    model, ids, mask = begun("llama", tmp_path, device)
+    plain = model.generate(ids, attention_mask=mask, max_new_tokens=20)[:, ids.shape[1] :].tolist()
+    stop = Letters().decode(plain[1][6:8])
+    options: dict[str, Any] = {"stop_strings": stop, "tokenizer": Letters(), "max_new_tokens": 20, "pad_token_id": 3}
+    found = model.generate(ids, attention_mask=mask, **options)[:, ids.shape[1] :].tolist()
+    wanted = []
+    for row in plain:
+        end = Letters().decode(row).find(stop)
+        wanted.append(row if end < 0 else [*row[: end + 2], *[3] * (18 - end)])
+    assert found == [row[: len(found[0])] for row in wanted]
+    assert found != plain
+    streamed = list(model.stream(ids, attention_mask=mask, **options))
+    assert [list(each) for each in zip(*streamed, strict=True)] == found
+    with pytest.raises(ValueError, match="give the tokenizer"):
+        model.generate(ids, stop_strings=["end"])
+    model.generation_config.pad_token_id = None
+    with pytest.raises(ValueError, match="need pad_token_id"):
+        model.generate(ids, stop_strings=["end"], tokenizer=Letters())
+    assert not Endings(model.generation_config)
+
+
+def test_streams_leave_gradients_as_they_are(tmp_path: Path) -> None:
+    model, ids, mask = begun("llama", tmp_path, "cpu")
+    seen = []
+    for values in model.stream(ids, attention_mask=mask, max_new_tokens=5):
+        assert torch.is_grad_enabled()
+        seen.append(values)
+    assert [list(each) for each in zip(*seen, strict=True)] == outputs_of("llama")["generated"][:, 11:16].tolist()
+
+
+def test_captured_draws(device: str, tmp_path: Path) -> None:
+    """A captured step draws what an uncaptured one does, from its generator; another seed gives another text."""
+    model, ids, mask = begun("llama", tmp_path, device)
+    options = {
+        "attention_mask": mask,
+        "do_sample": True,
+        "max_new_tokens": 12,
+        "repetition_penalty": 1.2,
+        "min_p": 0.01,
+    }
+
+    def drawn(seed: int, compile: bool) -> Any:
+        generator = torch.Generator(device).manual_seed(seed)
+        return model.generate(ids, generator=generator, compile=compile, **options).tolist()
+
+    found = drawn(1, True)
+    assert found == drawn(1, False) == drawn(1, True)
+    assert found != drawn(2, True)
+
+
+@pytest.mark.parametrize("options", [{}, {"do_sample": True, "repetition_penalty": 1.3}], ids=["likeliest", "drawn"])
+def test_steps_are_replayed(options: dict[str, Any], tmp_path: Path) -> None:
+    if torch.webgpu.device_count() == 0:
+        pytest.skip("the host's steps are not captured")
+    model, ids, _ = begun("llama", tmp_path, "webgpu")
+    decoder = Decoder(model, model.generation_config.changed(**options), 2, 40, compile=True)
+    with torch.no_grad():
+        token = decoder.prefill(ids)
+        for _ in range(8):
+            token = decoder.advance(token)
+    [step] = decoder._steps.values()
+    assert step.statistics["replayed"] >= 6, step.statistics
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_p": 1.5}, "min_p must be between 0 and 1, got 1.5"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty must be greater than 0, got 0.0"),
+        ({"num_beams": 0}, "num_beams must be at least 1, got 0"),
+        ({"early_stopping": "always"}, 'early_stopping must be True, False or "never"'),
+    ],
+)
+def test_options_out_of_range(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    model, ids, _ = begun("llama", tmp_path, "cpu")
+    with pytest.raises(ValueError, match=message):
+        model.generate(ids, **options)
+    with pytest.raises(TypeError, match="generation has no option temprature"):
+        model.generate(ids, temprature=0.5)
+    with pytest.raises(ValueError, match="num_beams=2 gives no tokens before its end"):
+        model.stream(ids, num_beams=2)

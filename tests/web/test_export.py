@@ -1,0 +1,209 @@
+"""Exported functions compute what Python computes, in Node and in Chromium."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import webgpu_torch as torch
+from engines import Failed
+from webgpu_torch import nn
+
+JOB = """
+export default async ({ base, gpu }) => {
+  const { load } = await import(`${base}%(folder)s/runner.js`);
+  const model = await load(`${base}%(folder)s`, { gpu });
+  const inputs = %(inputs)s, results = [];
+  for (const each of inputs) {
+    const found = await model.functions.%(function)s.run(each);
+    results.push(Object.fromEntries(Object.entries(found).map(([name, value]) => [
+      name, value.data ? { shape: value.shape, dtype: value.dtype, data: value.toNumbers().map(String) } : value])));
+  }
+  model.destroy();
+  return results;
+};
+"""
+
+
+def computed(engine, folder, *inputs, function="run"):
+    """Return what a folder's function computes of these inputs, one dictionary of outputs per call."""
+    given = [{name: each.tolist() for name, each in one.items()} for one in inputs]
+    job = JOB % {"folder": folder, "inputs": json.dumps(given), "function": function}
+    return engine.run(job)
+
+
+def tensor(found) -> torch.Tensor:
+    kind = getattr(torch, found["dtype"])
+    numbers = [float(each) if kind.is_floating_point else int(each) for each in found["data"]]
+    return torch.tensor(numbers, dtype=kind).reshape(found["shape"])
+
+
+def close(found, expected, tolerance=1e-5):
+    assert found["shape"] == list(expected.shape) and getattr(torch, found["dtype"]) is expected.dtype
+    torch.testing.assert_close(tensor(found), expected.detach().cpu(), rtol=tolerance, atol=tolerance)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 12, 3, stride=2)
+        self.head = nn.Linear(12 * 3 * 3, 10)
+
+    def forward(self, image):
+        x = nn.functional.max_pool2d(torch.relu(self.norm(self.first(image))), 2)
+        x = torch.relu(self.second(x))
+        logits = self.head(x.flatten(1))
+        # A view, an index and a number besides.
+        return {"logits": logits, "channels": x[:, ::3], "best": logits.argmax(-1), "classes": 10}
+
+
+def test_network_of_linear_layers(engine):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4), nn.Softmax(-1))
+    x = torch.randn(3, 8)
+    torch.web.export(net, torch.zeros(3, 8), engine.root / "mlp")
+    first, second = computed(engine, "mlp", {"input": x}, {"input": x + 1})
+    close(first["output"], net(x))
+    close(second["output"], net(x + 1))
+
+
+@pytest.mark.parametrize("weights", ["float32", "float16"])
+def test_convolutions(engine, weights):
+    torch.manual_seed(1)
+    net = Net().eval()
+    x = torch.randn(2, 3, 16, 16)
+    torch.web.export(net, (torch.zeros(2, 3, 16, 16),), engine.root / weights, weights=weights)
+    if weights == "float16":
+        for each in net.state_dict().values():
+            if each.is_floating_point():
+                each.copy_(each.half())
+    (found,) = computed(engine, weights, {"image": x})
+    expected = net(x)
+    close(found["logits"], expected["logits"])
+    close(found["channels"], expected["channels"])
+    close(found["best"], expected["best"])
+    assert found["classes"] == 10
+
+
+def test_element_types(engine):
+    def function(a, b, c, d, e):
+        """Every kind of input comes back as what it was."""
+        return a + 1, b.cumsum(0), ~c, d * 2, e * 1.5, (a > 2) | c, b.to(torch.int32), e.to(torch.bfloat16)
+
+    given = {
+        "a": torch.tensor([1, 2, 3, 2**31 - 2, 5], dtype=torch.int32),
+        "b": torch.tensor([2**40, -3, 5, 7, 11]),
+        "c": torch.tensor([True, False, True, False, True]),
+        "d": torch.tensor([1, 2, 3, 250, 5], dtype=torch.uint8),
+        "e": torch.tensor([1.0, 2.5, -3.25, 1e-6, 60000.0], dtype=torch.float16),
+    }
+    torch.web.export(function, given, engine.root / "types")
+    (found,) = computed(engine, "types", given)
+    expected = function(**given)
+    for at, each in enumerate(expected):
+        close(found[f"output{at}"], each, 0.0)
+
+
+def test_state_lasts_between_runs(engine):
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.tensor([10.0, 20.0]))
+            self.register_buffer("history", torch.zeros(4, 2))
+
+        def forward(self, step, position):
+            self.total += step
+            self.history.index_copy_(0, position, self.total[None])
+            return self.total * 2, self.history
+
+    counter = Counter()
+    torch.web.export(counter, (torch.ones(2), torch.tensor([0])), engine.root / "state")
+    assert counter.total.tolist() == [10.0, 20.0] and counter.history.sum().item() == 0
+    inputs = [{"step": torch.tensor([float(n), 1.0]), "position": torch.tensor([n])} for n in range(4)]
+    for one, found in zip(inputs, computed(engine, "state", *inputs), strict=True):
+        total, history = counter(**one)
+        close(found["output0"], total)
+        close(found["output1"], history)
+
+
+def test_functions_share_their_state(engine):
+    store = nn.Module()
+    store.register_buffer("kept", torch.zeros(3))
+
+    class Put(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.store = store
+
+        def forward(self, x):
+            self.store.kept.copy_(x * 2)
+            return x.sum()
+
+    class Get(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.store = store
+
+        def forward(self, scale):
+            return self.store.kept * scale
+
+    functions = {"put": (Put(), torch.ones(3)), "get": (Get(), torch.tensor(3.0))}
+    torch.web.export_functions(functions, engine.root / "shared")
+    found = engine.run("""
+export default async ({ base, gpu }) => {
+  const { load } = await import(`${base}shared/runner.js`);
+  const { functions, destroy } = await load(`${base}shared`, { gpu });
+  const before = await functions.get.run({ scale: 1 });
+  const put = await functions.put.run({ x: [1, 2, 3] });
+  const after = await functions.get.run({ scale: [5] });
+  return [before, put, after].map(({ output }) => output.toNumbers());
+};""")
+    assert found == [[0, 0, 0], [6], [10, 20, 30]]
+
+
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        ("{}", "TypeError: input 'x' is missing"),
+        ("{x: [1, 2]}", "RangeError: input 'x' has shape [3], 3 elements, got 2"),
+        ("{x: 'abc'}", "TypeError: input 'x' must be a Float32Array or numbers, got string"),
+        ("{x: [1, 2, 3], y: 1}", "TypeError: there is no input 'y'; there are x"),
+    ],
+)
+def test_runner_refuses(engine, inputs, message):
+    torch.web.export(lambda x: x + 1, torch.ones(3), engine.root / "plus")
+    job = """
+export default async ({ base, gpu }) => {
+  const { load } = await import(`${base}plus/runner.js`);
+  return (await load(`${base}plus`, { gpu })).run(INPUTS);
+};"""
+    with pytest.raises(Failed) as caught:
+        engine.run(job.replace("INPUTS", inputs))
+    assert str(caught.value) == message
+
+
+def test_runner_without_webgpu(engine):
+    torch.web.export(lambda x: x + 1, torch.ones(3), engine.root / "plus")
+    job = """
+export default async ({ base }) => {
+  const { load } = await import(`${base}plus/runner.js`);
+  return load(`${base}plus`, { gpu: { requestAdapter: async () => null } });
+};"""
+    with pytest.raises(Failed, match="WebGPU found no adapter"):
+        engine.run(job)
+
+
+def test_lost_device(engine):
+    torch.web.export(lambda x: x + 1, torch.ones(3), engine.root / "plus")
+    job = """
+export default async ({ base, gpu }) => {
+  const { load } = await import(`${base}plus/runner.js`);
+  const model = await load(`${base}plus`, { gpu });
+  model.device.destroy();
+  await model.device.lost;
+  return model.run({ x: [1, 2, 3] });
+};"""
+    with pytest.raises(Failed, match="the WebGPU device was lost .* Load the folder again"):
+        engine.run(job)
