@@ -43,6 +43,8 @@ class TensorKinds:
     volatile = False
     #: Where the elements are.
     device: Any
+    #: The type of the elements.
+    dtype: Any
 
     @property
     def is_cpu(self) -> bool:

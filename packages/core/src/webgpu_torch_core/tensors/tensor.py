@@ -45,9 +45,7 @@ class Tensor(TensorKinds, TensorMethods):
     _layout: Layout
     _hooks: Any
     _accumulator: Any
-    #: The type of the elements.
     dtype: dtype
-    #: Where the elements are.
     device: device
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
