@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard packages/*/pyproject.toml) pyproject.toml uv.lock
 
-.PHONY: setup demo test test-all check docs benchmark wheels clean
+.PHONY: setup demo test test-all check docs benchmark wheels release clean
 
 setup: $(VENV)/.stamp-setup
 
@@ -58,6 +58,10 @@ benchmark: setup
 
 wheels: setup
 	@$(BIN)/uv build --quiet --all-packages --wheel --out-dir dist
+
+# Builds, checks and tries every distribution; uploads nothing.
+release: setup
+	@$(BIN)/python scripts/release.py
 
 clean:
 	rm -rf build dist $(VENV)/.stamp-*

@@ -35,3 +35,17 @@ html_show_sourcelink = False
 html_copy_source = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ |\(Pdb\) "
 copybutton_prompt_is_regexp = True
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#1d4d73",
+        "color-brand-content": "#23648f",
+        "color-brand-visited": "#5b4a8a",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#f2a33c",
+        "color-brand-content": "#8fc1e6",
+        "color-brand-visited": "#b9a5e8",
+    },
+}

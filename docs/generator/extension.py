@@ -13,7 +13,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
-from . import formulas
+from . import formulas, tables
 from .pages import Pages, write
 from .samples import Samples
 
@@ -86,5 +86,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", generate)
     app.connect("missing-reference", resolve)
     app.connect("doctree-read", as_pytorch)
+    app.connect("doctree-resolved", tables.load_rows)
     app.add_html_math_renderer("mathml", (formulas.visit_math, None), (formulas.visit_math_block, None))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

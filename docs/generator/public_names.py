@@ -89,6 +89,7 @@ NAMESPACES = _namespaces(
      ("webgpu_torch.compiler", "webgpu_torch.jit", "webgpu_torch.fx", "webgpu_torch.onnx")),
     ("torch.library", "Operations of one's own under names of one's own, and classes that stand for tensors.",
      ("webgpu_torch.library", "webgpu_torch.overrides", "webgpu_torch.types")),
+    ("torch.web", "Networks as folders of static files, for browsers and Node."),
     ("webgpu_torch_models", "Pretrained models without transformers or diffusers.",
      ("webgpu_torch_models", "webgpu_torch_models.diffusion")),
     ("webgpu_torch_drop_in", "This library in the place of PyTorch.", ("webgpu_torch_drop_in",)),
@@ -162,6 +163,8 @@ class Entry:
             return {"queries.py": "tensors", "in_place": "writing in place"}.get(family, family.removesuffix(".py"))
         if "functional" in parts:
             return "neural"
+        if "modules" in parts:
+            return "modules"
         return "types and settings" if self.module == "webgpu_torch" else "tensors"
 
 
