@@ -17,6 +17,7 @@ GENERATORS = {
     "scripts/generate_facade.py": ("packages/webgpu-torch/src/webgpu_torch/__init__.py",),
     "scripts/generate_types.py": tuple(map(str, Path("packages/core/src/webgpu_torch_core/api/typed").glob("*.py"))),
     "scripts/generate_compatibility.py": ("docs/compatibility.md",),
+    "scripts/generate_names_page.py": ("docs/pytorch-names.md",),
     "scripts/generate_architectures.py": ("docs/huggingface-architectures.md",),
 }
 

@@ -24,6 +24,7 @@ PAGES = [
     "docs/publishing-a-plugin.md",
     "docs/training.md",
     "docs/networks.md",
+    "docs/export.md",
     "docs/models.md",
     "docs/adding-an-op.md",
     "docs/debugging.md",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -247,7 +248,7 @@ class Pages:
         text = _definition(entry.value)
         if text:
             parts.insert(0, (f"Definition, in {path}", text, "python"))
-        number = f"{len(self.sources):04d}"
+        number = f"{crc32(entry.full_name.encode()):08x}"
         shown = "".join(f"<p>{html.escape(title)}</p>{self._highlighted(code, kind)}" for title, code, kind in parts)
         what = "definition and kernels" if len(parts) > 1 else "definition" if parts else ""
         if what:

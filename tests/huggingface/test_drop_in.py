@@ -103,7 +103,7 @@ def test_run_passes_arguments_and_status(run_python: RunPython, tmp_path: Path) 
     (tmp_path / "sub" / "beside.py").write_text("import torch\nnumber = torch.ones(3).sum().item()\n")
     (tmp_path / "sub" / "program.py").write_text(
         "import sys, torch, beside\n"
-        "assert __name__ == '__main__' and torch.__name__ == 'webgpu_torch'\n"
+        "assert __name__ == '__main__' and torch.__name__ == 'torch'\n"
         "print(sys.argv, beside.number)\nsys.exit(7)\n"
     )
     ended = run_python("-m", "webgpu_torch", "run", "sub/program.py", "--help", "-m", "3")
@@ -118,7 +118,7 @@ def test_run_with_a_module(run_python: RunPython, tmp_path: Path) -> None:
     (tmp_path / "package" / "tool.py").write_text("import sys, torch\nprint(torch.__name__, sys.argv[1:])\n")
     ended = run_python("-m", "webgpu_torch", "run", "-m", "package.tool", "--flag", "a")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == "webgpu_torch ['--flag', 'a']\n"
+    assert ended.stdout == "torch ['--flag', 'a']\n"
 
 
 def test_run_errors(run_python: RunPython, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_started_processes_import_this_library(run_python: RunPython, tmp_path: 
         "    print(queue.get())\n"
     )
     ended = run_python("-m", "webgpu_torch", "run", "starts.py")
-    assert ended.stdout == "(0, 'webgpu_torch', [2.0, 2.0])\n", ended.stderr
+    assert ended.stdout == "(0, 'torch', [2.0, 2.0])\n", ended.stderr
 
 
 def test_libraries_import(run_code: Callable[..., str]) -> None:

@@ -345,7 +345,7 @@ def test_forked_processes_are_not_recorded() -> None:
         child = os.fork()
         if not child:
             webgpu_torch.zeros(2).add(1).tolist()
-            hooks = len(optimizer._global_pre_hooks) + len(optimizer._global_post_hooks)
+            hooks = len(optimizer._global_optimizer_pre_hooks) + len(optimizer._global_optimizer_post_hooks)
             os._exit(len(prof.profiler._recorders[0].ranges) + hooks + (profiling.current() is not None))
         _, status = os.waitpid(child, 0)
         webgpu_torch.eye(2)

@@ -39,6 +39,14 @@ def _add_text_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--top-p", type=float, default=1.0)
 
 
+def _add_web(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True)
+    build = actions.add_parser("build", help="write the site into a folder that any server of files can serve")
+    build.add_argument("folder", nargs="?", default="site")
+    serve = actions.add_parser("serve", help="build the site and serve it on this machine")
+    serve.add_argument("--port", type=int, default=8000)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
@@ -65,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     classify.add_argument("--top", type=int, default=5, help="how many classes to print")
     _add_command(commands, "transcribe", "FILE...", "write down what is said in WAV files")
+    _add_web(commands.add_parser("web", help="the library in a browser: playground, conformance, benchmarks"))
     image = _add_command(commands, "image", "PROMPT", "draw an image from a text")
     image.add_argument("--prompt", help="the text, where it does not stand after the model")
     image.add_argument("--negative-prompt")
@@ -131,6 +140,10 @@ def _run_command(options: argparse.Namespace) -> int:
         from .run import run_program
 
         return run_program(options.script, options.arguments, as_module=options.module)
+    if options.command == "web":
+        from .web import run_web
+
+        return run_web(options)
     from .problems import explained
 
     _sort_words(options)

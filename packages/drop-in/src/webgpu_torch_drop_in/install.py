@@ -15,12 +15,12 @@ from typing import Any
 
 from webgpu_torch.version import __version__ as PYTORCH_VERSION
 
-from .stubs import MODULES, StubModule
+from . import records
+from .completion import complete, complete_loaded, own_module, stub_module
 
-OURS = "webgpu_torch"
 # Built against PyTorch's own libraries: importing one would end in a loader's error or load PyTorch itself.
 BUILT_FOR_PYTORCH = (
-    "bitsandbytes", "deepspeed", "fbgemm_gpu", "flash_attn", "flash_attn_3", "mamba_ssm", "causal_conv1d", "fla", "natten", "torch_geometric",
+    "bitsandbytes", "deepspeed", "fbgemm_gpu", "flash_attn", "flash_attn_3", "mamba_ssm", "causal_conv1d", "fla", "natten",
     "torchao", "torchaudio", "torchcodec", "torchdata", "torchtext", "torchvision", "transformer_engine", "xformers",
 )  # fmt: skip
 
@@ -56,7 +56,7 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         del path, target
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
-        if _own_module(fullname) is None and fullname not in MODULES:
+        if records.record(fullname) is None and own_module(fullname) is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
@@ -66,15 +66,16 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put this library's module, or a stub, in the place of the new module."""
+        """Put this library's module, or a stand-in, in the place of the new module."""
         name = module.__name__
-        found = _own_module(name)
+        found = own_module(name)
         if found is None:
-            found = StubModule(name, MODULES[name])
+            found = stub_module(name)
+            found.__spec__ = module.__spec__
         elif not hasattr(found, "__path__"):
             # The import system asks a parent for its path; an empty one sends the search back to this finder.
             found.__path__ = []  # type: ignore[attr-defined]
-        sys.modules[name] = found
+        sys.modules[name] = complete(found, name)
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
         """Answer for the distribution ``torch``, which some libraries ask for its version."""
@@ -83,20 +84,6 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def invalidate_caches(self) -> None:
         """Do nothing: nothing is cached."""
-
-
-def _own_module(name: str) -> ModuleType | None:
-    """Return this library's module of a name under ``torch``: one of the façade, or one that it re-exports."""
-    path = OURS + name.removeprefix("torch")
-    try:
-        return importlib.import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (path == error.name or path.startswith(f"{error.name}.")):
-            raise
-    found: Any = sys.modules[OURS]
-    for part in name.split(".")[1:]:
-        found = getattr(found, part, None)
-    return found if isinstance(found, ModuleType) and not isinstance(found, StubModule) else None
 
 
 def install() -> None:
@@ -120,12 +107,11 @@ def install() -> None:
     webgpu_torch.torch = importlib.import_module("torch")  # type: ignore[attr-defined]
     for name in LOADED_WITH_TORCH:
         importlib.import_module(f"torch.{name}")
+    complete_loaded()
+    from .class_names import take_names
     from .libraries import attach_changes
-    from .names import take_names
     from .processes import install_in_spawned
-    from .stubs import attach_names
 
-    attach_names()
     take_names()
     attach_changes()
     install_in_spawned()

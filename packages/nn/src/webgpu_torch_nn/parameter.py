@@ -86,7 +86,7 @@ class Buffer(Tensor, metaclass=_BufferType):
         return result
 
 
-class _Uninitialized(Tensor):
+class UninitializedTensorMixin(Tensor):
     """A tensor that has a type and a device but no size yet."""
 
     cls_to_become: Any = None
@@ -94,7 +94,7 @@ class _Uninitialized(Tensor):
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of a size, with undefined contents."""
-        data = torch.empty(tuple(shape), device=device or self.device, dtype=dtype or self.dtype)
+        data = torch.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = self.cls_to_become
         self.data = data
 
@@ -126,7 +126,7 @@ class _Uninitialized(Tensor):
         return f"<{type(self).__name__}>"
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose size is not known yet; :meth:`materialize` makes it an ordinary one."""
 
     cls_to_become = Parameter
@@ -140,7 +140,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
         return memo[id(self)]
 
 
-class UninitializedBuffer(_Uninitialized):
+class UninitializedBuffer(UninitializedTensorMixin):
     """A buffer whose size is not known yet; :meth:`materialize` makes it an ordinary one."""
 
     cls_to_become = Tensor
@@ -156,4 +156,4 @@ class UninitializedBuffer(_Uninitialized):
 
 def is_lazy(param: Any) -> bool:
     """Return whether a parameter or buffer has no size yet."""
-    return isinstance(param, _Uninitialized)
+    return isinstance(param, UninitializedTensorMixin)

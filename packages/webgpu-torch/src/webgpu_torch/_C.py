@@ -37,3 +37,18 @@ def _len_torch_function_stack() -> int:
 def _get_function_stack_at(ind: int) -> Any:
     """Return an open mode by its place, the outermost first."""
     return overrides.mode_stack()[ind]
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Do nothing: nothing is reported to anybody."""
+    del event
+
+
+def _log_api_usage_metadata(event: str, metadata_map: dict[str, str]) -> None:
+    """Do nothing: nothing is reported to anybody."""
+    del event, metadata_map
+
+
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of PyTorch's own slot for other devices, which is free."""
+    return "privateuseone"

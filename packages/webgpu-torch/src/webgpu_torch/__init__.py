@@ -645,8 +645,11 @@ from webgpu_torch_nn.functional.deprecated import frobenius_norm as frobenius_no
 from webgpu_torch_nn.functional.deprecated import nuclear_norm as nuclear_norm
 from webgpu_torch_nn.functional.deprecated import range as range
 
+from . import __config__ as __config__
 from . import _C as _C
 from . import _dynamo as _dynamo
+from . import _jit_internal as _jit_internal
+from . import _utils as _utils
 from . import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd
@@ -658,6 +661,7 @@ from . import distributed as distributed
 from . import distributions as distributions
 from . import fft as fft
 from . import func as func
+from . import futures as futures
 from . import fx as fx
 from . import jit as jit
 from . import library as library
@@ -677,6 +681,18 @@ from . import types as types
 from . import utils as utils
 from . import version as version
 from . import xpu as xpu
+from ._foreach import FUNCTIONS as _FOREACH
+from ._symbolic import _sym_sqrt as _sym_sqrt
+from ._symbolic import sym_float as sym_float
+from ._symbolic import sym_int as sym_int
+from ._symbolic import sym_ite as sym_ite
+from ._symbolic import sym_max as sym_max
+from ._symbolic import sym_min as sym_min
+from ._symbolic import sym_not as sym_not
+from ._symbolic import sym_sum as sym_sum
+from .checks import _assert as _assert
+from .checks import _assert_async as _assert_async
+from .checks import _shape_as_tensor as _shape_as_tensor
 from .checks import _check as _check
 from .checks import _check_index as _check_index
 from .checks import _check_is_size as _check_is_size
@@ -690,10 +706,13 @@ from ._parts import install_as_torch as install_as_torch
 from ._parts import lazily as _lazily
 from .accelerator import get_device_module as get_device_module
 from .func import vmap as vmap
+from .jit import fork as fork
+from .jit import wait as wait
 from .library import ops as ops
 from .version import __version__ as __version__
 
 newaxis = None
+globals().update(_FOREACH)
 
 if _TYPE_CHECKING:
     from . import multiprocessing as multiprocessing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core import Tensor
+from webgpu_torch_core import Tensor, int64
 from webgpu_torch_core.ir.dtypes import bool_
 
 Message = Callable[[], str] | None
@@ -78,3 +78,29 @@ def _check_is_size(i: Any, message: Message = None, *, max: int | None = None) -
 def _check_tensor_all(cond: Any, message: Message = None) -> None:
     """Raise RuntimeError unless every element of a tensor of bools is true."""
     _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _assert(condition: object, message: str) -> None:
+    """Raise an error with a message unless a condition, which may be a tensor of one element, holds.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    assert condition, message
+
+
+def _assert_async(input: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise an error unless a tensor's one element is true; this waits for it.
+
+    Raises:
+        RuntimeError: it is zero.
+    """
+    if not bool(input):
+        raise RuntimeError(assert_msg)
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """Return the shape as a tensor of int64."""
+    from webgpu_torch_core import tensor
+
+    return tensor(tuple(self.shape), dtype=int64)

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from webgpu_torch_nn import Module
+
+from .futures import Future
+
+Marked = TypeVar("Marked")
+
+__all__ = [
+    "Attribute", "Final", "ScriptFunction", "ScriptModule", "ScriptWarning", "TracerWarning", "annotate", "export", "ignore",
+    "interface", "is_scripting", "is_tracing", "isinstance", "script", "script_if_tracing", "script_method", "strict_fusion",
+    "unused",
+]  # fmt: skip
 
 
 def is_tracing() -> bool:
@@ -15,13 +30,19 @@ def is_scripting() -> bool:
     return False
 
 
-def script(obj: Any, *_: Any, **__: Any) -> Any:
-    """Return the function or module itself, which computes the same."""
+def script(obj: Marked, *_: object, **__: object) -> Marked:
+    """Return the function, class or module itself, which computes the same."""
     return obj
 
 
-def script_if_tracing(fn: Any) -> Any:
+def script_if_tracing(fn: Marked) -> Marked:
     """Return the function."""
+    return fn
+
+
+def script_method(fn: Marked, _rcb: object = None) -> Marked:
+    """Return the method."""
+    del _rcb
     return fn
 
 
@@ -31,19 +52,143 @@ def ignore(fn: Any = None, drop: bool = False, **_: Any) -> Any:
     return fn if callable(fn) else lambda function: function
 
 
-def unused(fn: Any) -> Any:
+def unused(fn: Marked) -> Marked:
     """Return the function."""
     return fn
 
 
-def export(fn: Any) -> Any:
+def export(fn: Marked) -> Marked:
     """Return the function."""
     return fn
 
 
-class ScriptModule:
-    """The type of compiled modules, of which there are none."""
+def interface(obj: Marked) -> Marked:
+    """Return the class.
+
+    Raises:
+        RuntimeError: it is no class.
+    """
+    if not callable(obj) or type(obj).__name__ == "function":
+        raise RuntimeError("interface must be applied to a class")
+    return obj
 
 
-class ScriptFunction:
+def annotate(the_type: object, the_value: Marked) -> Marked:
+    """Return the value."""
+    del the_type
+    return the_value
+
+
+def _overload(func: Marked) -> Marked:
+    """Return the function: the last definition of a name is the one that runs."""
+    return func
+
+
+_overload_method = _overload
+_drop = unused
+
+
+def isinstance(obj: object, target_type: Any) -> bool:
+    """Return whether a value is of a type, looking into ``list[int]``, ``dict[str, Tensor]``, ``tuple[int, float]`` and unions."""
+    if typing.get_origin(target_type) is None and type(target_type) is tuple:
+        return any(isinstance(obj, each) for each in target_type)
+    origin, inside = typing.get_origin(target_type), typing.get_args(target_type)
+    if origin is None:
+        return _is(obj, type(None) if target_type is None else target_type)
+    if origin in (list, set, frozenset):
+        return _is(obj, origin) and all(isinstance(each, inside[0]) for each in typing.cast("list[object]", obj))
+    if origin is dict:
+        pairs = typing.cast("dict[object, object]", obj).items() if _is(obj, dict) else None
+        return pairs is not None and all(
+            isinstance(key, inside[0]) and isinstance(value, inside[1]) for key, value in pairs
+        )
+    if origin is tuple:
+        values = typing.cast("tuple[object, ...]", obj) if _is(obj, tuple) else None
+        return values is not None and len(values) == len(inside) and all(map(isinstance, values, inside))
+    return any(isinstance(obj, each) for each in inside)
+
+
+def _is(obj: object, kind: object) -> bool:
+    return kind is Any or issubclass(type(obj), kind)  # type: ignore[arg-type]
+
+
+class Attribute(NamedTuple):
+    """A value with the type that a compiled module would give its attribute."""
+
+    value: object
+    type: object
+
+
+class TracerWarning(Warning):
+    """What a tracer would warn with; nothing is traced."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Do nothing: there are no such warnings."""
+
+
+class ScriptWarning(Warning):
+    """What a compiler of scripts would warn with; nothing is compiled."""
+
+
+class ScriptModule(Module):
+    """A module whose methods a program marks for compilation; they run as they are."""
+
+
+class RecursiveScriptModule(ScriptModule):
+    """The type of modules compiled from others, of which there are none."""
+
+
+class ScriptFunction(Generic[Marked]):
     """The type of compiled functions, of which there are none."""
+
+
+class strict_fusion(contextlib.nullcontext[None]):
+    """A block in which nothing is checked: kernels merge wherever they can."""
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Change nothing for a while: plans are always optimised."""
+    del should_optimize
+    yield
+
+
+@contextlib.contextmanager
+def fuser(name: str) -> Iterator[None]:
+    """Change nothing for a while: there is one scheduler, which merges kernels."""
+    del name
+    yield
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return the strategy: sizes that change are run-time values whatever it says."""
+    return strategy
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Do nothing: there is no oneDNN."""
+    del enabled
+
+
+def onednn_fusion_enabled() -> bool:
+    """Return False: there is no oneDNN."""
+    return False
+
+
+def export_opnames(m: object) -> list[str]:
+    """Return no names: modules are not compiled to operations of a script."""
+    del m
+    return []
+
+
+def fork(func: Callable[..., Marked], *args: object, **kwargs: object) -> Future[Marked]:
+    """Return a future that has the function's result: outside a script PyTorch calls it at once, too."""
+    result: Future[Marked] = Future()
+    result.set_result(func(*args, **kwargs))
+    return result
+
+
+def wait(future: Future[Marked]) -> Marked:
+    """Return what a future of :func:`fork` has."""
+    return future.wait()

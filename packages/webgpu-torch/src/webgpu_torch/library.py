@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -120,7 +121,9 @@ class AtenOperation:
     def __getattr__(self, overload: str) -> AtenOperation:
         if overload.startswith("_") or self._overload:
             raise AttributeError(overload)
-        return AtenOperation(self.__name__, self._function, overload)
+        # Kept, because programs use operations as keys.
+        made = self.__dict__[overload] = AtenOperation(self.__name__, self._function, overload)
+        return made
 
     def __repr__(self) -> str:
         return f"aten.{self.__name__}" + (f".{self._overload}" if self._overload else "")
@@ -132,6 +135,7 @@ def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None =
     return input[(slice(None),) * dim + (slice(start, end, step),)]
 
 
+@functools.cache
 def _aten(name: str) -> AtenOperation:
     """Return an operation of ``torch.ops.aten``: a function or method of the same name that this library has.
 

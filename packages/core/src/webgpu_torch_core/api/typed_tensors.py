@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
 from ..operations.creation.factories import empty, tensor
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Size, Tensor
 
 TYPES = {
     "FloatTensor": float32,
@@ -34,6 +34,8 @@ class TypedTensorType(type):
         """Return a tensor from sizes or from data, as PyTorch's legacy constructors."""
 
         place = kwargs.get("device", "cpu")
+        if len(args) == 1 and isinstance(args[0], Size):
+            return empty(args[0], dtype=cls.dtype, device=place)
         if len(args) == 1 and not isinstance(args[0], int):
             data = args[0]
             return data.to(cls.dtype) if isinstance(data, Tensor) else tensor(data, dtype=cls.dtype, device=place)

@@ -8,7 +8,9 @@ from ..backend.plugins import registry
 from ..operations.creation.reading import read_later as read_later
 from ..operations.random.generator import default_generator
 from ..record.devices import canonical_device, engine_for, lost_devices
+from ..record.devices import device as Device
 from ..record.devices import synchronize as synchronize_device
+from ..tensors.tensor import Tensor
 
 
 def device_count() -> int:
@@ -76,3 +78,17 @@ def manual_seed(seed: int) -> None:
 
 
 manual_seed_all = manual_seed
+
+
+def get_rng_state(device: Device | int | str = "webgpu") -> Tensor:
+    """Return the state of a device's random stream, a tensor of bytes of one dimension on the CPU."""
+    return default_generator(_place(device)).get_state()
+
+
+def set_rng_state(new_state: Tensor, device: Device | int | str = "webgpu") -> None:
+    """Set the state of a device's random stream to one of :func:`get_rng_state`, a tensor of bytes of one dimension."""
+    default_generator(_place(device)).set_state(new_state)
+
+
+def _place(device: Device | int | str) -> Device:
+    return canonical_device(f"webgpu:{device}" if isinstance(device, int) else device)

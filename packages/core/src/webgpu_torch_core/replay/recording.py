@@ -176,7 +176,13 @@ class Replay:
                 self._write(engine, target, tables[number][position], parameters, known)
                 tables.append([])
                 continue
-            externals = [self._buffer(source, known, tables) for source in sources]
+            # Without a call for each of a network's parameters, nearly all of which hold their buffers.
+            externals = [
+                (value.buffer if (value := known[source[1]]._storage.value).buffer is not None else value.realize())
+                if source[0] == "known"
+                else self._buffer(source, tables)
+                for source in sources
+            ]
             externals += [engine.device.allocate(nbytes) for nbytes in scheduled.fresh]
             tables.append(externals)
             if self.draws or readings:
@@ -228,10 +234,8 @@ class Replay:
         return parameter
 
     @staticmethod
-    def _buffer(source: Any, known: list[Tensor], tables: list[list[Any]]) -> Any:
+    def _buffer(source: Any, tables: list[list[Any]]) -> Any:
         kind = source[0]
-        if kind == "known":
-            return known[source[1]]._storage.value.realize()
         if kind == "plan":
             return tables[source[1]][source[2]]
         if kind == "storage":

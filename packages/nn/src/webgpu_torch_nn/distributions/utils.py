@@ -54,9 +54,17 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     return torch.sigmoid(logits) if is_binary else functional.softmax(logits, dim=-1)
 
 
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    """Return the sums over a number of the last dimensions; the tensor itself for none."""
+    return value if dim == 0 else value.reshape((*value.shape[: value.ndim - dim], -1)).sum(-1)
+
+
 def standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
     """Return numbers from the normal distribution of mean 0 and deviation 1."""
     return torch.normal(torch.zeros(shape, dtype=dtype, device=device), torch.ones(shape, dtype=dtype, device=device))
+
+
+_standard_normal = standard_normal
 
 
 def lower_places(size: int, offset: int, device: Any) -> Tensor:

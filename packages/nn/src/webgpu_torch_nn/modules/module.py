@@ -35,6 +35,7 @@ from webgpu_torch_nn.modules._hooks import (
 )
 from webgpu_torch_nn.modules._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from webgpu_torch_nn.modules._state import StateMixin
+from webgpu_torch_nn.modules._state import _IncompatibleKeys as _IncompatibleKeys
 from webgpu_torch_nn.parameter import Buffer, Parameter
 
 if TYPE_CHECKING:

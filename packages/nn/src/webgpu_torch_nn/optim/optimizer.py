@@ -21,14 +21,14 @@ from webgpu_torch_nn.modules._conversion import clear_grad, typename
 from webgpu_torch_nn.utils.hooks import RemovableHandle
 
 
-class _Required:
+class _RequiredParameter:
     """Marks an option without a default."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
 
 
-required = _Required()
+required = _RequiredParameter()
 
 
 #: state that is one number: a Python float here, so that using it reads nothing back from a device, a tensor in files
@@ -38,6 +38,45 @@ SCALARS = frozenset(("step", "mu_product", "eta", "mu"))
 def to_scalar(value: Any) -> Any:
     """Return a one-element tensor's value as a Python number; other values unchanged."""
     return value.item() if isinstance(value, Tensor) else value
+
+
+_get_value = _to_scalar = to_scalar
+
+
+def _default_to_fused_or_foreach(
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """Return that neither a fused nor a listwise form is to be chosen: the engine merges the kernels of all parameters."""
+    del params, differentiable, use_fused
+    return False, False
+
+
+def _use_grad_for_differentiable(func: Callable) -> Callable:
+    """Return a step that records gradients only where the optimiser's ``differentiable`` option says so."""
+
+    @wraps(func)
+    def stepped(self: Optimizer, *args: object, **kwargs: object) -> object:
+        with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
+            return func(self, *args, **kwargs)
+
+    return stepped
+
+
+def _disable_dynamo_if_unsupported(single_tensor_fn: Callable | None = None) -> Callable[[Callable], Callable]:
+    """Return a decorator that returns its function: there is no tracer to keep out."""
+    del single_tensor_fn
+    return lambda function: function
+
+
+def _stack_if_compiling(x: list[object]) -> list[object]:
+    """Return the numbers as they are: captured steps read them again."""
+    return x
+
+
+def _get_scalar_dtype(is_fused: bool | None = None) -> torch.dtype:
+    """Return the type of a count of steps: float64 if that is the default type, else float32."""
+    wide = torch.get_default_dtype() is torch.float64 and not is_fused
+    return torch.float64 if wide else torch.float32
 
 
 def real_view(tensor: Any) -> Any:
@@ -51,21 +90,21 @@ def rate_tensor(parameter: Tensor, group: dict[str, Any]) -> Tensor | None:
     return rate if isinstance(rate, Tensor) and rate.device == parameter.device else None
 
 
-_global_pre_hooks: OrderedDict[int, Callable] = Hooks()
-_global_post_hooks: OrderedDict[int, Callable] = Hooks()
+_global_optimizer_pre_hooks: OrderedDict[int, Callable] = Hooks()
+_global_optimizer_post_hooks: OrderedDict[int, Callable] = Hooks()
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` before every step of every optimiser; it may return new arguments."""
-    handle = RemovableHandle(_global_pre_hooks)
-    _global_pre_hooks[handle.id] = hook
+    handle = RemovableHandle(_global_optimizer_pre_hooks)
+    _global_optimizer_pre_hooks[handle.id] = hook
     return handle
 
 
 def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` after every step of every optimiser."""
-    handle = RemovableHandle(_global_post_hooks)
-    _global_post_hooks[handle.id] = hook
+    handle = RemovableHandle(_global_optimizer_post_hooks)
+    _global_optimizer_post_hooks[handle.id] = hook
     return handle
 
 
@@ -76,7 +115,7 @@ def _with_hooks(step: Callable) -> Callable:
     def wrapped(self: Optimizer, *given: Any, **kwargs: Any) -> Any:
         # As in PyTorch, hooks see the optimiser as the first argument.
         args: tuple[Any, ...] = (self, *given)
-        for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
+        for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             replaced = hook(self, args, kwargs)
             if replaced is not None:
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
@@ -85,7 +124,7 @@ def _with_hooks(step: Callable) -> Callable:
                     )
                 args, kwargs = replaced
         result = step(*args, **kwargs)
-        for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
+        for hook in (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
             hook(self, args, kwargs)
         # Where every step ends, so that each step of a loop that reads nothing records the same programs.
         flush()
@@ -313,7 +352,12 @@ class Optimizer:
             for group in self.param_groups
             for parameter in group["params"]
         ]
-        hooks = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks, _global_pre_hooks, _global_post_hooks
+        hooks = (
+            self._optimizer_step_pre_hooks,
+            self._optimizer_step_post_hooks,
+            _global_optimizer_pre_hooks,
+            _global_optimizer_post_hooks,
+        )
         return type(self), tuple(groups), tuple(states), *[description.of(each) for each in hooks if each]
 
     @staticmethod

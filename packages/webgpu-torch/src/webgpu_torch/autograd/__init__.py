@@ -14,6 +14,7 @@ from webgpu_torch_core.autograd import set_grad_enabled as set_grad_enabled
 
 from .._parts import lazily as _lazily
 from . import anomaly_mode as anomaly_mode
+from . import forward_ad as forward_ad
 from . import function as function
 from . import functional as functional
 from . import grad_mode as grad_mode

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .._parts import lazily as _lazily
+from . import _contextlib as _contextlib
 from . import _pytree as _pytree
 from . import checkpoint as checkpoint
 from . import data as data

@@ -1,5 +1,11 @@
 """Recomputing instead of keeping, as ``torch.utils.checkpoint``."""
 
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from webgpu_torch_core import Tensor
 from webgpu_torch_core.autograd.checkpoint import CheckpointError as CheckpointError
 from webgpu_torch_core.autograd.checkpoint import CheckpointFunction as CheckpointFunction
 from webgpu_torch_core.autograd.checkpoint import check_backward_validity as check_backward_validity
@@ -15,5 +21,49 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
+    "set_checkpoint_early_stop",
+    "set_device_states",
 ]
+
+
+class DefaultDeviceType:
+    """The kind of device whose random state is kept where the arguments name none."""
+
+    _default_device_type = "webgpu"
+
+    @staticmethod
+    def set_device_type(device: str = "webgpu") -> None:
+        """Set the kind of device."""
+        DefaultDeviceType._default_device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """Return the kind of device."""
+        return DefaultDeviceType._default_device_type
+
+
+def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
+    """Return the numbers of the accelerators that the tensors among the arguments are on, with their random states."""
+    from webgpu_torch_core import webgpu
+
+    tensors = [each for each in args if isinstance(each, Tensor) and each.device.type == "webgpu"]
+    numbers = sorted({each.device.index or 0 for each in tensors})
+    return numbers, [webgpu.get_rng_state(number) for number in numbers]
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """Set random states that :func:`get_device_states` returned."""
+    from webgpu_torch_core import webgpu
+
+    del device_type
+    for number, state in zip(devices, states, strict=True):
+        webgpu.set_rng_state(state, number)
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Change nothing for a while: a repetition computes what is needed and no more, whatever it is told."""
+    del enable
+    yield

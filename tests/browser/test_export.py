@@ -69,6 +69,7 @@ def test_network_of_linear_layers(engine):
     close(second["output"], net(x + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["float32", "float16"])
 def test_convolutions(engine, weights):
     torch.manual_seed(1)
