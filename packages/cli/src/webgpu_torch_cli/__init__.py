@@ -6,10 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-def _add_command(commands: Any, name: str, words: str, text: str) -> argparse.ArgumentParser:
+def _add_command(commands: Commands, name: str, words: str, text: str) -> argparse.ArgumentParser:
     """Add a command on a model; ``words`` says what stands on the line beside options, the model first."""
     command = commands.add_parser(
         name, help=text, usage=f"webgpu-torch {name} MODEL {words} [options]".replace("  ", " ")
@@ -126,7 +129,7 @@ def _info(options: argparse.Namespace) -> int:
         except (RuntimeError, AttributeError) as error:
             print(f"error: the functions of an adapter could not be measured: {error}", file=sys.stderr)
     if options.json:
-        print(json.dumps(found | ({"numerics": measured} if options.numerics else {})))
+        print(json.dumps({**found, **({"numerics": measured} if options.numerics else {})}))
     else:
         print(plugins.describe())
         print(*filter(None, [measured]), sep="", end="\n" if measured else "")

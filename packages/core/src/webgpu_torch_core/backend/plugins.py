@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import pluggy
 
@@ -354,7 +354,29 @@ def _version(distribution: str) -> str:
 registry = Registry()
 
 
-def report() -> dict[str, Any]:
+class BackendReport(TypedDict):
+    """What one backend tells: its device type, where it comes from, how many devices it has, and facts about them."""
+
+    type: str
+    origin: str
+    devices: int
+    facts: dict[str, str]
+
+
+class Report(TypedDict):
+    """What a report of a problem needs: versions, backends, and what is wrong with which."""
+
+    core: str
+    interface: int
+    python: str
+    platform: str
+    backends: list[BackendReport]
+    not_usable: list[str]
+    failed: list[str]
+    not_installed: dict[str, str]
+
+
+def report() -> Report:
     """Return what a report of a problem needs, as plain data: versions, backends with their facts, and what is wrong."""
     # Slow to import, and seldom needed.
     import platform
@@ -370,9 +392,9 @@ def report() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "backends": backends,
-        "not usable": conflicts,
+        "not_usable": conflicts,
         "failed": [f"{each.origin}: {each.reason}" for each in registry.failures],
-        "not installed": {
+        "not_installed": {
             name: package for name, package in KNOWN_BACKENDS.items() if name not in installed and package not in failed
         },
     }
@@ -388,14 +410,14 @@ def describe() -> str:
     for each in found["backends"]:
         lines.append(f"device type {each['type']}: {each['origin']}, {each['devices']} device(s)")
         lines += [f"    {key}: {value}" for key, value in each["facts"].items()]
-    lines += [f"not usable: {each}" for each in found["not usable"]]
+    lines += [f"not usable: {each}" for each in found["not_usable"]]
     lines += [f"failed: {each}" for each in found["failed"]]
-    for name, package in found["not installed"].items():
+    for name, package in found["not_installed"].items():
         lines.append(f"device type {name}: not installed (pip install {package})")
     return "\n".join(lines)
 
 
-def _described(name: str) -> dict[str, Any]:
+def _described(name: str) -> BackendReport:
     """Return what one backend tells; that it cannot tell is reported as its failure."""
     backend = registry.backends[name]
     found: dict[str, Any] = {
@@ -406,6 +428,5 @@ def _described(name: str) -> dict[str, Any]:
     try:
         found["facts"] = {str(key): str(value) for key, value in backend.describe().items()}
     except FAULTS as error:
-        found["facts"] = {}
         registry._report(registry.origins[name], f"describe() of '{name}' raised {one_line(error)}")
     return found
