@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard packages/*/pyproject.toml) pyproject.toml uv.lock
 
-.PHONY: setup demo test test-all check docs benchmark wheels clean
+.PHONY: setup demo web test test-all check docs benchmark wheels clean
 
 setup: $(VENV)/.stamp-setup
 
@@ -26,6 +26,9 @@ $(VENV)/.stamp-torch: $(VENV)/.stamp-setup
 
 demo: setup
 	@$(BIN)/python examples/demo.py
+
+web: setup
+	@$(BIN)/webgpu-torch web serve
 
 test: check $(VENV)/.stamp-torch
 	@echo "Running the tests"

@@ -90,6 +90,7 @@ class Python:
 
     def __init__(self, page: Any) -> None:
         self.page = page
+        page.wait_for_function("globalThis.library")
         self.started = page.evaluate("library.ready")
 
     def run(self, code: str, keep: bool = False) -> str | None:

@@ -24,6 +24,14 @@ def _add_text_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--top-p", type=float, default=1.0)
 
 
+def _add_web(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True)
+    build = actions.add_parser("build", help="write the site into a folder that any server of files can serve")
+    build.add_argument("folder", nargs="?", default="site")
+    serve = actions.add_parser("serve", help="build the site and serve it on this machine")
+    serve.add_argument("--port", type=int, default=8000)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = argparse.ArgumentParser(prog="webgpu-torch", description="PyTorch's API on any GPU that speaks WebGPU.")
@@ -52,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     transcribe = commands.add_parser("transcribe", help="write down what is said in WAV files")
     _add_model_options(transcribe)
     transcribe.add_argument("files", nargs="+")
+    _add_web(commands.add_parser("web", help="the library in a browser: playground, conformance, benchmarks"))
     image = commands.add_parser("image", help="draw an image from a text")
     _add_model_options(image)
     image.add_argument("--prompt", required=True)
@@ -76,6 +85,10 @@ def _run_command(options: argparse.Namespace) -> int:
         from .run import run_program
 
         return run_program(options.script, options.arguments, as_module=options.module)
+    if options.command == "web":
+        from .web import run_web
+
+        return run_web(options)
     from .problems import explained
 
     with explained(options):
