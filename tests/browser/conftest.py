@@ -116,16 +116,26 @@ def python(opened: Callable[[str], Any]) -> Iterator[Python]:
     assert page.problems == []
 
 
-@pytest.fixture(scope="module", params=["node", "chromium"])
+@pytest.fixture(scope="module", params=["chromium", pytest.param("node", marks=pytest.mark.slow)])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Start what runs exported folders: Node, or a page of Chromium."""
+    """Start what runs exported folders: a page of Chromium, and in the long run Node, too."""
+    yield from _engine(request.param, request, tmp_path_factory)
+
+
+@pytest.fixture
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start Node for one test."""
+    yield from _engine("node", request, tmp_path_factory)
+
+
+def _engine(name: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from webgpu_torch_web.site.registry import MissingTool
     from webgpu_torch_web.site.serving import serving
 
-    root = tmp_path_factory.mktemp(f"exports-{request.param}")
+    root = tmp_path_factory.mktemp(f"exports-{name}")
     with serving(root) as address:
         try:
-            made = Node(root) if request.param == "node" else Page(root, request.getfixturevalue("chromium"), address)
+            made = Node(root) if name == "node" else Page(root, request.getfixturevalue("chromium"), address)
         except MissingTool as error:
             _absent(str(error))
             raise

@@ -36,8 +36,17 @@ def test_page_runs_the_function(chromium: Any, address: str) -> None:
     page.get_by_role("button", name="Run").click()
     assert "'two' in x is no number" in page.inner_text("[role=alert]")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    # The weights come from the cache the next time.
-    assert page.evaluate("caches.open('webgpu-torch').then((each) => each.keys()).then((keys) => keys.length)") == 1
+    # The weights come from the cache the next time, and an earlier export's are gone.
+    count = "caches.open('webgpu-torch').then((each) => each.keys()).then((keys) => keys.length)"
+    assert page.evaluate(count) == 1
+    page.evaluate("""caches.open('webgpu-torch').then(async (cache) => {
+      const [key] = await cache.keys();
+      await cache.delete(key);
+      await cache.put(key.url.replace(/v=.*/, 'v=old'), new Response('old'));
+    })""")
+    page.reload()
+    page.wait_for_function("document.getElementById('status').textContent.startsWith('Ready')", timeout=120_000)
+    assert page.evaluate(count) == 1
     assert problems == []
     page.close()
 

@@ -123,8 +123,11 @@ async function download(url, cached, tell) {
     bytes.set(part, at);
     at += part.length;
   }
-  // A full disk must not keep anybody from computing.
-  if (store && !found) await store.put(url, new Response(bytes)).catch(() => null);
+  if (store && !found) {
+    // An earlier export's file goes first; a full disk must not keep anybody from computing.
+    await Promise.all((await store.keys(url, { ignoreSearch: true })).map((each) => store.delete(each)));
+    await store.put(url, new Response(bytes)).catch(() => null);
+  }
   return bytes;
 }
 
