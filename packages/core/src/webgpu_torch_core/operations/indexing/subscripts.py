@@ -280,7 +280,13 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 
 @operation("indexed")
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
+    """Positions of the elements that are not zero, as rows (or as one tensor per dimension).
+
+    Raises:
+        RuntimeError: ``out`` is not of int64.
+    """
+    if out is not None and out.dtype is not int64:
+        raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got {out.dtype!r}")
     positions, _ = nonzero_positions(input)
     # A circle: that module imports this one.
     from ..movement.splitting import unbind
@@ -332,6 +338,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
     if out is not None:
+        if out.dtype is not input.dtype:
+            raise RuntimeError("masked_select(): self and result must have the same scalar type")
         check_distinct(out)
         check_apart(out, input, mask)
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
@@ -340,8 +348,21 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 @operation("composite", title="MaskedScatterBackward0")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """``input`` with source's elements, in order, where the mask holds."""
+    """``input`` with source's elements, in order, where the mask holds.
+
+    Raises:
+        RuntimeError: ``source`` is of another type, or is known to have too few elements.
+    """
+    if input.dtype is not source.dtype:
+        names = (repr(each.dtype).removeprefix("torch.") for each in (input, source))
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {' and '.join(names)}"
+        )
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
+    if source.numel() < number_of_elements(shape) and input.device.type in ("cpu", "python") and mask.dtype is bool_:
+        # Reading the mask waits for it: only where the source may be too short, and where PyTorch reads it too.
+        if int(mask.expand(shape).sum()) > source.numel():
+            raise RuntimeError("Number of elements of source < number of ones in mask")
     if not source.numel():
         # The mask holds nowhere, or the call is wrong.
         return attach_empty(input.expand(shape).clone(), "MaskedScatterBackward0", (source,))
