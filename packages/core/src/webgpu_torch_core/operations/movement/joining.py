@@ -71,7 +71,7 @@ def require_tensors(tensors: tuple[Any, ...]) -> None:
 
 
 def several(function: str, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Return several tensors as a tuple.
+    """Return several tensors, of any shapes, as a tuple.
 
     Raises:
         TypeError: one tensor stands in their place.
