@@ -30,7 +30,7 @@ LAYERS = {
         "webgpu_torch_drop_in",
         {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-nn", "webgpu-torch-tools"},
     ),
-    "cli": ("webgpu_torch_cli", {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-drop-in"}),
+    "cli": ("webgpu_torch_cli", {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-drop-in", "webgpu-torch-web"}),
     "testing": ("webgpu_torch_testing", {"webgpu-torch-core", "pytest"}),
     "web": ("webgpu_torch_web", {"webgpu-torch-backend-wgpu", "webgpu-torch-core", "webgpu-torch-nn"}),
 }

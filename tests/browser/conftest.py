@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from engines import Node, Page
 
 PROGRAMS = Path(__file__).parent / "programs"
 #: WebGPU without a graphics card, and root's Chromium
@@ -86,6 +90,7 @@ class Python:
 
     def __init__(self, page: Any) -> None:
         self.page = page
+        page.wait_for_function("globalThis.library")
         self.started = page.evaluate("library.ready")
 
     def run(self, code: str, keep: bool = False) -> str | None:
@@ -109,3 +114,30 @@ def python(opened: Callable[[str], Any]) -> Iterator[Python]:
     page = opened("index.html")
     yield Python(page)
     assert page.problems == []
+
+
+@pytest.fixture(scope="module", params=["chromium", pytest.param("node", marks=pytest.mark.slow)])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start what runs exported folders: a page of Chromium, and in the long run Node, too."""
+    yield from _engine(request.param, request, tmp_path_factory)
+
+
+@pytest.fixture
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start Node for one test."""
+    yield from _engine("node", request, tmp_path_factory)
+
+
+def _engine(name: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from webgpu_torch_web.site.registry import MissingTool
+    from webgpu_torch_web.site.serving import serving
+
+    root = tmp_path_factory.mktemp(f"exports-{name}")
+    with serving(root) as address:
+        try:
+            made = Node(root) if name == "node" else Page(root, request.getfixturevalue("chromium"), address)
+        except MissingTool as error:
+            _absent(str(error))
+            raise
+        yield made
+        made.close()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 #: run in one page by the quick test: starting Python takes longer than they do
 QUICK = ("tensors.py", "errors.py")
-LONG = ("training.py", "large.py")
+LONG = ("training.py", "large.py", "device_loss.py")
+#: of the recorded expectations, every so many are tried by the quick test; the slow one takes all
+SAMPLE = 80
 
 
 def test_the_library_computes_in_the_browser(python: Any) -> None:
@@ -18,6 +21,12 @@ def test_the_library_computes_in_the_browser(python: Any) -> None:
             python.run_file(name)
         except AssertionError as error:
             failed[name] = str(error)
+    expectations = (
+        "import webgpu_torch\nfrom webgpu_torch_web.site.expectations import Expectations\n"
+        f"found = Expectations(webgpu_torch)\noutcomes = list(found.run(found.all[::{SAMPLE}]))\n"
+        "repr([(each.expectation.text, each.problem) for each in outcomes if each.problem] if outcomes else None)"
+    )
+    assert python.run(expectations) == "[]"
     assert not failed, "\n".join(f"{name}: {text}" for name, text in failed.items())
 
 
@@ -25,3 +34,12 @@ def test_the_library_computes_in_the_browser(python: Any) -> None:
 @pytest.mark.parametrize("name", LONG)
 def test_long_programs(python: Any, name: str) -> None:
     python.run_file(name)
+
+
+@pytest.mark.slow
+def test_training_leaves_memory_flat(python: Any) -> None:
+    found = json.loads(python.run_file("memory.py"))
+    assert found["last"] < 0.5 * found["first"]
+    (allocated, reserved, table, objects), (*after, objects_after) = found["before"], found["after"]
+    assert after == [allocated, reserved, table], found
+    assert objects_after < objects * 1.01, found

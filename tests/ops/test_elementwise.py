@@ -418,11 +418,29 @@ def test_double_backward(name: str, device: str) -> None:
     assert check(SECOND_FUNCTIONS[name], [sample((3, 4), torch.float32, 0, 0.3, 2)], device, second=True)
 
 
-@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
-def test_integer_division_by_zero(name: str) -> None:
-    x = to_ours(torch.tensor([1, 2]), "cpu")
+DIVISIONS = {
+    "floor_divide": lambda t, x, y: t.floor_divide(x, y),
+    "remainder": lambda t, x, y: x % y,
+    "fmod": lambda t, x, y: t.fmod(x, y),
+    "floor": lambda t, x, y: t.div(x, y, rounding_mode="floor"),
+    "trunc": lambda t, x, y: t.div(x, y, rounding_mode="trunc"),
+    "in place": lambda t, x, y: x.floor_divide_(y),
+}
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_integer_division_by_zero(name: str, kind: str, device: str) -> None:
+    """An error at once by a number, else with the next read; what is computed beside it is not lost."""
+    x, y = (to_ours(torch.tensor(each, dtype=getattr(torch, kind)), device) for each in ([1, 2], [1, 0]))
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-        getattr(core, name)(x, to_ours(torch.tensor([1, 0]), "cpu")).tolist()
+        DIVISIONS[name](core, x.clone(), 0)
+    beside = (y + 1).add_(x)
+    y[0] = 3
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        DIVISIONS[name](core, x.clone(), y).tolist()
+    assert beside.tolist() == [3, 3] and y.tolist() == [3, 0] and x.tolist() == [1, 2]
+    assert DIVISIONS[name](core, x[:0].clone(), y[1:]).tolist() == []
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)

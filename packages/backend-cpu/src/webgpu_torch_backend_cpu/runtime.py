@@ -54,17 +54,6 @@ def to_integer(values: Array, kind: Any) -> Array:
     return whole.astype(kind)
 
 
-class IntegerDivisionByZero(RuntimeError, ZeroDivisionError):
-    """An integer divided by zero: PyTorch raises a RuntimeError, Python a ZeroDivisionError; this is both."""
-
-
-def require_divisor(b: Array) -> Array:
-    """Raise for an integer division by zero, as PyTorch does on the CPU."""
-    if not np.all(b):
-        raise IntegerDivisionByZero("ZeroDivisionError")
-    return b
-
-
 def is_integer(a: Array) -> bool:
     """Return whether an operand has an integer type."""
     return np.asarray(a).dtype.kind in "iu"
@@ -73,7 +62,7 @@ def is_integer(a: Array) -> bool:
 def floor_divide(a: Array, b: Array) -> Array:
     """Return the quotient rounded down."""
     if is_integer(a):
-        return np.floor_divide(a, require_divisor(b))
+        return np.floor_divide(a, b)
     zero = np.equal(b, 0)
     return np.where(zero, np.divide(a, b), np.floor_divide(a, b))
 
@@ -82,19 +71,19 @@ def truncate_divide(a: Array, b: Array) -> Array:
     """Return the quotient rounded towards zero."""
     if not is_integer(a):
         return np.trunc(np.divide(a, b))
-    quotient = np.floor_divide(a, require_divisor(b))
+    quotient = np.floor_divide(a, b)
     inexact = np.not_equal(quotient * b, a)
     return quotient + (inexact & (np.less(a, 0) != np.less(b, 0)))
 
 
 def remainder(a: Array, b: Array) -> Array:
     """Return the remainder with the divisor's sign."""
-    return np.remainder(a, require_divisor(b) if is_integer(a) else b)
+    return np.remainder(a, b)
 
 
 def fmod(a: Array, b: Array) -> Array:
     """Return the remainder with the dividend's sign."""
-    return np.fmod(a, require_divisor(b) if is_integer(a) else b)
+    return np.fmod(a, b)
 
 
 def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:

@@ -139,6 +139,8 @@ def dense_strides(shape: Shape, *operands: Shape) -> Shape:
             if found > 0:
                 order[other], order[place] = order[place], order[other]
                 place = other
+    if order == list(range(len(shape)))[::-1]:
+        return contiguous_strides(shape)
     strides, step = [0] * len(shape), 1
     for index in order:
         strides[index] = step

@@ -86,7 +86,7 @@ def divide(a: Any, b: Any) -> Real:
 
 
 def floor_divide(a: Any, b: Any) -> Any:
-    """Return the quotient rounded down; integers raise ZeroDivisionError for b = 0.
+    """Return the quotient rounded down; 0 for integers with b = 0, which an operation refuses.
 
     Of floats it is PyTorch's, made from the exact remainder rather than from the rounded quotient: ``floor_divide(1, 0.1)``
     is 9 (``floor(1 / 0.1)`` would be 10), ``floor_divide(1, -inf)`` is -1, an infinite or NaN ``a`` gives NaN, and a
@@ -94,7 +94,7 @@ def floor_divide(a: Any, b: Any) -> Any:
     """
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
-            raise ZeroDivisionError("ZeroDivisionError")
+            return 0
         return a // b
     if b == 0 or math.isinf(a) or math.isnan(a) or math.isnan(b):
         return divide(a, b) if b == 0 else Real(NAN)
@@ -114,10 +114,10 @@ def floor_divide(a: Any, b: Any) -> Any:
 
 
 def truncate_divide(a: Any, b: Any) -> Any:
-    """Return ``a / b`` rounded towards zero; integers raise ZeroDivisionError for b = 0."""
+    """Return ``a / b`` rounded towards zero; 0 for integers with b = 0, which an operation refuses."""
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
-            raise ZeroDivisionError("ZeroDivisionError")
+            return 0
         quotient = abs(a) // abs(b)
         return quotient if (a < 0) == (b < 0) else -quotient
     return truncate(divide(a, b))
@@ -127,7 +127,7 @@ def remainder(a: Any, b: Any) -> Any:
     """Return the remainder with the sign of ``b``."""
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
-            raise ZeroDivisionError("ZeroDivisionError")
+            return 0
         return a % b
     result = fmod(a, b)
     return Real(result + b) if result != 0 and (result < 0) != (b < 0) else result
@@ -137,7 +137,7 @@ def fmod(a: Any, b: Any) -> Any:
     """Return the remainder with the sign of ``a``."""
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
-            raise ZeroDivisionError("ZeroDivisionError")
+            return 0
         return a - b * truncate_divide(a, b)
     try:
         return Real(math.fmod(a, b))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..ir.dtypes import complex64, float32, float64
+from ..ir.dtypes import complex64, dtype, float32, float64
 from ..ir.layouts import Layout, broadcast_strides, contiguous_layout, dense_strides, is_dense, layout, wrap_dimension
 from ..record.devices import MetaEngine
 from ..record.grad_mode import recording
@@ -117,6 +117,43 @@ def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
         repeated = next(each for each in chosen if chosen.count(each) > 1)
         raise RuntimeError(f"{name} {repeated} appears multiple times in the list of dims")
     return tuple(sorted(chosen)) if ndim else ()
+
+
+def single_dimension(name: str, dim: object) -> None:
+    """Refuse several dimensions where an operation takes one.
+
+    Raises:
+        TypeError: the dimension is no integer.
+    """
+    if dim is not None and not is_whole(dim):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
+
+
+#: what PyTorch's errors call element types
+_TITLES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
+    "int8": "Char", "bfloat16": "BFloat16", "uint8": "Byte", "complex64": "ComplexFloat",
+}  # fmt: skip
+
+
+def dtype_title(kind: dtype) -> str:
+    """Return what PyTorch's errors call an element type."""
+    return _TITLES.get(kind.name, kind.name.capitalize())
+
+
+def type_title(tensor: Tensor) -> str:
+    """Return what PyTorch's errors call the element type of a tensor."""
+    return dtype_title(tensor.dtype)
+
+
+def refuse_types(kernel: str, input: Tensor, *categories: int) -> None:
+    """Refuse element types of some categories (0 bool, 1 integral, 3 complex) in the words of a kernel of PyTorch's.
+
+    Raises:
+        NotImplementedError: the tensor is of such a type.
+    """
+    if input.dtype.category in categories:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_title(input)}'")
 
 
 def attach_empty(result: Tensor, title: str, empty: Sequence[Tensor]) -> Tensor:

@@ -314,7 +314,12 @@ def _refined_order(order: list[int], parts: list[Shape]) -> list[int]:
 def merge_rows_side_by_side(
     consumer: RowProgram, outputs: tuple[int, ...], rows: RowProgram, row_outputs: tuple[int, ...]
 ) -> tuple[RowProgram, tuple[int, ...]] | None:
-    """Return one row program for two that read elements of the same rows, so that these are read once, or None."""
+    """Return one row program for two that read elements of the same rows, so that these are read once, or None.
+
+    Two that write elements stay apart: both results at once would take more memory than reading twice takes time.
+    """
+    if consumer.stores and rows.stores:
+        return None
     if len(rows.reductions) + len(consumer.reductions) > MOST_REDUCTIONS:
         return None
     consumer, rows = drop_ones(consumer), drop_ones(rows)

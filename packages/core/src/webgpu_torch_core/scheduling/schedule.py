@@ -214,6 +214,9 @@ class _Merger:
         bound = (group.slots | loads | set(outputs)) - {s for s in group.outputs if s not in self.wanted}
         # Rows that only share what they read leave bindings for what follows from them: that saves more.
         apart = group.identity not in sources and isinstance(kernel, RowProgram)
+        # Where they would wait for something, all that the group reads would stay in memory until then.
+        if apart and any(each.identity > group.identity for each in sources.values()):
+            return False
         if bindings(bound, self.long) > self.maximum_bindings - (ROOM if apart else 0):
             return False
         merged = merging.merged(kernel, outputs, group.kernel, group.outputs, group.identity in sources)

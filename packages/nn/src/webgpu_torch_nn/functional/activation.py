@@ -14,6 +14,8 @@ from webgpu_torch_core.api.functional import silu as _silu
 from webgpu_torch_core.api.functional import softmax as _softmax
 from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.ir.layouts import wrap_dimension
+from webgpu_torch_core.operations.common import refuse_types
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.random.draws import HOST_DEVICES
 
@@ -110,6 +112,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype is torch.bool:
         raise RuntimeError("Bool inputs not supported for hardtanh")
+    if not input.dtype.is_signed and min_val < 0:
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     if not input.dtype.is_floating_point:
         return written(target, input.clamp(int(min_val), int(max_val)), inplace)
     inside = (input > min_val) & (input < max_val)
@@ -198,10 +202,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """``a * sigmoid(b)`` for the two halves of ``dim`` (Dauphin et al., 2016)."""
     if input.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
+    dim = wrap_dimension(dim, input.ndim)
     if input.shape[dim] % 2 != 0:
         raise RuntimeError(
             f"Halving dimension must be even, but dimension {dim % input.ndim} is size {input.shape[dim]}"
         )
+    refuse_types("glu_cpu", input, 0, 1, 3)
     half = input.shape[dim] // 2
     return input.narrow(dim, 0, half) * input.narrow(dim, half, half).sigmoid()
 

@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import binary_cross_entropy_with_logits as _with_logits
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.operations.common import dtype_title
 from webgpu_torch_core.operations.random.draws import HOST_DEVICES
 
 from ._arguments import legacy_reduction, narrowed, reduced, wide
@@ -22,6 +23,13 @@ def _warn_if_broadcast(input: Tensor, target: Tensor) -> None:
             "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=3,
         )
+
+
+def _refuse_others(kernel: str, input: Tensor, target: Tensor) -> None:
+    """Refuse pairs that are no real numbers of floating point, as PyTorch's kernels do."""
+    kind = torch.result_type(input, target)
+    if not kind.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype_title(kind)}'")
 
 
 def _weighted(loss: Tensor, weight: Tensor | None, input: Tensor, reduction: str, by_weight: bool) -> Tensor:
@@ -45,6 +53,7 @@ def mse_loss(
     """``(x - y)²``, reduced; the mean is over the weights where given."""
     _warn_if_broadcast(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
+    _refuse_others("mse_cpu", input, target)
     difference = input - target
     return _weighted(difference * difference, weight, input, reduction, True)
 
@@ -69,6 +78,7 @@ def smooth_l1_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    _refuse_others("smooth_l1_cpu", input, target)
     kind, difference = torch.result_type(input, target), (wide(input) - wide(target)).abs()
     if beta == 0:
         return narrowed(reduced(difference, reduction), kind)
@@ -84,6 +94,7 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _warn_if_broadcast(input, target)
+    _refuse_others("huber_cpu", input, target)
     difference = (wide(input) - wide(target)).abs()
     loss = torch.where(difference < delta, difference * difference * 0.5, (difference - 0.5 * delta) * delta)
     return narrowed(_weighted(loss, weight, input, reduction, False), torch.result_type(input, target))

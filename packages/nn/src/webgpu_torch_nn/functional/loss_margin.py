@@ -7,7 +7,7 @@ from collections.abc import Callable
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
-from webgpu_torch_core.operations.in_place.writing import type_title
+from webgpu_torch_core.operations.common import type_title
 
 from ._arguments import legacy_reduction, narrowed, reduced, wide
 from .distance import pairwise_distance

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from webgpu_torch_backend_wgpu.gpu.interface import COPY, Limits
@@ -198,8 +199,10 @@ class Session:
             self.held[number] = held
             before.append((storage, value, storage.version))
         for storage, value, _ in before:
-            buffer = self.device.again(self.held[storage.number].buffer)
-            storage.exchange(Value(self.engine, value.dtype, value.numel, buffer))
+            # Only the value refers to the buffer: then a plan that writes it may do so in place.
+            storage.exchange(
+                Value(self.engine, value.dtype, value.numel, self.device.again(self.held[storage.number].buffer))
+            )
         for each, _ in places:
             each.device = self.place
         try:
@@ -307,10 +310,12 @@ def _titles(function: Callable[..., object], count: int) -> list[str]:
 
 
 def _names(function: Callable[..., object]) -> dict[int, str]:
-    """Return the names of a module's parameters and buffers by the numbers of their storages."""
-    module = getattr(function, "__self__", function)
+    """Return the names of parameters and buffers of the modules that a function is or is given, by their storages' numbers."""
+    given = (function.func, *function.args) if isinstance(function, partial) else (function,)
     found: dict[int, str] = {}
-    for listed in ("named_parameters", "named_buffers"):
-        for name, each in getattr(module, listed, tuple)():
-            found.setdefault(each._storage.number, name)
+    for each in given:
+        module = getattr(each, "__self__", each)
+        for listed in ("named_parameters", "named_buffers"):
+            for name, tensor in getattr(module, listed, tuple)():
+                found.setdefault(tensor._storage.number, name)
     return found

@@ -35,12 +35,16 @@ export interface ExportedFunction {
   /** What the function returned that is no tensor. */
   readonly values: Readonly<Record<string, boolean | number | string>>;
   run(inputs?: Record<string, Input>, options?: RunOptions): Promise<Result>;
+  /** Compile the function's kernels: the first run does, too. */
+  prepare(): Promise<unknown>;
 }
 
 /** A loaded folder. `inputs`, `outputs` and `run` are those of its first function. */
 export interface Model extends Pick<ExportedFunction, "inputs" | "outputs" | "run"> {
   readonly functions: Readonly<Record<string, ExportedFunction>>;
   readonly device: GPUDevice;
+  /** What a file of JSON in the folder holds. */
+  json(name: string): Promise<unknown>;
   destroy(): void;
 }
 
@@ -62,3 +66,5 @@ export function load(url: string | URL, options?: LoadOptions): Promise<Model>;
 export function widen(bits: Uint16Array): Float32Array;
 export function toHalf(value: number): number;
 export function toBrain(value: number): number;
+/** Return a function that draws numbers from 0 to 1, the same ones for the same seed. */
+export function randomNumbers(seed: number): () => number;

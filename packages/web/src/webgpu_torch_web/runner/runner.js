@@ -123,9 +123,23 @@ async function download(url, cached, tell) {
     bytes.set(part, at);
     at += part.length;
   }
-  // A full disk must not keep anybody from computing.
-  if (store && !found) await store.put(url, new Response(bytes)).catch(() => null);
+  if (store && !found) {
+    // An earlier export's file goes first; a full disk must not keep anybody from computing.
+    await Promise.all((await store.keys(url, { ignoreSearch: true })).map((each) => store.delete(each)));
+    await store.put(url, new Response(bytes)).catch(() => null);
+  }
   return bytes;
+}
+
+/** Return a function that draws numbers from 0 to 1, the same ones for the same seed (mulberry32). */
+export function randomNumbers(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
 }
 
 /** Return a device with what a plan needs. */
@@ -159,10 +173,9 @@ function makeBuffers(plan, device) {
   });
 }
 
-/** Return a plan's pipelines and bind groups, compiled side by side. */
-async function makePipelines(plan, device, text, buffers) {
+/** Return a plan's bind groups, and a function that compiles a pipeline when it is first asked for. */
+function makePipelines(plan, device, text, buffers) {
   const sources = text.split(/^\/\/# \d+\n/m).slice(1);
-  const modules = sources.map((code) => device.createShaderModule({ code }));
   const layouts = new Map();
   const layoutOf = (kinds) => {
     const key = kinds.join();
@@ -176,14 +189,20 @@ async function makePipelines(plan, device, text, buffers) {
     layout: layoutOf(layout),
     entries: entries.map(([buffer, offset, size], binding) => ({ binding, resource: { buffer: buffers[buffer], offset, size } })),
   }));
-  const pipelines = await Promise.all(plan.pipelines.map(({ label, shader, layout }) => device
-    .createComputePipelineAsync({
-      label,
-      layout: device.createPipelineLayout({ bindGroupLayouts: [layoutOf(layout)] }),
-      compute: { module: modules[shader], entryPoint: "main" },
-    })
-    .catch((error) => { throw new Error(`kernel '${label}' did not compile: ${error.message}`); })));
-  return { groups, pipelines };
+  const pipelines = [], pending = [];
+  const compile = (number) => {
+    const { label, shader, layout } = plan.pipelines[number];
+    pending[number] ??= device
+      .createComputePipelineAsync({
+        label,
+        layout: device.createPipelineLayout({ bindGroupLayouts: [layoutOf(layout)] }),
+        compute: { module: device.createShaderModule({ code: sources[shader] }), entryPoint: "main" },
+      })
+      .then((made) => { pipelines[number] = made; })
+      .catch((error) => { throw new Error(`kernel '${label}' did not compile: ${error.message}`); });
+    return pending[number];
+  };
+  return { groups, pipelines, compile };
 }
 
 async function loadWeights(plan, device, buffers, at, options) {
@@ -210,6 +229,19 @@ class ExportedFunction {
     Object.assign(this, { inputs, outputs, values });
     this._model = model;
     this._commands = commands;
+    this._ready = null;
+  }
+
+  /** Compile the function's kernels, side by side: the first run does, too. */
+  prepare() {
+    if (!this._ready) {
+      const used = new Set();
+      for (let i = 0; i < this._commands.length; i += WORDS) {
+        if (this._commands[i] === DISPATCH) used.add(this._commands[i + 1]);
+      }
+      this._ready = Promise.all(Array.from(used, this._model._compile));
+    }
+    return this._ready;
   }
 
   /** Run on these inputs by name and return the outputs by name; of the outputs only those in `read`, if given. */
@@ -224,6 +256,9 @@ class ExportedFunction {
       if (!(port.name in inputs)) throw new TypeError(`input '${port.name}' is missing`);
       return encode(port, inputs[port.name]);
     });
+    await this.prepare();
+    this._model._check();
+    // From here to the submit nothing waits: another run cannot come between.
     this.inputs.forEach((port, at) => write(device, buffers, port.at, encoded[at]));
     const encoder = device.createCommandEncoder();
     this._encode(encoder);
@@ -284,8 +319,8 @@ class ExportedFunction {
 
 /** A loaded folder: its functions, the first of which is its own `run`. */
 class Model {
-  constructor(device, plan, buffers, { pipelines, groups }) {
-    Object.assign(this, { device, plan, _buffers: buffers, _pipelines: pipelines, _groups: groups });
+  constructor(device, plan, at, buffers, { pipelines, groups, compile }) {
+    Object.assign(this, { device, plan, _at: at, _buffers: buffers, _pipelines: pipelines, _groups: groups, _compile: compile });
     this._free = new Map();
     this._failure = null;
     this._lost = device.lost.then(({ message, reason }) => {
@@ -298,6 +333,11 @@ class Model {
     this.inputs = first.inputs;
     this.outputs = first.outputs;
     this.run = first.run.bind(first);
+  }
+
+  /** Return what a file of JSON in the folder holds. */
+  async json(name) {
+    return (await request(this._at(name))).json();
   }
 
   /** Free the GPU's memory. */
@@ -325,7 +365,8 @@ class Model {
  * Load an exported folder.
  *
  * url: the folder's address, or a file: address in Node. options: `gpu` (navigator.gpu by default), `device` (a GPUDevice
- * of yours), `onProgress({loaded, total})` in bytes of weights, `cache` (false: not in the browser's cache).
+ * of yours), `onProgress({loaded, total})` in bytes of weights, `cache` (false: not in the browser's cache). The first
+ * function is compiled before this returns, others when they first run or by `prepare()`.
  */
 export async function load(url, options = {}) {
   const base = new URL(String(url).replace(/\/?$/, "/"), globalThis.location?.href);
@@ -343,9 +384,11 @@ export async function load(url, options = {}) {
   device.pushErrorScope("out-of-memory");
   device.pushErrorScope("validation");
   const buffers = makeBuffers(plan, device);
-  const made = await makePipelines(plan, device, text, buffers);
+  const made = makePipelines(plan, device, text, buffers);
   await loadWeights(plan, device, buffers, at, options);
   const errors = [await device.popErrorScope(), await device.popErrorScope()].filter(Boolean);
   if (errors.length) throw new Error(`the export cannot be loaded here: ${errors[0].message}`);
-  return new Model(device, plan, buffers, made);
+  const model = new Model(device, plan, at, buffers, made);
+  await Object.values(model.functions)[0].prepare();
+  return model;
 }

@@ -21,6 +21,7 @@ EDITOR = {
     "@codemirror/language": ("6.13.1", "dist/index.js"),
     "@codemirror/state": ("6.7.6", "dist/index.js"),
     "@codemirror/view": ("6.43.15", "dist/index.js"),
+    "@codemirror/streamparser": ("6.0.0", "dist/index.js"),
     "@lezer/common": ("1.5.5", "dist/index.js"),
     "@lezer/highlight": ("1.2.5", "dist/index.js"),
     "@lezer/lr": ("1.4.12", "dist/index.js"),

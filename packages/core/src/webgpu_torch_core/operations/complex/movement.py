@@ -93,11 +93,18 @@ def scatter_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     return by_parts(function, args, kwargs, (3, "value", "src"))
 
 
+def _require_one_type(input: Tensor, source: object) -> None:
+    if isinstance(source, Tensor) and source.dtype is not input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+
+
 def scatter_add_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    _require_one_type(args[0], kwargs.get("src", args[3] if len(args) > 3 else None))
     return by_parts(function, args, kwargs)
 
 
 def scatter_reduce_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    _require_one_type(args[0], kwargs.get("src", args[3] if len(args) > 3 else None))
     kind = kwargs.get("reduce", args[4] if len(args) > 4 else None)
     if kind not in ("sum", "mean"):
         raise NotImplementedError(f"\"scatter_reduce\" with reduce='{kind}' not implemented for 'ComplexFloat'")

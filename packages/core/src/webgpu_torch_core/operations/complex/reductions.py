@@ -9,7 +9,7 @@ from ...ir.dtypes import complex64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, attach, needs_gradient, reduced_shape
+from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_shape, single_dimension
 from ..creation.factories import arange
 from ..elementwise.call import finish_out
 from ..movement.joining import cat
@@ -75,6 +75,7 @@ def prod_rule(
     function: Any, input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
     """Multiply halves of the row pairwise until one element is left: log2(n) products of whole rows."""
+    single_dimension("prod", dim)
     source = as_complex(input if dtype is None else input.to(dtype))
     dims = as_dimensions(dim, source.ndim)
     line = _line(source, dims) if dims else source.unsqueeze(-1)
@@ -86,8 +87,7 @@ def prod_rule(
         product = line.narrow(-1, 0, half) * line.narrow(-1, half, half)
         rest = line.narrow(-1, 2 * half, line.shape[-1] - 2 * half)
         line = _cat(product, rest) if rest.shape[-1] else product
-    result = line.reshape(reduced_shape(source._layout.shape, dims, keepdim))
-    return _into(result, out)
+    return _into(_own(line, line.reshape(reduced_shape(source._layout.shape, dims, keepdim))), out)
 
 
 def _cat(*pieces: Tensor) -> Tensor:
@@ -106,7 +106,12 @@ def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, o
         moved = line.narrow(-1, step, count - step) * line.narrow(-1, 0, count - step)
         line = _cat(line.narrow(-1, 0, step), moved)
         step *= 2
-    return _into(line.movedim(-1, axis).clone() if line._base is not None else line.movedim(-1, axis), out)
+    return _into(_own(line, line.movedim(-1, axis)), out)
+
+
+def _own(line: Tensor, shown: Tensor) -> Tensor:
+    """Return a result, which ``line`` holds, row-major in memory that is nobody else's."""
+    return no_view(shown) if line._base is None and shown.is_contiguous() else shown.clone(memory_format="contiguous")
 
 
 def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -206,7 +211,8 @@ def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None
         line = _cat(line.narrow(-1, 0, step), added)
         step *= 2
     turns = _full_turns(source.detach(), line.detach())
-    return _into((line + turns * complex(0.0, 2.0 * math.pi)).movedim(-1, axis), out)
+    result = line + turns * complex(0.0, 2.0 * math.pi)
+    return _into(_own(result, result.movedim(-1, axis)), out)
 
 
 def _full_turns(source: Tensor, sums: Tensor) -> Tensor:

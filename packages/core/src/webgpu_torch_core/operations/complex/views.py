@@ -10,10 +10,10 @@ from ...ir.dtypes import bool_, complex64, float32
 from ...ir.layouts import complex_layout, contiguous_strides, layout, part_layout, real_layout
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import attach, require_tensor
+from ..common import attach, require_tensor, type_title
 from ..elementwise.call import finish_out
 from ..elementwise.overloads import _out
-from ..in_place.writing import make_in_place, type_title
+from ..in_place.writing import make_in_place
 from ..movement.views import make_view, transpose
 from .interleaving import ZERO, join
 

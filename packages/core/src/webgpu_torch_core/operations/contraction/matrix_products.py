@@ -12,7 +12,7 @@ from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, is_half, kernel_cache, needs_gradient, record, require_tensor
+from ..common import attach, is_half, kernel_cache, needs_gradient, no_view, record, refuse_types, require_tensor
 from ..elementwise.call import finish_out
 from ..reduction.reductions import sum_to_size
 
@@ -141,6 +141,8 @@ def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
                 f"number of elements, but got {input.shape[0]} and {other.shape[0]} elements respectively"
             )
         raise _shape_error(left, right)
+    if (left.numel() and right.numel()) or input.ndim == other.ndim == 1:
+        refuse_types("dot" if input.ndim == other.ndim == 1 else "addmm_impl_cpu_", left, 0)
     if right.ndim == 2 and left.ndim > 2:
         # A shared right operand: fold the batch into the rows.
         folded = (
@@ -159,7 +161,7 @@ def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
         result = result.squeeze(-2)
     if other.ndim == 1:
         result = result.squeeze(-1)
-    return result
+    return no_view(result)
 
 
 def _into(result: Tensor, out: Tensor) -> Tensor:
@@ -216,6 +218,8 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _check_mv(input: Tensor, vec: Tensor) -> None:
+    if not (input.ndim and vec.ndim):
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
     if input.shape[1] != vec.shape[0]:
@@ -235,6 +239,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("contraction", aliases=("ger",))
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The outer product of two vectors."""
+    for name, each in (("self", input), ("vec2", vec2)):
+        if each.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each.ndim}-D")
     result = input.unsqueeze(1) * vec2.unsqueeze(0)
     return result if out is None else _into(result, out)
 

@@ -11,7 +11,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import float32, promote_types
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import is_half, no_view
+from ..common import is_half, no_view, refuse_types
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..movement.joining import cat, place_inside, stack
@@ -140,7 +140,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     left = a.permute(*free_a, *first).reshape(math.prod(a.shape[each] for each in free_a), size)
     right = b.permute(*second, *free_b).reshape(size, math.prod(b.shape[each] for each in free_b))
     shape = (*(a.shape[each] for each in free_a), *(b.shape[each] for each in free_b))
-    return into((left @ right).reshape(shape), out)
+    return into((left @ right).view(shape), out)
 
 
 @operation("composite")
@@ -159,6 +159,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("composite", title="TraceBackward0")
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
+    refuse_types("trace", input, 0)
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return input.diagonal().sum()

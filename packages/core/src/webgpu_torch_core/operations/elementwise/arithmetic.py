@@ -66,19 +66,19 @@ def true_divide_(input, other):
     return input / other
 
 
-@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_floor_cpu"))
+@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_floor_cpu"), divides=True)
 def divide_floor(input, other):
     """``floor(input / other)``."""
     return _floor_divide(input, other)
 
 
-@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_trunc_cpu"))
+@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_trunc_cpu"), divides=True)
 def divide_trunc(input, other):
     """``trunc(input / other)``."""
     return scalar_truncate_divide(input, other) if _is_integer(input) else truncate(input / other)
 
 
-@elementwise(takes_numbers=True, refuses=no_booleans("div_floor_cpu"))
+@elementwise(takes_numbers=True, refuses=no_booleans("div_floor_cpu"), divides=True)
 def floor_divide(input, other):
     """``floor(input / other)``, in the promoted type."""
     return _floor_divide(input, other)
@@ -89,13 +89,13 @@ floor_divide.operation.refused = dict.fromkeys(
 )
 
 
-@elementwise(rounds_numbers=True, refuses=no_booleans("remainder_cpu"))
+@elementwise(rounds_numbers=True, refuses=no_booleans("remainder_cpu"), divides=True)
 def remainder(input, other):
     """The remainder of division with the sign of ``other``."""
     return _remainder(input, other)
 
 
-@elementwise(tensors=1, rounds_numbers=True, refuses=no_booleans("fmod_cpu"))
+@elementwise(tensors=1, rounds_numbers=True, refuses=no_booleans("fmod_cpu"), divides=True)
 def fmod(input, other):
     """The remainder of division with the sign of ``input``."""
     return _fmod(input, other)
@@ -200,7 +200,7 @@ def lerp_tensor_(input, end, weight):
     return where(less(_absolute(weight), 0.5), input + weight * difference, end - difference * (1.0 - weight))
 
 
-@elementwise(method=True, tensors=3)
+@elementwise(method=True, tensors=3, refuses=no_booleans("addcmul_cpu_out"))
 def addcmul(input, tensor1, tensor2, *, value=1):
     """``input + value * tensor1 * tensor2``."""
     return input + tensor1 * tensor2 * value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...dispatch.complex_rules import involves_complex, rule, warn_of_lost_precision
 from ...dispatch.registry import Operation, register
@@ -19,8 +19,10 @@ from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
-from ..common import needs_gradient, refusing, result_layout, same_device
-from ..in_place.writing import make_in_place, type_title
+from ..common import needs_gradient, refusing, result_layout, same_device, type_title
+from ..in_place.writing import make_in_place
+from ..indexing.index_checks import require_divisor
+from .facts import Facts
 
 CACHE_LIMIT = 4096
 _instances: list[Elementwise] = []
@@ -29,12 +31,13 @@ _instances: list[Elementwise] = []
 class Resolution:
     """A recorded form of an operation: its kernel and what comes out."""
 
-    __slots__ = ("dtype", "kernel", "layout")
+    __slots__ = ("divides", "dtype", "kernel", "layout")
 
-    def __init__(self, kernel: Pointwise, result: Layout, dtype: dtype) -> None:
+    def __init__(self, kernel: Pointwise, result: Layout, dtype: dtype, divides: bool) -> None:
         self.kernel = kernel
         self.layout = result
         self.dtype = dtype
+        self.divides = divides
 
 
 def _numbers_as_tensors(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -58,29 +61,6 @@ def _plain(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]
     """
     numbers = tuple(_python_number(each) if type(each).__module__ == "numpy" else each for each in operands)
     return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, taken, numbers)
-
-
-class Facts(NamedTuple):
-    """What an element-wise operation declares beside its formula and promotion.
-
-    Attributes:
-        title: the name of its gradient node where it is not the operation's own, or a function of the operands.
-        refuses: a function of the operands and their promoted type that raises where PyTorch does.
-        rounds_numbers: it takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and
-            products, among others, take it as it is.
-        takes_numbers: PyTorch computes it of two Python numbers, too.
-        saves_result: PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
-        whole: it is one of integers and booleans only.
-        result_dtype: a function of the operands that gives the result's type, where it is not the promoted one.
-    """
-
-    title: str | Callable[[tuple[Any, ...]], str] | None = None
-    refuses: Callable[[tuple[Any, ...], dtype], None] | None = None
-    rounds_numbers: bool = False
-    takes_numbers: bool = False
-    saves_result: bool = False
-    whole: bool = False
-    result_dtype: Callable[[tuple[Any, ...]], dtype] | None = None
 
 
 class Elementwise:
@@ -159,11 +139,10 @@ class Elementwise:
             if first is None or any(type(each).__module__ == "numpy" for each in operands):
                 return self.call(_plain(self.name, self.facts.takes_numbers, operands), extras)
             if involves_complex(operands):
-                if self.facts.refuses is not None:
-                    self.facts.refuses(operands, complex64)
-                warn_of_lost_precision(operands)
-                return rule(self.name)(None, *operands, *extras)
+                return self._call_rule(operands, extras)
             found = self._resolve(identity, operands, extras)
+        if found.divides and found.layout.numel:
+            require_divisor(self.name, operands[1])
         engine = values[0].engine
         if engine.__class__ is MetaEngine:
             value = MetaValue(engine, found.dtype, found.layout.numel)
@@ -175,6 +154,12 @@ class Elementwise:
         if tracked and recording.enabled and found.dtype.category >= 2 and needs_gradient(*operands):
             self._track(result, operands, extras)
         return result
+
+    def _call_rule(self, operands: tuple[object, ...], extras: tuple[object, ...]) -> Tensor:
+        if self.facts.refuses is not None:
+            self.facts.refuses(operands, complex64)
+        warn_of_lost_precision(operands)
+        return rule(self.name)(None, *operands, *extras)
 
     def _resolve(self, identity: tuple[Any, ...], operands: tuple[Any, ...], extras: tuple[Any, ...]) -> Resolution:
         shape = broadcast_shapes(*(each._layout.shape for each in operands if isinstance(each, Tensor)))
@@ -205,12 +190,13 @@ class Elementwise:
         if result is not bool_ and result is not promoted and result.category == promoted.category:
             expression = ir.cast(expression, promoted)
         value = ir.cast(expression, result)
-        out = result_layout(operands, shape)
+        decides = self.facts.decides
+        out = result_layout((*operands[decides:], *operands[:decides]), shape)
         kernel = Pointwise(
             tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
             (Store(0, 0, out.strides, value),),
         )  # fmt: skip
-        found = Resolution(kernel, out, result)
+        found = Resolution(kernel, out, result, self.facts.divides and promoted.category == 1)
         if len(self.cache) > CACHE_LIMIT:
             self.cache.clear()
         self.cache[identity] = found

@@ -132,7 +132,9 @@ def _(grad, input, other):
     return where(first, grad, 0.0), where(first, 0.0, grad)
 
 
-@elementwise(method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1")
+@elementwise(
+    method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1", refuses=no_booleans("clamp_cpu")
+)
 def clamp_both(input, min, max):
     """``min(max(input, min), max)``."""
     return _minimum(_maximum(input, min), max)
@@ -167,7 +169,7 @@ def _(grad, input, max):
     return where(less_equal(input, max), grad, 0.0), where(less(max, input), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal", title="WhereBackward0")
+@elementwise(method=False, namespace="internal", title="WhereBackward0", decides=2)
 def select_(input, other, condition):
     """``input`` where the condition holds, else ``other``."""
     return where(not_equal(condition, 0), input, other)

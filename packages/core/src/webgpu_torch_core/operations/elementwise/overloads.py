@@ -9,12 +9,14 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, complex64, float64
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import is_half, needs_gradient, require_tensor
-from ..in_place.writing import make_in_place, type_title
+from ..common import is_half, needs_gradient, require_tensor, type_title
+from ..in_place.writing import make_in_place
 from .call import finish_out, result_type
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
+
+    _Limit = Tensor | Number | None
 
 
 def _out(result: Tensor, out: Tensor | None) -> Tensor:
@@ -115,22 +117,32 @@ def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None 
     return _out(pow(base, power), out)
 
 
+def _both_alike(low: _Limit, high: _Limit) -> tuple[_Limit, _Limit]:
+    """Return limits that are two tensors or two numbers; beside a number, a tensor without dimensions is one."""
+    if low is None or high is None or isinstance(low, Tensor) == isinstance(high, Tensor):
+        return low, high
+    low = low.item() if isinstance(low, Tensor) and not low.ndim else low
+    high = high.item() if isinstance(high, Tensor) and not high.ndim else high
+    if isinstance(low, Tensor) != isinstance(high, Tensor):
+        raise TypeError("clamp(): 'min' and 'max' must both be tensors or both be numbers")
+    return low, high
+
+
 @operation("elementwise", aliases=("clip",))
 def clamp(
     input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """The elements limited to ``[min, max]``; NaN stays."""
     require_tensor("clamp", "input", 1, input)
-    if input.dtype is complex64:
-        raise NotImplementedError("clamp is not supported for complex types")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    min, max = _both_alike(min, max)
+    if input.dtype is complex64:
+        raise NotImplementedError("clamp is not supported for complex types")
     if max is None:
         return _out(e.clamp_low(input, min), out)
     if min is None:
         return _out(e.clamp_high(input, max), out)
-    if isinstance(min, Tensor) != isinstance(max, Tensor):
-        return _out(e.clamp_high(e.clamp_low(input, min), max), out)
     return _out(e.clamp_both(input, min, max), out)
 
 
@@ -216,6 +228,7 @@ def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
 
 
 def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """The tensor's elements where ``condition`` holds, else ``other``; shapes broadcast."""
     return where(condition, self, other)
 
 
@@ -239,7 +252,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         value = number.real
     filled = value if isinstance(value, Tensor) else input.new_full((), value)
     filled = filled.to(dtype=input.dtype, device=input.device)
-    return e.select_(filled, input if mask.ndim > input.ndim else input.contiguous(), mask)
+    if mask.ndim > input.ndim:
+        return e.select_(filled, input, mask)
+    return e.select_(filled, input.contiguous(), mask.contiguous())
 
 
 @operation("elementwise", method=False)

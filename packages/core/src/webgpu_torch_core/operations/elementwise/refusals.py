@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.dtypes import bool_, dtype
+from ..common import dtype_title
 
 Refusal = Callable[[tuple[Any, ...], dtype], None]
-_NAMES = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long"}
 
 
 def floats_only(kernel: str) -> Refusal:
@@ -17,7 +17,7 @@ def floats_only(kernel: str) -> Refusal:
     def refuse(operands: tuple[object, ...], promoted: dtype) -> None:
         del operands
         if promoted.category < 2:
-            raise NotImplementedError(f"\"{kernel}\" not implemented for '{_NAMES[promoted.name]}'")
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype_title(promoted)}'")
 
     return refuse
 

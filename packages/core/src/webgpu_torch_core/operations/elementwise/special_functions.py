@@ -10,8 +10,8 @@ from ...ir.dtypes import int16, int32
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from .. import return_types
-from ..common import attach, is_half, require_tensor
-from ..in_place.writing import make_in_place, type_title
+from ..common import attach, is_half, require_tensor, type_title
+from ..in_place.writing import make_in_place
 from ..neural import layers
 from ..outputs import into
 from ..reduction.reductions import sum_to_size

@@ -15,6 +15,7 @@ from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Storage, Tensor
+from ..common import type_title
 from ..complex.interleaving import part_alias, real_alias
 from ..movement.views import spread
 
@@ -58,22 +59,6 @@ def snapshot(tensor: Tensor) -> Tensor:
     if edge is not None:
         alias._grad_fn, alias._output_number = edge
     return alias
-
-
-def type_title(tensor: Tensor) -> str:
-    names = {
-        "float32": "Float",
-        "float64": "Double",
-        "float16": "Half",
-        "int64": "Long",
-        "int32": "Int",
-        "int16": "Short",
-        "int8": "Char",
-        "bfloat16": "BFloat16",
-        "uint8": "Byte",
-        "complex64": "ComplexFloat",
-    }
-    return names.get(tensor.dtype.name, tensor.dtype.name.capitalize())
 
 
 def check_writable(target: Tensor, tracked: bool = False) -> None:

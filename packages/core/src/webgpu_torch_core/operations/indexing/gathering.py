@@ -20,12 +20,12 @@ from ...ir.layouts import (
 )
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, no_view, record
+from ..common import attach, kernel_cache, needs_gradient, no_view, record, type_title
 from ..elementwise.overloads import where
 from ..in_place.writing import check_apart
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
-from .index_checks import check_positions, check_source, check_written, require_inside
+from .index_checks import check_positions, check_selected, check_source, check_written
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -73,10 +73,11 @@ def gather_kernel(
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``index`` along a dimension; the result has the index's shape."""
     del sparse_grad
-    _check_index("gather", index)
+    if index.numel():
+        _check_index("gather", index)
     check_apart(out, input, index)
     if input.ndim == 0:
-        return into(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape), out, True)
+        return into(no_view(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape)), out, True)
     if index.numel() == 0:
         return into(gather_known(input, 0, index), out, True)
     if input.ndim == 1 and index.ndim == 0:
@@ -128,39 +129,35 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype!r}")
     if dim is None:
         return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out)
+    if indices.dtype is not int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {type_title(indices)}")
     axis = wrap_dimension(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {axis} but tensor has no dimensions")
     shape = broadcast_shapes(
         tuple(1 if each == axis else size for each, size in enumerate(input._layout.shape)),
         tuple(1 if each == axis else size for each, size in enumerate(indices._layout.shape)),
     )
-    size = input.shape[axis] if input.ndim else 1
+    size = input.shape[axis]
     check_positions("take_along_dim", indices, size, axis, wraps=True)
     indices = indices.where(indices >= 0, indices + size)  # gather refuses positions that count from the end
     source = input.expand(tuple(input.shape[axis] if each == axis else size for each, size in enumerate(shape)))
     chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
-    if not chosen.numel() or not input.ndim:
-        return into(gather(source, axis, chosen), out)
-    return into(gather_known(source, axis, chosen), out)
+    return into(gather(source, axis, chosen) if input.dtype.is_complex else gather_known(source, axis, chosen), out)
 
 
 @operation("composite")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The positions of a dimension that a 1-d index lists."""
+    axis = wrap_dimension(dim, input.ndim)
     _check_index("index_select", index)
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
-    axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
+        if index.numel() != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
         return into(input.clone(), out)
-    size = input._layout.shape[axis]
-
-    def refusal(found: int) -> Exception:
-        # PyTorch has a path of its own for columns.
-        if axis == 1 and input._layout.is_contiguous:
-            return RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
-        return IndexError("index out of range in self")
-
-    require_inside("index_select", index, size, refusal)
+    check_selected("index_select", input, axis, index)
     return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
 
 
@@ -269,10 +266,12 @@ REDUCE = {
 
 
 def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
-    _check_index(name, index)
-    if input.ndim == 0:
-        return scatter_along(input.reshape(1), 0, index.reshape(1), source.reshape(-1), kind, name).reshape(())
     axis = wrap_dimension(dim, input.ndim)
+    if index.numel():
+        _check_index(name, index)
+    if input.ndim == 0:
+        flat = scatter_along(input.reshape(1), 0, index.reshape(1), source.reshape(-1), kind, name)
+        return no_view(flat.reshape(()))
     shape = index._layout.shape
     if index.numel() and index.ndim != input.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
@@ -377,14 +376,15 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         RuntimeError: a value of more than zero dimensions.
     """
 
-    _check_index("index_fill_", index)
+    if index.dtype is not int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
-        return index_fill(input.reshape(1), 0, index.reshape(-1), value).reshape(())
+        return no_view(index_fill(input.reshape(1), 0, index.reshape(-1), value).reshape(()))
     axis = wrap_dimension(dim, input.ndim)
     marks = input.detach().new_zeros(input.shape[axis], dtype=int32)
     # Once per position, however often the index lists it: the value's gradient counts it once.
@@ -398,10 +398,11 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
     _check_index(name, index)
     check_source(name, input, dim, index, source)
     if input.ndim == 0:
-        return _index_write(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), kind, name).reshape(())
+        flat = _index_write(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), kind, name)
+        return no_view(flat.reshape(()))
     axis = wrap_dimension(dim, input.ndim)
     index = index.reshape(-1)
-    check_written(name, index, input.shape[axis], axis)
+    check_written(name, index, input.shape[axis], axis, input.ndim == 1)
     shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
     if source._layout.shape != shape:
         if (source.ndim == 0 and index.numel() == 1) or source.numel() == number_of_elements(shape):

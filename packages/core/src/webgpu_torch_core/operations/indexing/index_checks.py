@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32, int64
@@ -69,41 +69,66 @@ def require_inside(
     wrong = outside(index, size, wraps, ignored)
     if wrong is not None:
         raise error(wrong)
-    value: Any = index._storage.value
-    if value.__class__ is MetaValue or not index.numel() or value.engine.capture is not None or _known(value):
-        return
-    if running.nodes and not running.nodes[-1].custom:
+    if _known(index._storage.value):
         return
 
     def late(position: int) -> Exception:
         return PositionError(f"{name}(): {error(position)} (index {position}, size {size})")
 
+    _check_later(index, Bounds(size, wraps, ignored), check_base((name, size, wraps, str(error(0))), late))
+
+
+class IntegerDivisionByZero(RuntimeError, ZeroDivisionError):
+    """An integer divided by zero: PyTorch raises a RuntimeError, Python a ZeroDivisionError; this is both."""
+
+
+def require_divisor(name: str, divisor: object) -> None:
+    """Raise for an integer division by zero: at once by a number, else with the next results that are read.
+
+    Raises:
+        IntegerDivisionByZero: the number is zero.
+    """
+    error = IntegerDivisionByZero(f"ZeroDivisionError: {name}() of integers by zero")
+    if not isinstance(divisor, Tensor):
+        if not divisor:
+            raise error
+        return
+    _check_later(divisor, None, check_base((name, "divisor"), lambda found: error))
+
+
+class Bounds(NamedTuple):
+    """Which positions a dimension has: those below its size, and from the end where ``wraps``; ``ignored`` is for none."""
+
+    size: int
+    wraps: bool
+    ignored: int | None
+
+
+def _check_later(numbers: Tensor, bounds: Bounds | None, base: int) -> None:
+    """Record the check that numbers lie inside bounds, or (without bounds) that none of them is zero."""
+    value: Any = numbers._storage.value
+    if value.__class__ is MetaValue or not numbers.numel() or value.engine.capture is not None:
+        return
+    if running.nodes and not running.nodes[-1].custom:
+        return
     engine = value.engine
-    base = check_base((name, size, wraps, str(error(0))), late)
-    kernel = _check_kernel(index._layout, value.numel, value.dtype, size, wraps, ignored, engine.failed is not None)
+    kernel = _check_kernel(numbers._layout, value.numel, value.dtype, bounds, engine.failed is not None)
     values = [value] if engine.failed is None else [value, engine.failed]
     engine.failed = engine.record(kernel, values, (base,))[0]
 
 
 def _known(value: Any) -> bool:
     """Return whether the numbers are in the host's memory, where they have been looked at."""
-    return value.buffer is not None and hasattr(value.engine.device, "as_array")
+    return value.__class__ is not MetaValue and value.buffer is not None and hasattr(value.engine.device, "as_array")
 
 
 @kernel_cache
-def _check_kernel(
-    index: Layout, numel: int, kind: dtype, size: int, wraps: bool, ignored: int | None, further: bool
-) -> RowProgram:
-    """Return the kernel that finds the greatest position outside of a dimension, or what an earlier check has found."""
+def _check_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds | None, further: bool) -> RowProgram:
+    """Return the kernel that finds the greatest number that is wrong, or what an earlier check has found."""
     # Compared as narrow as they are: drivers were seen to widen what they compare wrongly.
     narrow = kind.itemsize < int64.itemsize
     position = ir.cast(ir.load(0, index.offset, index.strides, kind), int32 if narrow else int64)
-    last, least = size - 1, -size if wraps else 0
-    if narrow:
-        last, least = min(last, int32.maximum), max(least, int32.minimum)
-    wrong = ir.binary("bitwise_or", position < least, ir.binary("less", last, position))
-    if ignored is not None:
-        wrong = ir.binary("bitwise_and", wrong, ir.binary("not_equal", position, ignored))
+    wrong = ir.binary("equal", position, 0) if bounds is None else _outside(position, bounds, narrow)
     wide = ir.cast(position, int64)
     bounded = wide if narrow else ir.apply("minimum", ir.apply("maximum", wide, -LARGEST), LARGEST)
     found = ir.select(wrong, ir.parameter(0, int64) + bounded, ir.constant(0, int64))
@@ -116,6 +141,16 @@ def _check_kernel(
         tuple(operands), (Output(int64, 1, None),), (int64,), "check_positions", (), index.shape,
         (Reduction(monoid("maximum", int64), found),), (Store(0, 0, (), result),), (),
     )  # fmt: skip
+
+
+def _outside(position: ir.Expression, bounds: Bounds, narrow: bool) -> ir.Expression:
+    last, least = bounds.size - 1, -bounds.size if bounds.wraps else 0
+    if narrow:
+        last, least = min(last, int32.maximum), max(least, int32.minimum)
+    wrong = ir.binary("bitwise_or", position < least, ir.binary("less", last, position))
+    if bounds.ignored is not None:
+        wrong = ir.binary("bitwise_and", wrong, ir.binary("not_equal", position, bounds.ignored))
+    return wrong
 
 
 def check_positions(
@@ -136,10 +171,31 @@ def check_positions(
     require_inside(name, index, size, refusal, wraps)
 
 
-def check_written(name: str, index: Tensor, size: int, axis: int) -> None:
-    """Raise where a position of a write along a dimension is outside of it."""
+def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> None:
+    """Raise where a position of slices that are selected along a dimension is outside of it.
+
+    Raises:
+        RuntimeError: the dimension has none, or it is the second one: PyTorch has a path of its own for columns.
+        IndexError: otherwise.
+    """
+    size, bare = input._layout.shape[axis], input.ndim > 1 and not input.numel()
+    if not size and bare and index.numel():
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+
+    def refusal(found: int) -> Exception:
+        if axis == 1 or bare:
+            return RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
+        return IndexError("index out of range in self")
+
+    require_inside(name, index, size, refusal)
+
+
+def check_written(name: str, index: Tensor, size: int, axis: int, flat: bool) -> None:
+    """Raise where a position of a write along a dimension is outside of it; ``flat``: there is no other dimension."""
     if name == "index_copy":
         check_positions(name, index, size, axis, IndexError, prefix="index_copy_(): ")
+    elif name == "index_add" and axis == 0 and flat:
+        require_inside(name, index, size, lambda _: IndexError("index out of range in self"))
     elif name in ("index_fill", "index_put"):
         check_positions(name, index, size, axis, IndexError, wraps=True)
     else:
@@ -162,7 +218,7 @@ def check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tens
         if source.ndim and have != count:
             raise IndexError(f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) ({have})")
     elif name == "index_add":
-        if input.ndim == 0 and count == 0:
+        if input.ndim == 0 and count != 1:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         if source.ndim and have != count:
             raise RuntimeError(

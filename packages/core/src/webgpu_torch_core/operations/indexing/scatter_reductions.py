@@ -6,7 +6,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
-from ..common import attach, is_half, needs_gradient, wide
+from ..common import attach, is_half, needs_gradient, refuse_types, wide
 from ..outputs import into
 from .gathering import REDUCE, attach_scatter, gather, scatter, scatter_add, scatter_along
 
@@ -16,12 +16,19 @@ def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: Any, *, include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """``input`` combined with ``src`` at ``index`` along a dimension by sum, prod, amax, amin or mean."""
+    """``input`` combined with ``src`` at ``index`` along a dimension by sum, prod, amax, amin or mean.
+
+    Raises:
+        RuntimeError: the types differ.
+    """
+    if src.dtype is not input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     return into(_scatter_reduce(input, dim, index, src, reduce, include_self), out, True)
 
 
 def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
     if reduce == "mean":
+        refuse_types("scatter_gather_tensor_cpu_reduce_mean", input, 0)
         total = scatter_reduce(input, dim, index, src, "sum", include_self=include_self)
         base = input.new_ones(input.shape) if include_self else input.new_zeros(input.shape)
         count = scatter_add(base, dim, index, src.new_ones(src.shape)).clamp(min=1)

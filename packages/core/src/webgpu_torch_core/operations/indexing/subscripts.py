@@ -8,10 +8,10 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, int64, uint8
 from ...ir.layouts import broadcast_shapes, contiguous_strides, dense_strides, layout, number_of_elements
 from ...tensors.tensor import Tensor
-from ..common import attach_empty, needs_gradient
+from ..common import attach_empty, needs_gradient, type_title
 from ..creation.factories import arange, tensor
 from ..elementwise.overloads import where
-from ..in_place.writing import check_apart, check_distinct, make_in_place, type_title
+from ..in_place.writing import check_apart, check_distinct, check_writable, make_in_place
 from ..movement.joining import stack
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
@@ -226,6 +226,7 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
                 f"and {type_title(value)} for the source."
             )
         value = value.to(self.dtype)
+    check_writable(view, needs_gradient(view, value))
     moved, chosen, first, count = _joint(view, indices)
     _put(moved, chosen, first, count, value, accumulate=False)
 
@@ -260,6 +261,7 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
         # Every index was a single position: a plain view is written.
         _ = view.add_(values) if accumulate else view.copy_(values)
         return self
+    check_writable(view, needs_gradient(view, values))
     moved, chosen, first, count = _joint(view, found)
     _put(moved, chosen, first, count, values, accumulate)
     return self
@@ -359,19 +361,14 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             f"masked_scatter: expected self and source to have same dtypes but got {' and '.join(names)}"
         )
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
-    if source.numel() < number_of_elements(shape) and input.device.type in ("cpu", "python") and mask.dtype is bool_:
-        # Reading the mask waits for it: only where the source may be too short, and where PyTorch reads it too.
-        if int(mask.expand(shape).sum()) > source.numel():
-            raise RuntimeError("Number of elements of source < number of ones in mask")
+    flat, chosen = source.reshape(-1), mask.expand(shape).reshape(-1)
+    # -1 where the mask does not hold yet, and positions counted on where it does not hold: nothing is read there.
+    positions = (chosen.to(int64).cumsum(0) * chosen.to(int64)) - 1
+    short = RuntimeError("Number of elements of source < number of ones in mask")
+    require_inside("masked_scatter", positions, flat.numel(), lambda _: short, ignored=-1)
     if not source.numel():
-        # The mask holds nowhere, or the call is wrong.
         return attach_empty(input.expand(shape).clone(), "MaskedScatterBackward0", (source,))
-    positions = mask.expand(shape).reshape(-1).to(int64).cumsum(0) - 1
-    flat = source.reshape(-1)
-    picked = take_positions(flat, 0, positions.clamp(0, max(flat.numel() - 1, 0)), "MaskedScatterBackward0").reshape(
-        shape
-    )
-
+    picked = take_positions(flat, 0, positions.clamp(0), "MaskedScatterBackward0").reshape(shape)
     return where(mask.expand(shape), picked, input.expand(shape))
 
 
@@ -382,6 +379,8 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises:
         IndexError: a known position is not there.
     """
+    if index.dtype is not int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {type_title(index)}")
     check_apart(out, input, index)
     size = input.numel()
     require_inside(

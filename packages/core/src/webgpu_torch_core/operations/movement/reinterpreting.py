@@ -9,8 +9,8 @@ from ...ir.dtypes import complex64, dtype, float32
 from ...ir.layouts import Layout, layout
 from ...record.tape import Value
 from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
+from ..common import type_title
 from ..creation.factories import empty
-from ..in_place.writing import type_title
 
 
 def view_as_type(self: Tensor, kind: dtype) -> Tensor:

@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import float32
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import is_half
+from ..common import is_half, refuse_types
 from ..elementwise.overloads import clamp
 from ..in_place.writing import make_in_place, replaced
 from ..movement.joining import place_inside
@@ -43,6 +43,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
         dim = input.ndim - 1 - pair
         before[dim] = amounts[2 * pair]
         shape[dim] += amounts[2 * pair] + amounts[2 * pair + 1]
+        if min(amounts[2 * pair], amounts[2 * pair + 1], 0) + input.shape[dim] < 0 <= shape[dim]:
+            raise RuntimeError("narrow(): length must be non-negative.")
         if shape[dim] < 0:
             raise RuntimeError(
                 f"The input size {input.shape[dim]}, plus negative padding, resulted in a negative output size {shape[dim]}"
@@ -106,6 +108,7 @@ def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
 @operation("composite", namespace="functional", method=False)
 def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where positive, else ``alpha * (exp(input) - 1)``."""
+    refuse_types("elu_cpu", input, 0, 1)
     result = e.elu_(input, alpha=float(alpha))
     return replaced(input, result) if inplace else result
 

@@ -13,13 +13,13 @@ from ...replay.recipes import remembered
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, attach, is_half, needs_gradient, wide
+from ..common import as_dimensions, attach, is_half, needs_gradient, no_view, type_title, wide
 from ..contraction.matrix_products import _matmul, matmul
 from ..creation.factories import arange
 from ..elementwise.overloads import masked_fill, where
-from ..in_place.writing import replaced, snapshot, type_title
+from ..in_place.writing import replaced, snapshot
 from ..indexing.gathering import index_add, take_positions
-from ..indexing.index_checks import require_inside
+from ..indexing.index_checks import check_selected
 from ..outputs import into
 from ..random.draws import HOST_DEVICES, bernoulli_mask
 from ..reduction.moments import vector_norm
@@ -87,9 +87,10 @@ def softmax(
     """``exp(input) / sum(exp(input))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
+    _chosen(source, dim)
     _require_float(source, "softmax")
     if source.ndim == 0:
-        return into(_softmax(source.reshape(1), 0).reshape(()), out, True)
+        return into(no_view(_softmax(source.reshape(1), 0).reshape(())), out, True)
     return into(_softmax(source, _chosen(source, dim)), out, True)
 
 
@@ -106,9 +107,10 @@ def log_softmax(
     """``input - log(sum(exp(input)))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
+    _chosen(source, dim)
     _require_float(source, "log_softmax")
     if source.ndim == 0:
-        return into(log_softmax(source.reshape(1), 0).reshape(()), out, True)
+        return into(no_view(log_softmax(source.reshape(1), 0).reshape(())), out, True)
     return into(_log_softmax(source, _chosen(source, dim)), out, True)
 
 
@@ -261,7 +263,7 @@ def embedding(
     table = weight
     if padding_idx is not None:
         table = _without_gradient_row(weight, padding_idx % weight.shape[0])
-    require_inside("embedding", input, weight.shape[0], lambda _: IndexError("index out of range in self"))
+    check_selected("embedding", weight, 0, input)
     result = take_positions(table, 0, input, "EmbeddingBackward0")
     return _divided_by_frequency(result, input, weight.shape[0]) if scale_grad_by_freq else result
 

@@ -8,8 +8,8 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import int64, uint8
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
+from ..common import type_title
 from ..elementwise.overloads import clamp, masked_fill
-from ..in_place.writing import type_title
 from ..indexing.gathering import gather_known, take_positions
 from ..indexing.index_checks import require_inside
 from ..reduction.reductions import mean, sum

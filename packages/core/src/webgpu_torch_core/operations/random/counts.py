@@ -9,10 +9,9 @@ from ...ir.layouts import broadcast_shapes
 from ...random_streams.counts import fill_binomial
 from ...random_streams.distributions import draw
 from ...tensors.tensor import Tensor
-from ..common import attach, require_tensor
+from ..common import attach, require_tensor, type_title
 from ..creation.factories import from_bytes
 from ..creation.reading import read_bytes
-from ..in_place.writing import type_title
 from .draws import HOST_DEVICES, source_generator
 
 

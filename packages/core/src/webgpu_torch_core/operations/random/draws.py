@@ -14,12 +14,11 @@ from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import philox
 from ...record.devices import canonical_device, device, engine_for
 from ...tensors.tensor import Tensor, empty_tensor
-from ..common import attach, kernel_cache, record_on, sizes_from
+from ..common import attach, kernel_cache, record_on, sizes_from, type_title
 from ..complex.interleaving import complex_alias
 from ..creation.factories import as_dtype, asked, empty_like, from_bytes, place_of
 from ..creation.reading import read_bytes
 from ..elementwise.call import default_float
-from ..in_place.writing import type_title
 from ..outputs import into
 from .generator import Generator, default_generator
 from .weight_checks import check_weights

@@ -9,10 +9,10 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import dtype, float32, float64
 from ...ir.dtypes import dtype as dtype_class
 from ...tensors.tensor import Tensor
-from ..common import as_dimensions, attach, needs_gradient, reduced_shape
+from ..common import as_dimensions, attach, dtype_title, needs_gradient, reduced_shape
 from ..elementwise import deviation_
 from ..outputs import into as _into
-from .reductions import _dtype_title, amax, amin, count_of, mean, restore, sum
+from .reductions import amax, amin, count_of, mean, restore, sum
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions
@@ -148,9 +148,11 @@ def vector_norm(
     input = x.to(dtype) if dtype is not None else x
     if input.dtype.category < 2:
         raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_dtype_title(input.dtype)}"
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtype_title(input.dtype)}"
         )
     dims = as_dimensions(dim, input.ndim)
+    if math.isinf(ord) and not count_of(input, dims):
+        raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm of no elements")
     if ord == math.inf:
         result = amax(input.abs(), dims, keepdim)
     elif ord == -math.inf:

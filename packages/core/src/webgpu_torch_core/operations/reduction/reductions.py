@@ -15,7 +15,19 @@ from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise
-from ..common import as_dimensions, attach, kernel_cache, needs_gradient, record, reduced_shape, require_tensor
+from ..common import (
+    as_dimensions,
+    attach,
+    dtype_title,
+    kernel_cache,
+    needs_gradient,
+    no_view,
+    record,
+    reduced_shape,
+    refuse_types,
+    require_tensor,
+    single_dimension,
+)
 from ..elementwise.call import default_float
 from ..movement.joining import cat
 from ..outputs import into as _into
@@ -127,18 +139,13 @@ def mean(
     if kind.category < 2:
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {_dtype_title(kind)}"
+            f"Got: {dtype_title(kind)}"
         )
     dims = as_dimensions(dim, input.ndim)
     count = count_of(input, dims)
     total = sum(input, dims, keepdim, dtype=kind) if dims else input.to(kind)
     # A mean of nothing is NaN; adding it, unlike dividing zero, is nothing a driver folds away.
     return _into(total / float(count) if count else total + math.nan, out)
-
-
-def _dtype_title(kind: dtype) -> str:
-    names = {"int64": "Long", "int32": "Int", "uint8": "Byte", "int8": "Char", "int16": "Short", "bool": "Bool"}
-    return names.get(kind.name, kind.name)
 
 
 @operation("reduction", title=by_dimension("Prod", 0, 1))
@@ -151,6 +158,7 @@ def prod(
     out: Tensor | None = None,
 ) -> Tensor:
     """The product over one dimension (all by default); integers multiply in int64."""
+    single_dimension("prod", dim)
     input = input if dtype is None else input.to(dtype)
     dims = as_dimensions(dim, input.ndim)
     result = reduce(input, "product", dims, keepdim, _sum_type(input, dtype))
@@ -289,6 +297,7 @@ def _refuse_unordered(input: Tensor, title: str) -> None:
 @operation("reduction")
 def argmax(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first maximum: in the flattened tensor, or along a dimension."""
+    single_dimension("argmax", dim)
     _refuse_unordered(input, "argmax")
     return _into(_position(input, "argmaximum", dim, keepdim, "argmax"), out)
 
@@ -296,6 +305,7 @@ def argmax(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out:
 @operation("reduction")
 def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first minimum: in the flattened tensor, or along a dimension."""
+    single_dimension("argmin", dim)
     _refuse_unordered(input, "argmin")
     return _into(_position(input, "argminimum", dim, keepdim, "argmin"), out)
 
@@ -308,7 +318,7 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
 
     values = gather_known(input, dims[0], positions) if dims else input.clone()
     if not keepdim and dims:
-        values, positions = values.squeeze(dims[0]), positions.squeeze(dims[0])
+        values, positions = no_view(values.squeeze(dims[0])), no_view(positions.squeeze(dims[0]))
     return make(title, values=values, indices=positions)
 
 
@@ -344,13 +354,15 @@ def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, o
         return getattr(elementwise, kind)(input, dim, out=out)
     if dim is None:
         return _into(_extremum(input, kind, None, False, title), out)
+    single_dimension(title, dim)
     return _into(_with_positions(input, dim, keepdim, kind, title), out, True)
 
 
 @operation("composite")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """Minimum and maximum over a dimension (all by default)."""
-
+    single_dimension("aminmax", dim)
+    refuse_types("aminmax_cpu", input, 3)
     found = make(
         "aminmax",
         min=_extremum(input, "minimum", dim, keepdim, "amin"),

@@ -8,17 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...dispatch.titles import by_dimension
-from ...ir.dtypes import float32, float64, int64, promote_types
+from ...ir.dtypes import float32, int64, promote_types
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import as_dimensions, attach, is_half, needs_gradient, no_view, refusing, wide
+from ..common import (
+    as_dimensions,
+    attach,
+    is_half,
+    needs_gradient,
+    refuse_types,
+    refusing,
+    single_dimension,
+    type_title,
+    wide,
+)
 from ..complex.interleaving import join
 from ..complex.views import conj, part
-from ..creation.factories import arange, tensor
+from ..creation.factories import arange
 from ..creation.ranges import linspace
 from ..elementwise.call import default_float
 from ..elementwise.overloads import clamp, where
-from ..in_place.writing import type_title
 from ..indexing.gathering import gather_known
 from ..movement.joining import cat
 from ..movement.views import narrow
@@ -75,7 +84,9 @@ def _pick(values: Tensor, positions: Tensor, place: Tensor, axis: int, keepdim: 
 
 def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, title: str) -> Any:
     """The lower median along a dimension: NaN where there is one, or of what is not NaN."""
+    single_dimension(title, dim)
     if dim is None:
+        refuse_types("median_cpu", input, 3)
         flat = input.reshape(-1)
         if flat.numel() == 0:
             if input.dtype.category == 2:
@@ -87,12 +98,14 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
         saved, kept = input._save(), value.detach()
         backward = lambda grad: spread_evenly(grad, saved.unpack(), kept)  # noqa: E731
         return attach(value, f"{title.capitalize()}Backward0", (input,), backward)
-    if input.ndim == 0:
-        return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
     axis = wrap_dimension(dim, input.ndim)
+    if input.ndim == 0:
+        refuse_types("median_out", input, 0, 3)
+        return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
     size = input.shape[axis]
     if size == 0:
         raise IndexError(f"{title}(): Expected reduction dim {axis} to have non-zero size.")
+    refuse_types("median_out", input, 0, 3)
     values, positions = sort(input, axis)
     shape = tuple(1 if place == axis else each for place, each in enumerate(input.shape))
     if input.dtype.category != 2:
@@ -125,9 +138,9 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, o
 @operation("composite", title="ModeBackward0")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The smallest most frequent value along a dimension, and the position of its last occurrence."""
+    axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0:
         return into(make("mode", values=input.clone(), indices=input.new_zeros((), dtype=int64)), out, True)
-    axis = wrap_dimension(dim, input.ndim)
     if input.shape[axis] == 0:
         raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size.")
     values, positions = sort(input, axis)
@@ -141,81 +154,6 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     found = _pick(values, positions, place, axis, keepdim)
     result = make("mode", values=found[0], indices=found[1])
     return into(result, out, True)
-
-
-_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
-
-
-def _quantile(
-    input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool, name: str
-) -> Tensor:
-    if input.dtype not in (float32, float64):
-        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
-    wanted = q if isinstance(q, Tensor) else tensor(float(q), dtype=input.dtype, device=input.device)
-    if wanted.ndim > 1:
-        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
-    if wanted.dtype is not input.dtype:
-        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
-    if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(
-            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
-        )
-    if not isinstance(q, Tensor) and not 0 <= q <= 1:
-        raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
-    if input.numel() == 0:
-        raise RuntimeError(f"{name}() input tensor must be non-empty")
-    moved = input.reshape(1, -1) if dim is None or input.ndim == 0 else input.movedim(dim, -1)
-    values = sort(moved, -1).values
-    size = values.shape[-1]
-    lacking = summed(moved.detach().isnan(), -1, True)
-    last = (size - 1 - lacking).to(input.dtype) if ignore_nan else values.detach().new_full((), float(size - 1))
-    rank = clamp(last, min=0) * wanted.reshape(-1)
-    if not ignore_nan:
-        # A row with NaN is NaN: its rank is its last element.
-        rank = where(lacking > 0, float(size - 1), rank)
-    rank = {"lower": rank.floor, "higher": rank.ceil, "nearest": rank.round}.get(interpolation, lambda: rank)()
-    low = rank.detach().floor()
-    weight = rank - low if interpolation == "linear" else where(rank > low, 0.5, 0.0)
-    shape = (*values.shape[:-1], wanted.numel())
-    below = gather_known(values, values.ndim - 1, low.to(int64).expand(shape))
-    result = below
-    if interpolation in ("linear", "midpoint"):
-        above = gather_known(values, values.ndim - 1, rank.detach().ceil().to(int64).expand(shape))
-        result = below.lerp(above, weight.expand(shape).to(input.dtype))
-    # [..., quantiles] → quantiles first, as PyTorch has them.
-    if dim is None or input.ndim == 0:
-        result = result.reshape(wanted.numel())
-        kept = (1,) * input.ndim if keepdim else ()
-    else:
-        axis = wrap_dimension(dim, input.ndim) if input.ndim else 0
-        kept = tuple(1 if place == axis else each for place, each in enumerate(input.shape))
-        kept = kept if keepdim else tuple(each for place, each in enumerate(input.shape) if place != axis)
-        result = result.movedim(-1, 0)
-    return no_view(result.reshape((wanted.numel(), *kept) if wanted.ndim else kept))
-
-
-@operation("composite")
-def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The values below which the fractions ``q`` lie, interpolated between neighbours; NaN where there is one.
-
-    Raises:
-        RuntimeError: fractions outside of [0, 1], other types than float32 and float64, or no elements.
-    """
-    result = _quantile(input, q, dim, keepdim, interpolation, False, "quantile")
-    return into(result, out)
-
-
-@operation("composite")
-def nanquantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """:func:`quantile` of what is not NaN."""
-    result = _quantile(input, q, dim, keepdim, interpolation, True, "nanquantile")
-    return into(result, out)
 
 
 @operation("composite", title="DistBackward0")

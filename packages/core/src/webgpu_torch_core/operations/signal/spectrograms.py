@@ -8,9 +8,9 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
+from ..common import type_title
 from ..complex.views import view_as_real
 from ..creation.factories import arange
-from ..in_place.writing import type_title
 from ..movement.joining import place_inside
 from ..neural.composites import pad
 from .fourier import fft, ifft, irfft, rfft

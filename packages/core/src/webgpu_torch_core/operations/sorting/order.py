@@ -12,7 +12,7 @@ from ...ir.kernels import Operand, Output, Scan, Sort
 from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, no_view, record
+from ..common import attach, kernel_cache, needs_gradient, no_view, record, refuse_types
 from ..creation.conversion import contiguous_format, copied, dense_layout
 from ..creation.ranges import eye
 from ..movement.joining import cat
@@ -155,9 +155,11 @@ def _placed(found: Tensor, target: Layout | None) -> Tensor:
 
 
 def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title: str) -> Any:
+    axis = wrap_dimension(dim, input.ndim)
+    if input.dtype.is_complex:
+        raise RuntimeError(f"{title} does not support complex dtypes such as ComplexFloat")
     if input.ndim == 0:
         return make(title, values=input.clone(), indices=input.new_zeros((), dtype=int64))
-    axis = wrap_dimension(dim, input.ndim)
     moved = input.detach().movedim(axis, -1)
     count = moved.shape[-1] if limit is None else limit
     kernel = sort_kernel(moved._layout, moved._storage.value.numel, moved.dtype, descending, count)
@@ -177,8 +179,8 @@ def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title:
 @operation("scan")
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """The running ``log(sum(exp(input)))`` along a dimension."""
-    if input.dtype.category < 2:
-        raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for {input.dtype!r}')
+    wrap_dimension(dim, input.ndim)
+    refuse_types("logcumsumexp_out_cpu", input, 0, 1)
     result = _scan(input.detach(), dim, "log_sum_exp", input.dtype)
     if needs_gradient(input):
         saved, own, shape = input._save(), input.dtype, input._layout.shape
@@ -252,20 +254,24 @@ def argsort(
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
     """The ``k`` largest (or smallest) values along a dimension, in order, and their positions."""
     del sorted
-    size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
+    axis = wrap_dimension(dim, input.ndim)
+    size = input._layout.shape[axis] if input.ndim else 1
     if not 0 <= k <= size:
         raise RuntimeError(f"selected index k out of range: k = {k} for a dimension of size {size}")
+    if input.dtype is bool_:
+        raise RuntimeError("topk does not support bool dtypes")
     return into(_sorted(input, dim, largest, int(k), "topk"), out, True)
 
 
 @operation("sort", title="KthvalueBackward0")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The ``k``-th smallest value along a dimension, and its position."""
-    if input.dtype is bool_:
-        raise NotImplementedError("\"kthvalue_cpu\" not implemented for 'Bool'")
-    size = input._layout.shape[wrap_dimension(dim, input.ndim)] if input.ndim else 1
+    axis = wrap_dimension(dim, input.ndim)
+    size = input._layout.shape[axis] if input.ndim else 1
     if not size:
         raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
+    if input.ndim:
+        refuse_types("kthvalue_cpu", input, 0, 3)
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
     values, positions = _sorted(input, dim, False, None, "sort")

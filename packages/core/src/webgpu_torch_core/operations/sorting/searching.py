@@ -11,9 +11,8 @@ from ...ir.dtypes import compute_dtype, dtype, int32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, no_view, record, refusing
+from ..common import attach, kernel_cache, no_view, record, refuse_types, refusing, type_title
 from ..creation.factories import arange, tensor
-from ..in_place.writing import type_title
 from ..indexing.gathering import index_select
 from ..indexing.subscripts import coordinates, nonzero_positions
 from ..movement.joining import cat, stack
@@ -103,6 +102,8 @@ def searchsorted(
             f"torch.searchsorted(): sorter must be of int64 and of the shape of the boundaries, {list(sorted_sequence.shape)}, but got "
             f"{sorter.dtype!r} and {list(sorter.shape)}"
         )
+    if values.numel() and sorted_sequence.numel():
+        refuse_types("searchsorted_out_cpu", values, 0, 3)
     kind = int32 if out_int32 else int64
     edges, values = sorted_sequence.detach().contiguous(), values.detach()
     if values.numel() == 0 or edges.shape[-1] == 0:
@@ -207,8 +208,8 @@ def repeat_interleave(
         repeats, elements, dim = elements, arange(elements.numel(), device=elements.device), 0
     if dim is None:
         elements, dim = elements.reshape(-1), 0
-    axis = wrap_dimension(dim, elements.ndim)
     elements = elements.reshape(1) if elements.ndim == 0 else elements
+    axis = wrap_dimension(dim, elements.ndim)
     if isinstance(repeats, list | tuple):
         repeats = tensor(repeats, device=elements.device)
     if isinstance(repeats, Tensor) and repeats.numel() != 1:
@@ -279,17 +280,22 @@ def unique(
     del sorted
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts, False)
+    refuse_types("unique", input, 3)
     refused = NotImplementedError("the derivative for '_unique2' is not implemented.")
     flat = input.detach().reshape(-1)
     if flat.numel() == 0:
         none = flat.new_zeros(0, dtype=int64)
         return _packed(
-            _refused(flat.clone(), input, refused), none.reshape(input.shape), none, return_inverse, return_counts
+            _refused(flat.clone(), input, refused),
+            no_view(none.reshape(input.shape)),
+            none,
+            return_inverse,
+            return_counts,
         )
     values, order = sort(flat, 0)
     fresh = cat([values.new_ones(1, dtype=int64).bool(), values[1:] != values[:-1]], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
-    back = back.reshape(input.shape) if back is not None else None
+    back = no_view(back.reshape(input.shape)) if back is not None else None
     return _packed(_refused(values[starts], input, refused), back, counts, return_inverse, return_counts)
 
 
@@ -300,17 +306,22 @@ def unique_consecutive(
     """The elements (or slices of a dimension) without repetitions next to each other."""
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts, True)
+    refuse_types("unique", input, 3)
     refused = NotImplementedError("the derivative for 'unique_consecutive' is not implemented.")
     flat = input.detach().reshape(-1)
     if flat.numel() == 0:
         none = flat.new_zeros(0, dtype=int64)
         return _packed(
-            _refused(flat.clone(), input, refused), none.reshape(input.shape), none, return_inverse, return_counts
+            _refused(flat.clone(), input, refused),
+            no_view(none.reshape(input.shape)),
+            none,
+            return_inverse,
+            return_counts,
         )
     fresh = cat([flat.new_ones(1, dtype=int64).bool(), flat[1:] != flat[:-1]], 0)
     order = arange(flat.numel(), device=input.device)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
-    back = back.reshape(input.shape) if back is not None else None
+    back = no_view(back.reshape(input.shape)) if back is not None else None
     return _packed(_refused(flat[starts], input, refused), back, counts, return_inverse, return_counts)
 
 
@@ -337,12 +348,15 @@ def _column_ranks(rows: Tensor) -> Tensor:
 
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
     axis = wrap_dimension(dim, input.ndim)
+    refuse_types("unique_dim", input, 3)
     name = "unique_dim_consecutive" if consecutive else "unique_dim"
     refused = NotImplementedError(f"the derivative for '{name}' is not implemented.")
     moved = input.detach().movedim(axis, 0)
     count = moved.shape[0]
     width = math.prod(moved.shape[1:])
     if count == 0 or width == 0:
+        if len([size for size in input.shape if not size]) > 1:
+            raise RuntimeError("Number of zero sized dimensions is more than one, so unique cannot be applied ")
         if count and not width:
             raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
         none = input.new_zeros(0, dtype=int64)

@@ -37,7 +37,7 @@ async function start() {
   say("state", { text: "Loading the library" });
   const root = python.runPython("import site; site.getsitepackages()[0]");
   await unpack(new URL("./library.tar.gz", import.meta.url), python.FS, root);
-  globalThis.page = { say: (message) => postMessage(message) };
+  globalThis.page = { say: (message) => postMessage(JSON.parse(message)) };
   await python.runPythonAsync(`
 import importlib
 importlib.invalidate_caches()
@@ -71,7 +71,7 @@ async function run({ id, code, keep }) {
     done({ value: value?.toString?.() ?? null });
     value?.destroy?.();
   } catch (error) {
-    done({ error: String(error.message ?? error).split("\n    at ")[0] });
+    done({ error: String(error.message ?? error) });
   }
 }
 

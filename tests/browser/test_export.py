@@ -69,6 +69,21 @@ def test_network_of_linear_layers(engine):
     close(second["output"], net(x + 1))
 
 
+def test_node(node):
+    """One short function; the long run does everything in Node, too."""
+    scale = torch.tensor([3.0, -1.0, 0.5])
+
+    def function(x):
+        return (x * scale).tanh(), x.sum()
+
+    torch.web.export(function, torch.ones(3), node.root / "short")
+    (found,) = computed(node, "short", {"x": torch.tensor([0.1, 0.2, 0.3])})
+    expected = function(torch.tensor([0.1, 0.2, 0.3]))
+    close(found["output0"], expected[0])
+    close(found["output1"], expected[1])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["float32", "float16"])
 def test_convolutions(engine, weights):
     torch.manual_seed(1)
@@ -161,6 +176,18 @@ export default async ({ base, gpu }) => {
   return [before, put, after].map(({ output }) => output.toNumbers());
 };""")
     assert found == [[0, 0, 0], [6], [10, 20, 30]]
+
+
+def test_runs_may_overlap(engine):
+    torch.web.export(lambda x: (x * 2, x.sum()), torch.ones(3), engine.root / "double")
+    found = engine.run("""
+export default async ({ base, gpu }) => {
+  const { load } = await import(`${base}double/runner.js`);
+  const model = await load(`${base}double`, { gpu });
+  const runs = [1, 2, 3, 4, 5].map((each) => model.run({ x: [each, each, -each] }));
+  return (await Promise.all(runs)).map(({ output0, output1 }) => [...output0.toNumbers(), output1.toNumbers()[0]]);
+};""")
+    assert found == [[2 * each, 2 * each, -2 * each, each] for each in range(1, 6)]
 
 
 @pytest.mark.parametrize(

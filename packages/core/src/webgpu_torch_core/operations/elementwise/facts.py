@@ -1,0 +1,35 @@
+"""What an element-wise operation declares beside its formula and promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...ir.dtypes import dtype
+
+
+class Facts(NamedTuple):
+    """What an element-wise operation declares beside its formula and promotion.
+
+    Attributes:
+        title: the name of its gradient node where it is not the operation's own, or a function of the operands.
+        refuses: a function of the operands and their promoted type that raises where PyTorch does.
+        rounds_numbers: it takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and
+            products, among others, take it as it is.
+        takes_numbers: PyTorch computes it of two Python numbers, too.
+        saves_result: PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
+        whole: it is one of integers and booleans only.
+        divides: integers are divided by the second operand: zero there is an error.
+        decides: the operand whose order of dimensions counts first for the result's.
+        result_dtype: a function of the operands that gives the result's type, where it is not the promoted one.
+    """
+
+    title: str | Callable[[tuple[Any, ...]], str] | None = None
+    refuses: Callable[[tuple[Any, ...], dtype], None] | None = None
+    rounds_numbers: bool = False
+    takes_numbers: bool = False
+    saves_result: bool = False
+    whole: bool = False
+    divides: bool = False
+    decides: int = 0
+    result_dtype: Callable[[tuple[Any, ...]], dtype] | None = None

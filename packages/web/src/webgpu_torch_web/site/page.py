@@ -1,0 +1,62 @@
+"""What Python says to the page that runs it: progress, plots and pictures."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from webgpu_torch_core import Tensor
+
+
+def say(**message: object) -> None:
+    """Hand a message to the page; ``kind`` says which of its parts it is for.
+
+    Raises:
+        RuntimeError: Python does not run in a page.
+    """
+    if sys.platform != "emscripten":
+        raise RuntimeError("plots and pictures are drawn by the playground's page: run it by 'webgpu-torch web serve'")
+    importlib.import_module("js").page.say(json.dumps(message))
+
+
+def _numbers(values: Sequence[float] | Tensor) -> list[float]:
+    found = values.tolist() if hasattr(values, "tolist") else values  # type: ignore[union-attr]
+    return [float(each) for each in found]
+
+
+def plot(values: Sequence[float] | Tensor, *, x: Sequence[float] | Tensor | None = None, name: str = "plot") -> None:
+    """Draw a line through values (at ``x``, else at 0, 1, 2, …) below the output.
+
+    Called again with the same name it draws the same plot anew: a curve that grows while a network trains.
+
+    Raises:
+        ValueError: ``x`` and ``values`` are of different lengths.
+        RuntimeError: Python does not run in a page.
+    """
+    heights = _numbers(values)
+    places = [float(each) for each in range(len(heights))] if x is None else _numbers(x)
+    if len(places) != len(heights):
+        raise ValueError(f"{len(heights)} values at {len(places)} places: they must be as many")
+    say(kind="plot", name=name, x=places, y=heights)
+
+
+def show(image: Tensor, *, name: str = "image", low: float | None = None, high: float | None = None) -> None:
+    """Draw a matrix ``[height, width]`` in greys, or ``[height, width, 3]`` in colours, between ``low`` and ``high``.
+
+    Raises:
+        ValueError: the tensor has another shape.
+        RuntimeError: Python does not run in a page.
+    """
+    shape = tuple(image.shape)
+    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] != 3):
+        raise ValueError(f"an image is [height, width] or [height, width, 3], not {list(shape)}")
+    numbers = _numbers(image.detach().float().flatten())
+    least = min(numbers) if low is None else low
+    most = max(numbers) if high is None else high
+    scale = 255 / ((most - least) or 1.0)
+    levels = [min(max(round((each - least) * scale), 0), 255) for each in numbers]
+    say(kind="image", name=name, height=shape[0], width=shape[1], colours=len(shape) == 3, levels=levels)

@@ -1,0 +1,77 @@
+// Plots and pictures on canvases, one for each name.
+import { element } from "./common.js";
+
+const WIDTH = 640, HEIGHT = 280, LEFT = 64, BOTTOM = 32, TOP = 12, RIGHT = 12;
+
+function canvasOf(parent, name, className) {
+  let figure = [...parent.children].find((each) => each.dataset.name === name);
+  if (!figure) {
+    figure = element("figure");
+    figure.dataset.name = name;
+    const canvas = element("canvas", undefined, className);
+    canvas.setAttribute("role", "img");
+    figure.append(canvas, element("figcaption", name));
+    parent.append(figure);
+  }
+  return figure.firstChild;
+}
+
+const label = (value) => (Math.abs(value) >= 1e5 || (value && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(3)));
+
+function range(values) {
+  const finite = values.filter(Number.isFinite);
+  const low = Math.min(...finite), high = Math.max(...finite);
+  return finite.length ? [low, high === low ? low + 1 : high] : [0, 1];
+}
+
+export function plot(parent, { name, x, y }) {
+  const canvas = canvasOf(parent, name, "plot");
+  canvas.width = WIDTH;
+  canvas.height = HEIGHT;
+  const style = getComputedStyle(document.documentElement);
+  const colour = (variable) => {
+    const probe = parent.appendChild(element("i"));
+    probe.style.color = style.getPropertyValue(variable);
+    const found = getComputedStyle(probe).color;
+    probe.remove();
+    return found;
+  };
+  const pen = canvas.getContext("2d");
+  const [left, right] = range(x), [low, high] = range(y);
+  const across = (value) => LEFT + ((value - left) / (right - left)) * (WIDTH - LEFT - RIGHT);
+  const up = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - BOTTOM - TOP);
+  pen.font = "13px system-ui, sans-serif";
+  pen.fillStyle = colour("--faint");
+  pen.strokeStyle = colour("--line");
+  for (let at = 0; at <= 4; at++) {
+    const value = low + ((high - low) * at) / 4, place = left + ((right - left) * at) / 4;
+    pen.beginPath();
+    pen.moveTo(LEFT, up(value));
+    pen.lineTo(WIDTH - RIGHT, up(value));
+    pen.stroke();
+    pen.textAlign = "right";
+    pen.fillText(label(value), LEFT - 6, up(value) + 4);
+    pen.textAlign = at === 4 ? "right" : "center";
+    pen.fillText(label(place), across(place), HEIGHT - 10);
+  }
+  pen.strokeStyle = colour("--accent");
+  pen.lineWidth = 2;
+  pen.beginPath();
+  y.forEach((value, at) => Number.isFinite(value) && pen.lineTo(across(x[at]), up(value)));
+  pen.stroke();
+  canvas.setAttribute("aria-label", `${name}: from ${label(y[0])} to ${label(y.at(-1))}`);
+}
+
+export function image(parent, { name, width, height, colours, levels }) {
+  const canvas = canvasOf(parent, name, "image");
+  canvas.width = width;
+  canvas.height = height;
+  canvas.style.width = `${Math.min(width * Math.max(1, Math.floor(360 / width)), 640)}px`;
+  canvas.setAttribute("aria-label", name);
+  const pixels = new Uint8ClampedArray(4 * width * height);
+  for (let at = 0; at < width * height; at++) {
+    for (let part = 0; part < 3; part++) pixels[4 * at + part] = colours ? levels[3 * at + part] : levels[at];
+    pixels[4 * at + 3] = 255;
+  }
+  canvas.getContext("2d").putImageData(new ImageData(pixels, width, height), 0, 0);
+}

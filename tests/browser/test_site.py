@@ -1,0 +1,152 @@
+"""The site: what it is made of, and each page as a visitor has it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webgpu_torch
+from webgpu_torch_web.site.expectations import FILE, Expectations
+from webgpu_torch_web.site.library import DISTRIBUTIONS, source_archive
+from webgpu_torch_web.site.page import plot
+from webgpu_torch_web.site.registry import EDITOR
+
+PAGES = ("index.html", "conformance.html", "benchmark.html")
+NARROW = {"width": 390, "height": 844}
+
+
+def test_expectations_are_many_and_met_on_the_cpu() -> None:
+    with webgpu_torch.device("cpu"):
+        expectations = Expectations(webgpu_torch)
+        outcomes = list(expectations.run())
+    assert len(outcomes) >= 800 and len(expectations.operations()) >= 290
+    assert {each.kind for each in expectations.all} == {"float32", "float16", "int32", "int64", "bool"}
+    assert [(each.expectation, each.problem) for each in outcomes if each.problem] == []
+    assert FILE.stat().st_size < 150_000
+
+
+def test_an_expectation_that_is_not_met_is_noticed() -> None:
+    with webgpu_torch.device("cpu"):
+        expectations = Expectations(webgpu_torch)
+        case = next(each for each in expectations.all if each.text == "torch.tanh(x)")
+        for wrong, said in (
+            ("torch.tanh(x) + 0.0001", "element 0 is"),
+            ("torch.tanh(x).half()", "the type is float16"),
+            ("torch.tanh(x)[0]", "the shape is [4]"),
+            ("torch.nothing(x)", "AttributeError"),
+            ("(x, x)", "2 results"),
+        ):
+            (outcome,) = expectations.run([case._replace(text=wrong)])
+            assert said in outcome.problem
+
+
+def test_the_archive_holds_every_distribution() -> None:
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(source_archive()))) as archive:
+        names = set(archive.getnames())
+    for each in DISTRIBUTIONS:
+        module = each.replace("-", "_")
+        assert f"{module}/__init__.py" in names
+        assert any(name.startswith(f"{module}-") and name.endswith(".dist-info/METADATA") for name in names)
+    assert any(name.endswith("entry_points.txt") for name in names)
+    assert "webgpu_torch_backend_wgpu/gpu/browser.js" in names and "webgpu_torch_web/site/expectations.json" in names
+
+
+def test_plots_need_a_page() -> None:
+    with pytest.raises(RuntimeError, match="web serve"):
+        plot([1.0, 2.0])
+    with pytest.raises(ValueError, match="2 values at 1 places"):
+        plot([1.0, 2.0], x=[0.0])
+
+
+def test_the_editor_brings_what_it_imports(site: Path) -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (site / "editor").glob("*.js"))
+    imported = set(re.findall(r"^(?:import|export)\b[^;'\"]*?from ['\"]([^'\"]+)['\"]", text, re.MULTILINE))
+    assert imported and {each for each in imported if not each.startswith(".")} <= set(EDITOR)
+    for page in PAGES:
+        text = (site / page).read_text(encoding="utf-8")
+        assert not re.search(r"(?:src|href)=['\"]?https?:", text), "everything is served from one place"
+
+
+@pytest.mark.slow
+def test_the_conformance_page_passes_whole(opened: Callable[..., Any]) -> None:
+    page = opened("conformance.html")
+    page.wait_for_function("!document.getElementById('start').disabled")
+    page.click("#start")
+    page.wait_for_function("globalThis.finished")
+    found = page.evaluate("finished")
+    failed = page.evaluate("[...document.querySelectorAll('td.text div')].map(each => each.textContent)")
+    assert failed == [] and found["missed"] == 0
+    assert found["done"] >= 800 and found["operations"] >= 290
+    assert "(100 %)" in page.inner_text("#state")
+    with page.expect_download() as download:
+        page.click("#save")
+    report = Path(download.value.path()).read_text(encoding="utf-8")
+    assert '"adapter 0"' in report and report.count('"problem": ""') == found["done"]
+    assert page.problems == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_the_playground_trains_and_shares(opened: Callable[..., Any]) -> None:
+    page = opened("index.html", viewport=NARROW)
+    page.wait_for_function("!document.getElementById('run').disabled")
+    page.select_option("#examples", "Training a network")
+    page.click("#run")
+    page.wait_for_function("globalThis.last")
+    text = page.inner_text("#output")
+    found = re.search(r"loss ([\d.]+) -> ([\d.]+), ([\d.]+)% right", text)
+    assert found, text
+    assert float(found[2]) < 0.3 * float(found[1]) and float(found[3]) > 90
+    captions = page.eval_on_selector_all("figcaption", "all => all.map(each => each.textContent)")
+    assert captions == ["loss", "what it learned"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    # A link holds the program; an exception is shown, and the next program runs.
+    page.evaluate("editor.replace('print(6 * 7)\\n1 / 0')")
+    page.click("#share")
+    page.wait_for_function("location.hash")
+    again = opened(page.url.removeprefix(page.url.split("index.html")[0]))
+    assert again.evaluate("editor.text()") == "print(6 * 7)\n1 / 0"
+    again.wait_for_function("!document.getElementById('run').disabled")
+    again.keyboard.press("Tab")
+    again.click(".cm-content")
+    again.keyboard.press("Control+Enter")
+    again.wait_for_function("globalThis.last")
+    assert "42" in again.inner_text("#output") and "ZeroDivisionError" in again.inner_text("#output")
+    again.evaluate("editor.replace('while True: pass')")
+    again.click("#run")
+    again.click("#stop")
+    again.wait_for_function("document.getElementById('state').textContent.startsWith('Ready')")
+    assert page.problems == again.problems == []
+    page.close()
+    again.close()
+
+
+@pytest.mark.slow
+def test_the_benchmark_page_measures(opened: Callable[..., Any]) -> None:
+    page = opened("benchmark.html")
+    page.wait_for_function("!document.getElementById('start').disabled")
+    page.click("#start")
+    page.wait_for_function("globalThis.finished")
+    rows = page.evaluate("finished.rows")
+    assert len(rows) == 7 and all(each["seconds"] > 0 and each["rate"] > 0 for each in rows)
+    assert page.problems == []
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_without_webgpu_the_pages_say_so(opened: Callable[..., Any], chromium: Any, address: str, name: str) -> None:
+    page = chromium.new_page(viewport=NARROW)
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'gpu', {get: () => undefined})")
+    page.goto(address + name)
+    page.wait_for_selector("#notice:not([hidden])")
+    said = page.inner_text("#notice")
+    assert all(each in said for each in ("Chrome", "Edge", "Safari", "Firefox"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    page.close()
