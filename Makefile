@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard packages/*/pyproject.toml) pyproject.toml uv.lock
 
-.PHONY: setup demo web test test-all check docs benchmark wheels clean
+.PHONY: setup demo web test test-all check docs benchmark wheels release clean
 
 setup: $(VENV)/.stamp-setup
 
@@ -40,8 +40,8 @@ test-all: check $(VENV)/.stamp-torch
 
 check: setup
 	@echo "Checking style, types, layers, sizes and documentation"
-	@$(BIN)/ruff check packages tests examples benchmarks scripts
-	@$(BIN)/ruff format --check --quiet packages tests examples benchmarks scripts
+	@$(BIN)/ruff check packages tests examples benchmarks scripts docs
+	@$(BIN)/ruff format --check --quiet packages tests examples benchmarks scripts docs
 	@$(BIN)/pyright
 	@$(BIN)/pyright -p packages/core
 	@$(BIN)/lint-imports
@@ -49,17 +49,22 @@ check: setup
 	@$(BIN)/python scripts/check_imports.py
 	@$(BIN)/python scripts/check_ratchet.py
 	@$(BIN)/python scripts/check_operations.py
+	@$(BIN)/python scripts/check_reference.py
 	@$(BIN)/python scripts/check_generated.py
 	@$(MAKE) --no-print-directory docs
 
 docs: setup
-	@$(BIN)/sphinx-build -q -W -n -b html docs build/docs
+	@$(BIN)/sphinx-build -q -W -n -j 2 -b html docs build/docs
 
 benchmark: setup
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 wheels: setup
 	@$(BIN)/uv build --quiet --all-packages --wheel --out-dir dist
+
+# Builds, checks and tries every distribution; uploads nothing.
+release: setup
+	@$(BIN)/python scripts/release.py
 
 clean:
 	rm -rf build dist $(VENV)/.stamp-*

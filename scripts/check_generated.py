@@ -8,6 +8,12 @@ from pathlib import Path
 
 #: generator script -> the files it writes
 GENERATORS = {
+    "scripts/generate_metadata.py": (
+        "CITATION.cff",
+        *(str(path) for name in ("pyproject.toml", "LICENSE") for path in Path("packages").glob(f"*/{name}")),
+        "packages/webgpu-torch/README.md",
+        "packages/core/src/webgpu_torch_core/__init__.py",
+    ),
     "scripts/generate_facade.py": ("packages/webgpu-torch/src/webgpu_torch/__init__.py",),
     "scripts/generate_types.py": tuple(map(str, Path("packages/core/src/webgpu_torch_core/api/typed").glob("*.py"))),
     "scripts/generate_compatibility.py": ("docs/compatibility.md",),

@@ -17,6 +17,11 @@ PAGES = [
     "README.md",
     "docs/index.md",
     "docs/quickstart.md",
+    "docs/coming-from-pytorch.md",
+    "docs/how-fast-and-why.md",
+    "docs/memory.md",
+    "docs/numerics.md",
+    "docs/publishing-a-plugin.md",
     "docs/training.md",
     "docs/networks.md",
     "docs/export.md",
@@ -46,13 +51,19 @@ def declarations() -> Iterator[None]:
 
 @pytest.mark.usefixtures("declarations")
 @pytest.mark.parametrize("page", PAGES)
-def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks run, and print what the block of text right after them says."""
     monkeypatch.chdir(tmp_path)
-    blocks = blocks_of(page, "python")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", text, re.MULTILINE | re.DOTALL)
     assert blocks
     scope: dict[str, object] = {"__name__": "page"}
-    for number, block in enumerate(blocks):
+    for number, (block, printed) in enumerate(blocks):
+        capsys.readouterr()
         exec(compile(block, f"{page} block {number}", "exec"), scope)
+        assert not printed or capsys.readouterr().out == printed
 
 
 def test_stepping_through_a_kernel(tmp_path: Path) -> None:
@@ -74,7 +85,9 @@ def test_stepping_through_a_kernel(tmp_path: Path) -> None:
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:
-    listed = re.findall(r"^```\{toctree\}.*?^```", (ROOT / "docs/index.md").read_text(encoding="utf-8"), re.M | re.S)[0]
+    listed = " ".join(
+        re.findall(r"^```\{toctree\}.*?^```", (ROOT / "docs/index.md").read_text(encoding="utf-8"), re.M | re.S)
+    )
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     assert pages == pages & set(listed.split())
 

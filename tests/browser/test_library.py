@@ -11,7 +11,7 @@ import pytest
 QUICK = ("tensors.py", "errors.py")
 LONG = ("training.py", "large.py", "device_loss.py")
 #: of the recorded expectations, every so many are tried by the quick test; the slow one takes all
-SAMPLE = 45
+SAMPLE = 80
 
 
 def test_the_library_computes_in_the_browser(python: Any) -> None:

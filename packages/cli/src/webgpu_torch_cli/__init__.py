@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-def _add_model_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", required=True, help="a folder with a checkpoint, or an id on the Hugging Face hub")
+def _add_command(commands: Commands, name: str, words: str, text: str) -> argparse.ArgumentParser:
+    """Add a command on a model; ``words`` says what stands on the line beside options, the model first."""
+    command = commands.add_parser(
+        name, help=text, usage=f"webgpu-torch {name} MODEL {words} [options]".replace("  ", " ")
+    )
+    command.add_argument(
+        "words", nargs="*", help="the model, unless --model names it, and what it is given", metavar="WORD"
+    )
+    command.add_argument("--model", help="a folder with a checkpoint, or an id on the Hugging Face hub")
     command.add_argument("--device", help="cpu, webgpu or webgpu:N; the GPU if there is a real one")
     command.add_argument("--dtype", default="auto", help="float32, float16, bfloat16, or auto for the checkpoint's own")
     command.add_argument("--seed", type=int, default=0, help="starts the random numbers")
     command.add_argument(
         "--attn", default="sdpa", choices=("sdpa", "eager", "webgpu_torch"), help="how transformers computes attention"
     )
+    _add_json(command)
+    return command
+
+
+def _add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print one JSON object a line instead of text")
 
 
 def _add_text_options(command: argparse.ArgumentParser) -> None:
@@ -34,36 +52,33 @@ def _add_web(command: argparse.ArgumentParser) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(prog="webgpu-torch", description="PyTorch's API on any GPU that speaks WebGPU.")
+    parser = argparse.ArgumentParser(
+        prog="webgpu-torch", description="PyTorch's API on any GPU that speaks WebGPU.",
+        epilog="Exit status: 0 done, 1 it could not be done, 2 the command line is wrong, 130 interrupted.",
+    )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True)
     info = commands.add_parser("info", help="list backends, devices, limits, versions and the origin of each plugin")
     info.add_argument("--numerics", action="store_true", help="measure the accuracy of the adapter's scalar functions")
+    _add_json(info)
     run = commands.add_parser("run", help="run a PyTorch program with this library in torch's place")
     run.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module, not a file")
     run.add_argument("script", help="the program's file")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="what the program receives")
-    generate = commands.add_parser("generate", help="continue a text")
-    _add_model_options(generate)
-    generate.add_argument("--prompt", required=True)
+    generate = _add_command(commands, "generate", "PROMPT", "continue a text")
+    generate.add_argument("--prompt", help="the text, where it does not stand after the model")
     _add_text_options(generate)
-    chat = commands.add_parser("chat", help="talk with a model; an empty line ends it")
-    _add_model_options(chat)
+    chat = _add_command(commands, "chat", "", "talk with a model; an empty line ends it")
     chat.add_argument("--system", help="the instruction that the conversation starts with")
     _add_text_options(chat)
-    embed = commands.add_parser("embed", help="print the vectors of texts as JSON, one line each")
-    _add_model_options(embed)
-    embed.add_argument("texts", nargs="+")
-    classify = commands.add_parser("classify", help="print the classes of texts or image files, the likeliest first")
-    _add_model_options(classify)
-    classify.add_argument("inputs", nargs="+", help="texts, or names of image files")
+    _add_command(commands, "embed", "TEXT...", "print the vectors of texts as JSON, one line each")
+    classify = _add_command(
+        commands, "classify", "TEXT-OR-IMAGE...", "print the classes of texts or image files, the likeliest first"
+    )
     classify.add_argument("--top", type=int, default=5, help="how many classes to print")
-    transcribe = commands.add_parser("transcribe", help="write down what is said in WAV files")
-    _add_model_options(transcribe)
-    transcribe.add_argument("files", nargs="+")
+    _add_command(commands, "transcribe", "FILE...", "write down what is said in WAV files")
     _add_web(commands.add_parser("web", help="the library in a browser: playground, conformance, benchmarks"))
-    image = commands.add_parser("image", help="draw an image from a text")
-    _add_model_options(image)
-    image.add_argument("--prompt", required=True)
+    image = _add_command(commands, "image", "PROMPT", "draw an image from a text")
+    image.add_argument("--prompt", help="the text, where it does not stand after the model")
     image.add_argument("--negative-prompt")
     image.add_argument("--steps", type=int, default=30)
     image.add_argument("--guidance", type=float, default=7.5)
@@ -73,14 +88,57 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _sort_words(options: argparse.Namespace) -> None:
+    """Tell the model, the prompt and the inputs among the words of a command on a model.
+
+    Raises:
+        SystemExit: something is missing, or too much; with status 2, as for other mistakes of the line.
+    """
+    words = list(options.words)
+    model = options.model or (words.pop(0) if words else None)
+    if model is None:
+        _refuse(options, f"which model? webgpu-torch {options.command} MODEL …, or --model MODEL")
+    options.model = model
+    if options.command in ("generate", "image"):
+        given = [*words, *([options.prompt] if options.prompt is not None else [])]
+        if len(given) != 1:
+            _refuse(options, f'one prompt is needed, got {len(given)}; put it in quotes: MODEL "…"')
+        options.prompt = given[0]
+    elif options.command == "chat" and words:
+        _refuse(options, f"chat takes no text on the command line, got {words[0]!r}")
+    elif options.command != "chat" and not words:
+        _refuse(options, f"{options.command} needs something to work on, after the model")
+    options.inputs = words
+
+
+def _refuse(options: argparse.Namespace, message: str) -> NoReturn:
+    print(f"webgpu-torch {options.command}: error: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def _info(options: argparse.Namespace) -> int:
+    import json
+
+    from webgpu_torch_core import plugins
+
+    found = plugins.report()
+    measured = None
+    if options.numerics:
+        try:
+            measured = plugins.registry.backend("webgpu").numerics()  # type: ignore[attr-defined]
+        except (RuntimeError, AttributeError) as error:
+            print(f"error: the functions of an adapter could not be measured: {error}", file=sys.stderr)
+    if options.json:
+        print(json.dumps({**found, **({"numerics": measured} if options.numerics else {})}))
+    else:
+        print(plugins.describe())
+        print(*filter(None, [measured]), sep="", end="\n" if measured else "")
+    return 1 if options.numerics and measured is None else 0
+
+
 def _run_command(options: argparse.Namespace) -> int:
     if options.command == "info":
-        from webgpu_torch_core import plugins
-
-        print(plugins.describe())
-        if options.numerics:
-            print(plugins.registry.backend("webgpu").numerics())  # type: ignore[attr-defined]
-        return 0
+        return _info(options)
     if options.command == "run":
         from .run import run_program
 
@@ -91,6 +149,7 @@ def _run_command(options: argparse.Namespace) -> int:
         return run_web(options)
     from .problems import explained
 
+    _sort_words(options)
     with explained(options):
         if options.command == "image":
             from .image import draw
@@ -106,12 +165,16 @@ def _run_command(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status."""
+    """Run a command and return its exit status: 0 done, 1 it could not be done, 2 the line is wrong, 130 interrupted."""
     options = build_parser().parse_args(arguments)
     try:
         return _run_command(options)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)

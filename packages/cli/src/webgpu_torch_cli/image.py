@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -27,5 +28,5 @@ def draw(options: Namespace) -> int:
         **{key: value for key, value in given.items() if value is not None},
     )
     result.images[0].save(options.output)
-    print(f"saved {options.output}")
+    print(json.dumps({"output": options.output}) if options.json else f"saved {options.output}")
     return 0

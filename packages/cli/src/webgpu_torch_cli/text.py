@@ -24,16 +24,22 @@ def _sampling(options: Namespace) -> dict[str, Any]:
 
 
 def _write(model: Any, tokenizer: Any, inputs: Any, options: Namespace) -> str:
-    """Generate, print the text as it comes and the speed after it; return the text."""
+    """Generate, print the text as it comes and the speed after it, or both as JSON at the end; return the text."""
     from transformers import TextStreamer
 
     inputs = {key: value.to(model.device) for key, value in inputs.items()}
     started = time.perf_counter()
-    streamer = TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    streamer = None if options.json else TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
     tokens = model.generate(**inputs, streamer=streamer, **_sampling(options))[0][inputs["input_ids"].shape[1] :]
     took = time.perf_counter() - started
-    print(f"[{len(tokens)} tokens, {len(tokens) / took:.1f} per second, on {model.device}]")
-    return tokenizer.decode(tokens, skip_special_tokens=True)
+    text = tokenizer.decode(tokens, skip_special_tokens=True)
+    if options.json:
+        print(
+            json.dumps({"text": text, "tokens": len(tokens), "seconds": took, "device": str(model.device)}), flush=True
+        )
+    else:
+        print(f"[{len(tokens)} tokens, {len(tokens) / took:.1f} per second, on {model.device}]")
+    return text
 
 
 def generate(options: Namespace) -> int:
@@ -43,7 +49,8 @@ def generate(options: Namespace) -> int:
 
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     model = load(AutoModelForCausalLM, options, device)
-    print(options.prompt, end="", flush=True)
+    if not options.json:
+        print(options.prompt, end="", flush=True)
     _write(model, tokenizer, tokenizer(options.prompt, return_tensors="pt"), options)
     return 0
 
@@ -60,7 +67,7 @@ def chat(options: Namespace) -> int:
     messages = [{"role": "system", "content": options.system}] if options.system else []
     while True:
         try:
-            said = input("> ").strip()
+            said = input("" if options.json else "> ").strip()
         except EOFError:
             return 0
         if not said:
@@ -79,7 +86,7 @@ def embed(options: Namespace) -> int:
 
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     model = load(AutoModel, options, device)
-    for text in options.texts:
+    for text in options.inputs:
         inputs = {key: value.to(device) for key, value in tokenizer(text, return_tensors="pt", truncation=True).items()}
         with torch.inference_mode():
             states = model(**inputs).last_hidden_state.float()
@@ -119,7 +126,14 @@ def classify(options: Namespace) -> int:
         with torch.inference_mode():
             scores = model(**{key: value.to(device) for key, value in given.items()}).logits[0].float().softmax(-1)
         best = scores.topk(min(options.top, len(scores)))
+        found = [
+            {"label": str(model.config.id2label.get(index, index)), "score": score}
+            for score, index in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
+        if options.json:
+            print(json.dumps({"input": each, "classes": found}))
+            continue
         print(each)
-        for score, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-            print(f"  {100 * score:5.1f} %  {model.config.id2label.get(index, index)}")
+        for one in found:
+            print(f"  {100 * one['score']:5.1f} %  {one['label']}")
     return 0

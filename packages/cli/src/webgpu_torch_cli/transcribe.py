@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import wave
 from argparse import Namespace
 from array import array
@@ -30,7 +31,7 @@ def read_wave(path: str) -> tuple[list[float], int]:
 
 def transcribe(options: Namespace) -> int:
     """Print what is said in each file."""
-    missing = [each for each in options.files if not Path(each).is_file()]
+    missing = [each for each in options.inputs if not Path(each).is_file()]
     if missing:
         raise SystemExit(f"error: there is no file {missing[0]}")
     torch, device = prepare(options)
@@ -40,7 +41,7 @@ def transcribe(options: Namespace) -> int:
     processor = AutoProcessor.from_pretrained(options.model)
     model = load(AutoModelForSpeechSeq2Seq, options, device)
     wanted = processor.feature_extractor.sampling_rate
-    for path in options.files:
+    for path in options.inputs:
         samples, rate = read_wave(path)
         given = numpy.asarray(samples, "float32")
         if rate != wanted:
@@ -49,5 +50,6 @@ def transcribe(options: Namespace) -> int:
         inputs = processor(given, sampling_rate=wanted, return_tensors="pt")
         with torch.inference_mode():
             tokens = model.generate(**{key: value.to(device, model.dtype) for key, value in inputs.items()})
-        print(processor.batch_decode(tokens, skip_special_tokens=True)[0].strip())
+        said = processor.batch_decode(tokens, skip_special_tokens=True)[0].strip()
+        print(json.dumps({"file": path, "text": said}) if options.json else said)
     return 0

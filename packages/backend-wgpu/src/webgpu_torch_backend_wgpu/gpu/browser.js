@@ -256,11 +256,12 @@
     }
   }
 
+  const request = async () => globalThis.navigator?.gpu?.requestAdapter({ powerPreference: "high-performance" });
   const adapters = [];
 
   // What the browser tells of its adapter, as JSON: null where it has none.
   async function adapter(limitNames) {
-    const found = await globalThis.navigator?.gpu?.requestAdapter({ powerPreference: "high-performance" });
+    const found = await request();
     if (!found) return null;
     const { vendor, architecture, device, description, isFallbackAdapter } = found.info;
     adapters.push(found);
@@ -274,9 +275,12 @@
   }
 
   async function open(handle, requiredFeatures, limitNames) {
-    const limits = adapters[handle].limits;
-    const requiredLimits = Object.fromEntries(limitNames.map((name) => [name, limits[name]]));
-    return new Gpu(await adapters[handle].requestDevice({ requiredFeatures, requiredLimits }));
+    // An adapter gives one device: after that one was lost, the browser is asked for an adapter again.
+    const chosen = adapters[handle] ?? (await request());
+    adapters[handle] = null;
+    if (!chosen) throw new Error("it has no adapter any more");
+    const requiredLimits = Object.fromEntries(limitNames.map((name) => [name, chosen.limits[name]]));
+    return new Gpu(await chosen.requestDevice({ requiredFeatures, requiredLimits }));
   }
 
   const supported = () => Boolean(globalThis.navigator?.gpu);

@@ -76,8 +76,8 @@ def gradgradcheck(
         inputs: a tensor or several; those that require gradients are checked, and should be of type float64.
         grad_outputs: the cotangents of the outputs; random ones unless given.
         gen_non_contig_grad_outputs: let the random ones lie in memory with gaps.
-        eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, fast_mode,
-            masked: as for :func:`gradcheck`.
+        eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes: as for :func:`gradcheck`.
+        check_batched_grad, fast_mode, masked: accepted.
         check_fwd_over_rev: accepted.
         check_rev_over_rev: False leaves nothing to check.
 

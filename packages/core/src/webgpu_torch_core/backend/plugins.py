@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import pluggy
 
@@ -355,36 +354,79 @@ def _version(distribution: str) -> str:
 registry = Registry()
 
 
-def describe() -> str:
-    """Return what ``webgpu-torch info`` prints: versions, plugins with origin, devices, and what is wrong with which."""
+class BackendReport(TypedDict):
+    """What one backend tells: its device type, where it comes from, how many devices it has, and facts about them."""
+
+    type: str
+    origin: str
+    devices: int
+    facts: dict[str, str]
+
+
+class Report(TypedDict):
+    """What a report of a problem needs: versions, backends, and what is wrong with which."""
+
+    core: str
+    interface: int
+    python: str
+    platform: str
+    backends: list[BackendReport]
+    not_usable: list[str]
+    failed: list[str]
+    not_installed: dict[str, str]
+
+
+def report() -> Report:
+    """Return what a report of a problem needs, as plain data: versions, backends with their facts, and what is wrong."""
     # Slow to import, and seldom needed.
     import platform
 
     registry.load()
-    core = _version("webgpu-torch-core")
-    lines = [
-        f"webgpu-torch-core {core} (backend interface {INTERFACE_VERSION}), Python {platform.python_version()}, "
-        f"{platform.platform()}"
-    ]
-    for name in registry.backends:
-        lines += _described(name)
-    lines += [f"not usable: {registry._conflict(name)}" for name in registry.conflicts]
-    lines += [f"failed: {each.origin}: {each.reason}" for each in registry.failures]
+    backends = [_described(name) for name in registry.backends]
+    conflicts = [str(registry._conflict(name)) for name in registry.conflicts]
     installed = {*registry.backends, *registry.conflicts}
-    for name, package in KNOWN_BACKENDS.items():
-        if name not in installed and package not in [each.origin.distribution for each in registry.failures]:
-            lines.append(f"device type {name}: not installed (pip install {package})")
+    failed = [each.origin.distribution for each in registry.failures]
+    return {
+        "core": _version("webgpu-torch-core"),
+        "interface": INTERFACE_VERSION,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "backends": backends,
+        "not_usable": conflicts,
+        "failed": [f"{each.origin}: {each.reason}" for each in registry.failures],
+        "not_installed": {
+            name: package for name, package in KNOWN_BACKENDS.items() if name not in installed and package not in failed
+        },
+    }
+
+
+def describe() -> str:
+    """Return what ``webgpu-torch info`` prints: versions, plugins with origin, devices, and what is wrong with which."""
+    found = report()
+    lines = [
+        f"webgpu-torch-core {found['core']} (backend interface {found['interface']}), Python {found['python']}, "
+        f"{found['platform']}"
+    ]
+    for each in found["backends"]:
+        lines.append(f"device type {each['type']}: {each['origin']}, {each['devices']} device(s)")
+        lines += [f"    {key}: {value}" for key, value in each["facts"].items()]
+    lines += [f"not usable: {each}" for each in found["not_usable"]]
+    lines += [f"failed: {each}" for each in found["failed"]]
+    for name, package in found["not_installed"].items():
+        lines.append(f"device type {name}: not installed (pip install {package})")
     return "\n".join(lines)
 
 
-def _described(name: str) -> Iterator[str]:
-    """Yield the lines of one backend; what it cannot tell is said in their place."""
+def _described(name: str) -> BackendReport:
+    """Return what one backend tells; that it cannot tell is reported as its failure."""
     backend = registry.backends[name]
-    yield f"device type {name}: {registry.origins[name]}, {registry.device_count(name)} device(s)"
+    found: dict[str, Any] = {
+        "type": name,
+        "origin": str(registry.origins[name]),
+        "devices": registry.device_count(name),
+    }
     try:
-        told: Any = backend.describe()
-        lines = [f"    {key}: {value}" for key, value in told.items()]
+        found["facts"] = {str(key): str(value) for key, value in backend.describe().items()}
     except FAULTS as error:
         registry._report(registry.origins[name], f"describe() of '{name}' raised {one_line(error)}")
-        return
-    yield from lines
+    return found

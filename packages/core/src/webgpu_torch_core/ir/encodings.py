@@ -116,7 +116,7 @@ def table(values: Sequence[float]) -> Callable[[Any], Any]:
     return value
 
 
-#: each encoding by name
+#: Each encoding by name.
 ENCODINGS: dict[str, Encoding] = {
     each.name: each
     for each in (

@@ -189,9 +189,10 @@ def _moments(of: dtype) -> Monoid:
     return define("moments", (of, of, of), (0.0, 0.0, 0.0), combine, lift, lambda *state: state[::-1])
 
 
+#: The monoids whose states are an element and its place.
 EXTREMA_WITH_PLACES = ("argmaximum", "argminimum", "running_maximum", "running_minimum")
 
-#: each monoid by name, as a function of the type it combines
+#: Each monoid by name, as a function of the type it combines.
 MONOIDS: dict[str, Callable[[dtype], Monoid]] = {
     "sum": _sum,
     "product": _product,

@@ -22,6 +22,7 @@ class layout:
         return self._name
 
 
+#: the layout of every tensor: elements at offsets that strides give.
 strided = layout("strided")
 
 
@@ -30,12 +31,20 @@ class TensorKinds:
 
     __slots__ = ()
 
+    #: False: the tensor is on no device of that maker.
     is_cuda = is_xpu = is_mps = is_mtia = is_ipu = is_maia = is_vulkan = is_xla = is_mkldnn = False
+    #: False: the tensor holds all of its elements, in one block, as they are.
     is_quantized = is_nested = is_sparse_csr = False
+    #: How the elements are stored: always :data:`strided`.
     layout = strided
+    #: None: tensors have no names.
     name = None
+    #: False, as ever since PyTorch 0.4.
     volatile = False
+    #: Where the elements are.
     device: Any
+    #: The type of the elements.
+    dtype: Any
 
     @property
     def is_cpu(self) -> bool:

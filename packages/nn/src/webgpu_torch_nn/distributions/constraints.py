@@ -82,11 +82,15 @@ class _DependentProperty(property, _Dependent):
 
 
 class _Real(Constraint):
+    """Real numbers: all but NaN."""
+
     def check(self, value: Tensor) -> Tensor:
         return value == value
 
 
 class _Boolean(Constraint):
+    """0 or 1."""
+
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
@@ -94,6 +98,8 @@ class _Boolean(Constraint):
 
 
 class _GreaterThan(Constraint):
+    """Numbers above ``lower_bound``."""
+
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
@@ -102,11 +108,15 @@ class _GreaterThan(Constraint):
 
 
 class _GreaterThanEq(_GreaterThan):
+    """Numbers from ``lower_bound`` on."""
+
     def check(self, value: Tensor) -> Tensor:
         return value >= self.lower_bound
 
 
 class _LessThan(Constraint):
+    """Numbers below ``upper_bound``."""
+
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
@@ -115,6 +125,8 @@ class _LessThan(Constraint):
 
 
 class _Interval(Constraint):
+    """Numbers from ``lower_bound`` to ``upper_bound``, both included."""
+
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound = lower_bound
         self.upper_bound = upper_bound
@@ -124,11 +136,15 @@ class _Interval(Constraint):
 
 
 class _HalfOpenInterval(_Interval):
+    """Numbers from ``lower_bound`` to ``upper_bound``, which is not included."""
+
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value < self.upper_bound)
 
 
 class _IntegerInterval(_Interval):
+    """Whole numbers from ``lower_bound`` to ``upper_bound``, both included."""
+
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
@@ -136,6 +152,8 @@ class _IntegerInterval(_Interval):
 
 
 class _IntegerGreaterThan(_GreaterThanEq):
+    """Whole numbers from ``lower_bound`` on."""
+
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
@@ -143,6 +161,8 @@ class _IntegerGreaterThan(_GreaterThanEq):
 
 
 class _Simplex(Constraint):
+    """Vectors of non-negative numbers whose sum is 1, along the last dimension."""
+
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
@@ -150,6 +170,8 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(Constraint):
+    """Counts along the last dimension whose sum is at most ``upper_bound``."""
+
     is_discrete = True
     event_dim = 1
 
@@ -161,6 +183,8 @@ class _Multinomial(Constraint):
 
 
 class _OneHot(Constraint):
+    """Vectors of one 1 and else 0, along the last dimension."""
+
     is_discrete = True
     event_dim = 1
 
@@ -169,6 +193,8 @@ class _OneHot(Constraint):
 
 
 class _LowerTriangular(Constraint):
+    """Matrices [..., n, n] with zeros above the diagonal."""
+
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
@@ -176,11 +202,15 @@ class _LowerTriangular(Constraint):
 
 
 class _LowerCholesky(_LowerTriangular):
+    """Lower triangular matrices [..., n, n] with a positive diagonal."""
+
     def check(self, value: Tensor) -> Tensor:
         return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
 class _CorrCholesky(_LowerCholesky):
+    """Lower triangular matrices [..., n, n] with a positive diagonal and rows of length 1."""
+
     def check(self, value: Tensor) -> Tensor:
         tolerance = torch.finfo(value.dtype).eps * value.shape[-1] * 10
         lengths = value.detach().pow(2).sum(-1).sqrt()
@@ -188,6 +218,8 @@ class _CorrCholesky(_LowerCholesky):
 
 
 class _Square(Constraint):
+    """Square matrices [..., n, n]."""
+
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
@@ -196,6 +228,8 @@ class _Square(Constraint):
 
 
 class _Symmetric(_Square):
+    """Symmetric matrices [..., n, n]."""
+
     def check(self, value: Tensor) -> Tensor:
         if value.shape[-2] != value.shape[-1]:
             return super().check(value)
@@ -203,6 +237,8 @@ class _Symmetric(_Square):
 
 
 class _PositiveSemidefinite(_Symmetric):
+    """Symmetric matrices [..., n, n] without negative eigenvalues."""
+
     def check(self, value: Tensor) -> Tensor:
         if value.shape[-2] != value.shape[-1]:
             return super().check(value)
@@ -210,6 +246,8 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _PositiveDefinite(_Symmetric):
+    """Symmetric matrices [..., n, n] of positive eigenvalues."""
+
     def check(self, value: Tensor) -> Tensor:
         if value.shape[-2] != value.shape[-1]:
             return super().check(value)
@@ -217,6 +255,8 @@ class _PositiveDefinite(_Symmetric):
 
 
 class _IndependentConstraint(Constraint):
+    """A constraint whose last dimensions count as one event: all of its elements must fit."""
+
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims

@@ -228,6 +228,7 @@ def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
 
 
 def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """The tensor's elements where ``condition`` holds, else ``other``; shapes broadcast."""
     return where(condition, self, other)
 
 

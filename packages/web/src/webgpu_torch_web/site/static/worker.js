@@ -71,7 +71,7 @@ async function run({ id, code, keep }) {
     done({ value: value?.toString?.() ?? null });
     value?.destroy?.();
   } catch (error) {
-    done({ error: String(error.message ?? error).split("\n    at ")[0] });
+    done({ error: String(error.message ?? error) });
   }
 }
 

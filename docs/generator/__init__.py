@@ -1,0 +1,1 @@
+"""What the build of the documentation makes itself: the reference, formulas, and tables that load their rows."""

@@ -1,0 +1,91 @@
+"""The Sphinx extension: the reference's pages before the build reads, names of docstrings resolved, formulas, sources."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util.nodes import make_refnode
+
+from . import formulas, tables
+from .pages import Pages, write
+from .samples import Samples
+
+#: words of annotations and docstrings that are other projects', and not worth a link
+FOREIGN = re.compile(
+    r"(numpy|pickle|matplotlib|collections|typing|contextlib|torch|multiprocessing)\b.*|Any|Callable|None|optional"
+)
+
+
+def generate(app: Sphinx) -> None:
+    """Write the pages into ``reference`` beside the others, and the sources into the build."""
+    samples = Samples()
+    try:
+        pages = Pages(samples)
+    finally:
+        samples.save()
+    write(Path(app.srcdir) / "reference", pages.texts, ".rst")
+    write(Path(app.outdir) / "_static" / "sources", pages.sources, ".js")
+    app.config.reference_targets = pages.targets  # type: ignore[attr-defined]
+
+
+def resolve(app: Sphinx, env: Any, node: addnodes.pending_xref, contnode: nodes.Element) -> nodes.Element | None:
+    """Lead a docstring's name to the public object: ``torch.relu``, an internal path, or the bare name."""
+    if node.get("refdomain") != "py":
+        return None
+    wanted = node["reftarget"].lstrip(".~").removesuffix("()")
+    own = ".".join(filter(None, (node.get("py:module"), wanted)))
+    targets = app.config.reference_targets  # type: ignore[attr-defined]
+    in_class = ".".join(filter(None, (node.get("py:module"), node.get("py:class"), wanted)))
+    objects = env.domains["py"].objects
+    last = wanted.rpartition(".")[2]
+    for name in (in_class, own, wanted, f"webgpu_{wanted}", f"Tensor.{wanted}"):
+        full = targets[name][1] if name in targets and name not in objects else name
+        if full in objects:
+            entry = objects[full]
+            return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, full)
+    if "." in wanted and any(last == each.rpartition(".")[2] for each in objects if each.startswith("webgpu_torch")):
+        found = next(each for each in objects if each.rpartition(".")[2] == last)
+        return make_refnode(
+            app.builder, node["refdoc"], objects[found].docname, objects[found].node_id, contnode, found
+        )
+    return contnode if FOREIGN.fullmatch(wanted) or last in internal_names() else None
+
+
+@cache
+def internal_names() -> frozenset[str]:
+    """Return the names that modules of this project and their classes define: shown without a link where not public."""
+    found: set[str] = set()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("webgpu_torch"):
+            found |= {name.rpartition(".")[2], *vars(module)}
+            for each in list(vars(module).values()):
+                if isinstance(each, type):
+                    found |= {*dir(each), *getattr(each, "__annotations__", ())}
+    return frozenset(found)
+
+
+def as_pytorch(app: Sphinx, doctree: nodes.document) -> None:
+    """Show ``torch.nn.`` before names where the module is ``webgpu_torch.nn``."""
+    for node in doctree.findall(addnodes.desc_addname):
+        text = node.astext()
+        if text.startswith("webgpu_torch."):
+            node.clear()
+            node += nodes.Text(text.replace("webgpu_torch.", "torch.", 1))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension."""
+    app.add_config_value("reference_targets", {}, "", dict)
+    app.connect("builder-inited", generate)
+    app.connect("missing-reference", resolve)
+    app.connect("doctree-read", as_pytorch)
+    app.connect("doctree-resolved", tables.load_rows)
+    app.add_html_math_renderer("mathml", (formulas.visit_math, None), (formulas.visit_math_block, None))
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
