@@ -178,9 +178,11 @@ def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:
 
 @operation("contraction")
 @remembered
-def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The product of two matrices."""
+def mm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The product of two matrices; computed in ``out_dtype`` if that is given."""
     _check_mm(input, mat2)
+    if out_dtype is not None:
+        input, mat2 = input.to(out_dtype), mat2.to(out_dtype)
     return matmul(input, mat2, out=out)
 
 
@@ -191,9 +193,11 @@ def _check_mm(input: Tensor, mat2: Tensor) -> None:
 
 @operation("contraction")
 @remembered
-def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The products of two equally long batches of matrices."""
+def bmm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The products of two equally long batches of matrices; computed in ``out_dtype`` if that is given."""
     _check_bmm(input, mat2)
+    if out_dtype is not None:
+        input, mat2 = input.to(out_dtype), mat2.to(out_dtype)
     return matmul(input, mat2, out=out)
 
 
@@ -246,20 +250,26 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("contraction", title="AddmmBackward0")
 @remembered
 def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
-) -> Tensor:
-    """``beta * input + alpha * (mat1 @ mat2)``."""
+    input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, beta: Number = 1, alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``beta * input + alpha * (mat1 @ mat2)``; computed in ``out_dtype`` if that is given."""
     _check_mm(mat1, mat2)
+    if out_dtype is not None:
+        input, mat1, mat2 = input.to(out_dtype), mat1.to(out_dtype), mat2.to(out_dtype)
     return _added(input, mat1, mat2, beta, alpha, out)
 
 
 @operation("contraction", title="BaddbmmBackward0")
 @remembered
 def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
-) -> Tensor:
-    """``beta * input + alpha * (batch1 @ batch2)`` over a batch."""
+    input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: dtype | None = None, *, beta: Number = 1, alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``beta * input + alpha * (batch1 @ batch2)`` over a batch; computed in ``out_dtype`` if that is given."""
     _check_bmm(batch1, batch2)
+    if out_dtype is not None:
+        input, batch1, batch2 = input.to(out_dtype), batch1.to(out_dtype), batch2.to(out_dtype)
     return _added(input, batch1, batch2, beta, alpha, out)
 
 
