@@ -142,7 +142,7 @@ def test_context_of_a_function_without_arguments() -> None:
 
         def __exit__(self, *problem: object) -> None: ...
 
-    assert Quiet(lambda: 3)() == 3
+    assert Quiet(lambda: 3)() == 3  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("module", [reference, ours])

@@ -111,6 +111,7 @@ def test_the_playground_trains_and_shares(opened: Callable[..., Any]) -> None:
     page.click("#share")
     page.wait_for_function("location.hash")
     again = opened(page.url.removeprefix(page.url.split("index.html")[0]))
+    again.wait_for_function("globalThis.editor")
     assert again.evaluate("editor.text()") == "print(6 * 7)\n1 / 0"
     again.wait_for_function("!document.getElementById('run').disabled")
     again.keyboard.press("Tab")

@@ -107,6 +107,58 @@ def record_generations(name: str) -> None:
     save_file(outputs, cases.FOLDER / f"{name}.safetensors")
 
 
+def record_lora(name: str) -> None:
+    """Record logits of a decoder with peft's adapter, and of GPT-2 whose maps are transposed."""
+    import peft
+
+    outputs, described = {}, {}
+    for case, (model_name, options) in cases.ADAPTERS.items():
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            if model_name == "gpt2":
+                model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**cases.GPT2)).eval()
+                shapes = {
+                    key: list(value.shape) for key, value in model.state_dict().items() if key != "lm_head.weight"
+                }
+                model.load_state_dict(cases.weights(torch, shapes, 1.5), strict=False)
+                model.tie_weights()
+                described["gpt2"] = {"config": {**cases.GPT2, "model_type": "gpt2"}, "weights": shapes}
+            else:
+                recorded = cases.description(model_name)
+                (Path(folder) / "config.json").write_text(json.dumps(recorded["config"]))
+                drawn = cases.weights(torch, recorded["weights"], 1.5)
+                save_file(drawn, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+                model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+            adapted = peft.get_peft_model(model, peft.LoraConfig(**options)).eval()
+            adapted.save_pretrained(Path(folder) / "adapter")
+            config = json.loads((Path(folder) / "adapter" / "adapter_config.json").read_text())
+            file = Path(folder) / "adapter" / "adapter_model.safetensors"
+            shapes = {key: list(value.shape) for key, value in load_file(file).items()}
+            drawn = cases.weights(torch, shapes)
+            peft.set_peft_model_state_dict(adapted, drawn)
+            outputs[case] = adapted(cases.tokens(torch)[0]).logits
+        described[case] = {"config": config, "weights": shapes}
+    (cases.FOLDER / f"{name}.json").write_text(json.dumps(described, sort_keys=True, separators=(",", ":")) + "\n")
+    save_file({key: value.contiguous() for key, value in outputs.items()}, cases.FOLDER / f"{name}.safetensors")
+
+
+def record_gguf(name: str) -> None:
+    """Record blocks of random bits and the numbers that llama.cpp's own package reads in them."""
+    import gguf
+    import numpy
+
+    random, outputs = numpy.random.default_rng(0), {}
+    for kind, (nbytes, halves) in cases.GGUF_BLOCKS.items():
+        blocks = random.integers(0, 256, (6, nbytes), dtype=numpy.uint8)
+        for at in halves:
+            # Scales of random bits would be infinite at times.
+            drawn = random.normal(size=(6, 1)).astype(numpy.float16)
+            blocks[:, at : at + 2] = drawn.view(numpy.uint8)
+        numbers = gguf.quants.dequantize(blocks, getattr(gguf.GGMLQuantizationType, kind))
+        outputs[f"{kind}.blocks"] = torch.from_numpy(blocks)
+        outputs[f"{kind}.numbers"] = torch.from_numpy(numbers.astype(numpy.float32))
+    save_file(outputs, cases.FOLDER / f"{name}.safetensors")
+
+
 def record_vision(name: str) -> None:
     """Record what a model for images, texts or both returns."""
     kind, options, given = cases.VISION[name]
@@ -228,6 +280,8 @@ if __name__ == "__main__":
         (cases.ENCODERS, record_encoder),
         (cases.SEQ2SEQ, record_seq2seq),
         (("generations",), record_generations),
+        (("lora",), record_lora),
+        (("gguf",), record_gguf),
         (cases.VISION, record_vision),
         (("whisper",), record_whisper),
         (cases.DIFFUSION, record_diffusion),

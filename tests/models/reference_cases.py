@@ -133,6 +133,28 @@ GENERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+GPT2 = {
+    "vocab_size": 97, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, "eos_token_id": None, "bos_token_id": None,
+}  # fmt: skip
+#: by name: the model, and the adapter's options in peft
+ADAPTERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lora": ("llama", {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]}),
+    "lora_stable": (
+        "qwen2",
+        {
+            "r": 6, "lora_alpha": 3, "use_rslora": True, "target_modules": "all-linear",
+            "rank_pattern": {"k_proj": 2}, "alpha_pattern": {"layers.1.mlp.up_proj": 9},
+        },
+    ),
+    "lora_transposed": ("gpt2", {"r": 3, "target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}),
+}  # fmt: skip
+
+#: by kind of numbers in GGUF files: a block's bytes, and where in it the 16-bit floats are
+GGUF_BLOCKS = {
+    "F16": (2, (0,)), "BF16": (2, (0,)), "Q4_0": (18, (0,)), "Q8_0": (34, (0,)), "Q4_K": (144, (0, 2)), "Q6_K": (210, (208,)),
+}  # fmt: skip
+
+
 def features(library: Any) -> Any:
     """Return what Whisper hears."""
     return library.randn((2, 8, 40), generator=library.Generator().manual_seed(3))

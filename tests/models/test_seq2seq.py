@@ -10,8 +10,8 @@ import webgpu_torch_core as torch
 from recorded_models import load, outputs_of
 from webgpu_torch.testing import assert_close
 from webgpu_torch_models import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
+from webgpu_torch_models.language import sinusoids
 from webgpu_torch_models.t5 import T5EncoderModel
-from webgpu_torch_models.whisper import sinusoids
 
 
 @pytest.mark.parametrize("name", cases.SEQ2SEQ)
@@ -59,7 +59,7 @@ def test_whisper(tmp_path: Path, device: str) -> None:
 
 
 def test_positions_of_sound() -> None:
-    table = sinusoids(5, 8)
+    table = sinusoids(torch.arange(5), 8)
     assert table.shape == (5, 8)
     assert table[0].tolist() == [0.0] * 4 + [1.0] * 4
     assert abs(table[3, 0].item() - 0.14112) < 1e-5

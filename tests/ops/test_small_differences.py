@@ -35,6 +35,15 @@ CASES = {
     "array as exponent": lambda t: t.tensor([2]) ** numpy.array([1.5]),
     "norm by the name A": lambda t: t.linalg.norm(A=t.ones(2)),
     "norm by the name input": lambda t: t.linalg.norm(input=t.ones(2)),
+    "einsum of booleans": lambda t: t.einsum("i,i->", t.tensor([True, True]), t.tensor([True, False])),
+    "einsum of single booleans": lambda t: t.einsum("i,i->", t.tensor([True]), t.tensor([True])),
+    "product of booleans": lambda t: t.tensor([[True]]) @ t.tensor([[True]]),
+    "short source": lambda t: t.zeros(3).masked_scatter(t.tensor([True, False, True]), t.tensor([5.0, 6.0])),
+    "limits of two kinds": lambda t: t.arange(3.0).clamp(t.zeros(3), 2.0),
+    "several dimensions for one": lambda t: t.ones(2, 3).argmax((0, 1)),
+    "loss of integers": lambda t: t.nn.functional.mse_loss(t.arange(3), t.arange(3)),
+    "positions of another type": lambda t: t.arange(3).take(t.tensor([0], dtype=t.int32)),
+    "product of one complex number": lambda t: t.ones(1, dtype=t.complex64).prod(),
     "number divided": lambda t: 3 / t.tensor([7.0, 0.1, 3e38]),
 }  # fmt: skip
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import webgpu_torch_core as torch
+
 from webgpu_torch_models.config import ModelConfig, read_json
+from webgpu_torch_models.decoder import DecoderForCausalLM
+from webgpu_torch_models.gguf_models import load_gguf
 from webgpu_torch_models.hub import find_folder
 from webgpu_torch_models.registry import (
     CAUSAL_LM,
@@ -55,6 +59,7 @@ class _AutoModel:
         device: Any = None,
         token: str | None = None,
         revision: str | None = None,
+        quantize: str | None = None,
     ) -> Any:
         """Load a model from a local folder or hub id, in evaluation mode.
 
@@ -63,7 +68,7 @@ class _AutoModel:
         """
         folder = find_folder(name_or_path, token=token, revision=revision)
         model_class = _architecture_of(folder).model_class(cls.task)
-        return model_class.from_pretrained(folder, dtype=dtype, device=device)
+        return model_class.from_pretrained(folder, dtype=dtype, device=device, quantize=quantize)
 
     @classmethod
     def from_config(cls, config: ModelConfig) -> Any:
@@ -81,6 +86,14 @@ class AutoModelForCausalLM(_AutoModel):
     """Language models by name."""
 
     task = CAUSAL_LM
+
+    @staticmethod
+    def from_gguf(
+        path: str | Path, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None,
+        quantize: str | None = None,
+    ) -> DecoderForCausalLM:  # fmt: skip
+        """Load a decoder from a GGUF file, in evaluation mode; see :func:`webgpu_torch_models.gguf_models.load_gguf`."""
+        return load_gguf(path, dtype, device, quantize)
 
 
 class AutoModelForMaskedLM(_AutoModel):

@@ -14,7 +14,7 @@ from webgpu_torch_nn import Conv2d, Embedding, LayerNorm, Linear, Module, Module
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, attend, causal_mask
+from webgpu_torch_models.language import activation, attend, causal_mask, check_heads
 from webgpu_torch_models.output import EncoderOutput, PairOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
 from webgpu_torch_models.vision import interpolated_positions
@@ -35,10 +35,7 @@ class TowerConfig(ModelConfig):
     projection_dim: int = 512
 
     def __post_init__(self) -> None:
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size={self.hidden_size} is no multiple of num_attention_heads={self.num_attention_heads}"
-            )
+        check_heads(hidden_size=self.hidden_size, num_attention_heads=self.num_attention_heads)
         activation(self.hidden_act)
 
 

@@ -15,11 +15,10 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Embedding, Linear, Module, ModuleList, Parameter
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.cache import CacheStep, KeyValueCache
+from webgpu_torch_models.cache import CacheStep
+from webgpu_torch_models.causal import CausalLM
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, causal_mask, next_token_loss
-from webgpu_torch_models.output import CausalLMOutput
-from webgpu_torch_models.pretrained import PreTrainedModel
+from webgpu_torch_models.language import activation, causal_mask, check_heads
 from webgpu_torch_models.rotary import RotaryEmbedding, rope_parameters, rotate
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -78,11 +77,7 @@ class DecoderConfig(ModelConfig):
             self.num_key_value_heads = self.num_attention_heads
         if self.head_dim is None:
             self.head_dim = self.hidden_size // self.num_attention_heads
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError(
-                f"num_attention_heads={self.num_attention_heads} is no multiple of "
-                f"num_key_value_heads={self.num_key_value_heads}"
-            )
+        check_heads(num_attention_heads=self.num_attention_heads, num_key_value_heads=self.num_key_value_heads)
         activation(self.hidden_activation or self.hidden_act)
         if self.layer_types is None:
             self.layer_types = [self.default_layer_type(layer) for layer in range(self.num_hidden_layers)]
@@ -291,7 +286,7 @@ class DecoderModel(Module):
         return causal_mask(attention_mask, window)
 
 
-class DecoderForCausalLM(PreTrainedModel):
+class DecoderForCausalLM(CausalLM):
     """A decoder with a language-modelling head."""
 
     config: DecoderConfig
@@ -308,46 +303,19 @@ class DecoderForCausalLM(PreTrainedModel):
         # LongRoPE has two sets of frequencies, and keys rotated by one do not fit queries rotated by the other.
         self.starts_anew_with_variant = any(each.has_two_sets for each in self.model.rotary.values())
         self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.softcap = config.final_logit_softcapping
         self.reset_parameters()
         self.tie_weights()
 
-    def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
-        """Return an empty cache for ``batch_size`` sequences of up to ``capacity`` tokens."""
+    def cache_sizes(self) -> tuple[int, int, int]:
         config = self.config
-        heads, dim = config.num_key_value_heads or 0, config.head_dim or 0
-        return KeyValueCache(
-            config.num_hidden_layers, batch_size, heads, capacity, dim, self.dtype, self.device, padding
-        )
+        return config.num_hidden_layers, config.num_key_value_heads or 0, config.head_dim or 0
 
     def step_variant(self, length: int) -> tuple[int, ...]:
         """Return what must be equal for two decoding steps, after which ``length`` tokens are seen, to be the same."""
         return tuple(rotary.variant(length) for rotary in self.model.rotary.values())
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        labels: Tensor | None = None,
-        cache: KeyValueCache | CacheStep | None = None,
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        logits_to_keep: int = 0,
-    ) -> CausalLMOutput:
-        """Compute the logits of the next token at every position; arguments as :meth:`GPT2LMHeadModel.forward`.
-
-        ``position_ids`` are counted from a sequence's first token that is no padding by default.
-        """
-        step = cache.step(input_ids.shape[1]) if isinstance(cache, KeyValueCache) else cache
-        if position_ids is None:
-            position_ids = self._positions(input_ids, attention_mask) if step is None else step.position_ids
-        hidden = self.model(input_ids, position_ids, attention_mask, step)
-        logits = self.lm_head(hidden[:, -logits_to_keep:] if logits_to_keep else hidden)
-        cap = self.config.final_logit_softcapping
-        logits = logits if cap is None else torch.tanh(logits / cap) * cap
-        loss = None if labels is None else next_token_loss(logits, labels)
-        return CausalLMOutput(logits=logits, loss=loss, cache=cache)
-
-    @staticmethod
-    def _positions(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        if attention_mask is None:
-            return torch.arange(input_ids.shape[1], device=input_ids.device).unsqueeze(0)
-        return ((attention_mask != 0).long().cumsum(-1) - 1).clamp(min=0)
+    def hidden(
+        self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, step: CacheStep | None
+    ) -> Tensor:
+        return self.model(input_ids, position_ids, attention_mask, step)

@@ -11,7 +11,7 @@ from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, Modul
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, attend, classification_loss
+from webgpu_torch_models.language import activation, attend, check_heads, classification_loss
 from webgpu_torch_models.output import EncoderOutput, LogitsOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
 
@@ -41,8 +41,7 @@ class DistilBertConfig(ModelConfig):
     id2label: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
-        if self.dim % self.n_heads:
-            raise ValueError(f"dim={self.dim} is no multiple of n_heads={self.n_heads}")
+        check_heads(dim=self.dim, n_heads=self.n_heads)
         activation(self.activation)
 
     @property

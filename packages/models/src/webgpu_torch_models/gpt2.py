@@ -6,16 +6,15 @@ import dataclasses
 import math
 from typing import ClassVar
 
-import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, Parameter, init
+from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, init
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.cache import CacheStep, KeyValueCache
+from webgpu_torch_models.cache import CacheStep
+from webgpu_torch_models.causal import CausalLM
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, causal_mask, next_token_loss
-from webgpu_torch_models.output import CausalLMOutput
-from webgpu_torch_models.pretrained import PreTrainedModel
+from webgpu_torch_models.language import activation, causal_mask, check_heads
+from webgpu_torch_models.linear import Conv1D
 
 
 @dataclasses.dataclass
@@ -44,22 +43,8 @@ class GPT2Config(ModelConfig):
     pad_token_id: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n_embd % self.n_head != 0:
-            raise ValueError(f"n_embd must be divisible by n_head, got n_embd={self.n_embd} and n_head={self.n_head}")
+        check_heads(n_embd=self.n_embd, n_head=self.n_head)
         activation(self.activation_function)
-
-
-class Conv1D(Module):
-    """``y = x W + b`` with W stored [in, out], transposed relative to Linear: GPT-2's checkpoints have it so."""
-
-    def __init__(self, nf: int, nx: int) -> None:
-        super().__init__()
-        self.weight = Parameter(torch.empty(nx, nf))
-        self.bias = Parameter(torch.zeros(nf))
-        init.normal_(self.weight, std=0.02)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x @ self.weight + self.bias
 
 
 class GPT2Attention(Module):
@@ -146,7 +131,7 @@ class GPT2Model(Module):
         return self.ln_f(x)
 
 
-class GPT2LMHeadModel(PreTrainedModel):
+class GPT2LMHeadModel(CausalLM):
     """GPT-2 with a language-modelling head, which is the token embedding again."""
 
     config: GPT2Config
@@ -172,47 +157,21 @@ class GPT2LMHeadModel(PreTrainedModel):
             elif name.endswith(".weight") and parameter.ndim == 2:
                 init.normal_(parameter, std=deviation)
 
-    def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
-        """Return an empty cache for ``batch_size`` sequences of up to ``capacity`` tokens."""
-        config = self.config
-        head_dim = config.n_embd // config.n_head
-        return KeyValueCache(
-            config.n_layer, batch_size, config.n_head, capacity, head_dim, self.dtype, self.device, padding
-        )
+    def cache_sizes(self) -> tuple[int, int, int]:
+        return self.config.n_layer, self.config.n_head, self.config.n_embd // self.config.n_head
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        labels: Tensor | None = None,
-        cache: KeyValueCache | CacheStep | None = None,
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        logits_to_keep: int = 0,
-    ) -> CausalLMOutput:
-        """Compute the logits of the next token at every position.
+    def default_positions(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Return int64 [1, tokens], counted from the start: learned positions of padding are as good as any."""
+        return super().default_positions(input_ids, None)
 
-        Args:
-            input_ids: int64 [batch, tokens].
-            labels: int64 [batch, tokens], usually ``input_ids``; -100 marks tokens that do not count in the loss.
-            cache: tokens seen before; it takes up the new ones.
-            attention_mask: [batch, tokens], 0 at padding (without a cache; a cache knows its own padding).
-            position_ids: int64 [batch or 1, tokens], counted from the start of the sequence by default.
-            logits_to_keep: compute the logits of only that many last positions; 0 is all.
-
-        Raises:
-            ValueError: more positions than the model has.
-        """
-        tokens = input_ids.shape[1]
-        seen = cache.length if isinstance(cache, KeyValueCache) else 0
-        if seen + tokens > self.config.n_positions:
-            raise ValueError(f"{seen + tokens} tokens are more than the model's n_positions={self.config.n_positions}")
-        step = cache.step(tokens) if isinstance(cache, KeyValueCache) else cache
+    def hidden(
+        self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, step: CacheStep | None
+    ) -> Tensor:
+        count = input_ids.shape[1] if step is None else step.length
+        if count > self.config.n_positions:
+            raise ValueError(f"{count} tokens are more than the model's n_positions={self.config.n_positions}")
         if step is not None:
-            mask, default_positions = step.mask_within(), step.position_ids
+            mask = step.mask_within()
         else:
             mask = None if attention_mask is None else causal_mask(attention_mask)
-            default_positions = torch.arange(tokens, device=input_ids.device).unsqueeze(0)
-        hidden = self.transformer(input_ids, default_positions if position_ids is None else position_ids, mask, step)
-        logits = self.lm_head(hidden[:, -logits_to_keep:] if logits_to_keep else hidden)
-        loss = None if labels is None else next_token_loss(logits, labels)
-        return CausalLMOutput(logits=logits, loss=loss, cache=cache)
+        return self.transformer(input_ids, position_ids, mask, step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import webgpu_torch_core as torch
@@ -74,6 +75,31 @@ def classification_loss(logits: Tensor, labels: Tensor | None) -> Tensor | None:
     if labels is None:
         return None
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), labels.reshape(-1), ignore_index=-100)
+
+
+def sinusoids(values: Tensor, width: int, cosine_first: bool = False, shift: float = 1.0) -> Tensor:
+    """Return numbers as sines and cosines of wavelengths from 2 pi to 10000 times that, float32 [numbers, width].
+
+    Vaswani et al., 2017, section 3.5, with the sines of all wavelengths together.
+
+    Args:
+        values: [numbers].
+        width: of the result; the last column of an odd one is zero.
+        cosine_first: whether cosines come before sines.
+        shift: how many steps the longest wavelength is left out by: 1 for none, 0 for one.
+    """
+    half = width // 2
+    rates = torch.exp(torch.arange(half, device=values.device).float() * (-math.log(10000) / (half - shift)))
+    angles = values.float().unsqueeze(1) * rates
+    parts = [angles.cos(), angles.sin()]
+    return F.pad(torch.cat(parts if cosine_first else parts[::-1], dim=1), (0, width - 2 * half))
+
+
+def check_heads(**sizes: int) -> None:
+    """Raise ValueError unless the first of two sizes, which come by their names in a configuration, is a multiple of the other."""
+    (width, size), (heads, count) = sizes.items()
+    if size % count:
+        raise ValueError(f"{width}={size} is no multiple of {heads}={count}")
 
 
 def attend(

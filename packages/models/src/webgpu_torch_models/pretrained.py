@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from typing import Self
 
 from webgpu_torch_models import checkpoint
+from webgpu_torch_models.cache import KeyValueCache
 from webgpu_torch_models.config import ModelConfig, not_positive
 from webgpu_torch_models.generation import GenerationConfig, generate, stream
 from webgpu_torch_models.hub import find_folder
+from webgpu_torch_models.linear import EncodedLinear, check_quantization, encode_linears
+from webgpu_torch_models.lora import load_adapter
 
 #: the keys under which configurations say how many layers there are
 LAYER_KEYS = ("n_layer", "n_layers", "num_hidden_layers")
@@ -91,6 +94,21 @@ class PreTrainedModel(Module):
             parent, _, attribute = name.rpartition(".")
             setattr(self.get_submodule(parent), attribute, self.get_parameter(source))
 
+    def cache_sizes(self) -> tuple[int, int, int]:
+        """Return how many layers have keys and values, of how many heads, and a head's elements."""
+        raise NotImplementedError(f"{type(self).__name__} keeps no keys and values")
+
+    def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
+        """Return an empty cache for sequences of up to ``capacity`` tokens.
+
+        Args:
+            batch_size: how many sequences.
+            capacity: in tokens.
+            padding: int64 [batch], how many tokens at each sequence's start are padding; None if none are.
+        """
+        layers, heads, dim = self.cache_sizes()
+        return KeyValueCache(layers, batch_size, heads, capacity, dim, self.dtype, self.device, padding)
+
     def step_variant(self, length: int) -> Any:
         """Return what must be equal for two decoding steps, after which ``length`` tokens are seen, to be the same."""
         return None
@@ -103,6 +121,10 @@ class PreTrainedModel(Module):
         """Give the tokens that continue ``input_ids`` as they come; see :func:`webgpu_torch_models.generation.stream`."""
         return stream(self, input_ids, **options)
 
+    def load_adapter(self, folder: str | Path, merge: bool = False) -> list[str]:
+        """Put an adapter of low rank into the model; see :func:`webgpu_torch_models.lora.load_adapter`."""
+        return load_adapter(self, folder, merge)
+
     @classmethod
     def from_pretrained(
         cls,
@@ -113,6 +135,7 @@ class PreTrainedModel(Module):
         device: Any = None,
         token: str | None = None,
         revision: str | None = None,
+        quantize: str | None = None,
     ) -> Self:
         """Load a model of this class from a local folder or from the Hugging Face hub, in evaluation mode.
 
@@ -122,6 +145,7 @@ class PreTrainedModel(Module):
             dtype: convert floating-point weights to it; None keeps those of the file.
             device: where the weights go; None is the default device.
             token, revision: for the hub.
+            quantize: "int8", "int4", "nf4" or "fp8": linear maps but the head keep their weights in so few bits on the device.
 
         Raises:
             FileNotFoundError: there is no such folder, or a file is missing in it.
@@ -130,9 +154,12 @@ class PreTrainedModel(Module):
         folder = find_folder(name_or_path, token=token, revision=revision)
         config = cls.config_class.from_folder(folder) if config is None else config
         target = torch.get_default_device() if device is None else torch.device(device)
-        weights = checkpoint.load(folder, target, cls.weight_files)
+        if quantize is not None:
+            check_quantization(quantize)
+        # Weights that are encoded come to the device one by one.
+        weights = checkpoint.load(folder, target if quantize is None else torch.device("cpu"), cls.weight_files)
         model = cls._described(config, folder, len(weights))
-        model._assign(weights, folder, dtype)
+        model._assign(weights, folder, dtype, quantize, target)
         if (folder / GenerationConfig.file_name).is_file():
             model.generation_config = GenerationConfig.from_folder(folder)
         return model.eval()
@@ -156,7 +183,14 @@ class PreTrainedModel(Module):
                 f"{path} describes no {cls.__name__} that can be made: {str(error)[:400]}{not_positive(values)}"
             ) from error
 
-    def _assign(self, weights: dict[str, Tensor], folder: Path, dtype: Any) -> None:
+    def _assign(
+        self,
+        weights: dict[str, Tensor],
+        folder: Path,
+        dtype: torch.dtype | None,
+        quantize: str | None,
+        device: torch.device,
+    ) -> None:
         weights = self.from_checkpoint(self._renamed(weights))
         wanted = dict(self.state_dict(keep_vars=True))
         ties = self.active_ties()
@@ -187,6 +221,8 @@ class PreTrainedModel(Module):
         if drawn:
             warnings.warn(f"{folder} has no {', '.join(drawn)}: drawn anew, to be trained", stacklevel=4)
             weights.update({key: self._drawn(wanted[key], weights) for key in drawn})
+        if quantize is not None:
+            weights = encode_linears(self, weights, quantize, device)
         self.load_state_dict(weights, strict=False, assign=True)
         self.tie_weights()
 
@@ -229,15 +265,23 @@ class PreTrainedModel(Module):
         Args:
             folder: made if it does not exist.
             max_shard_size: bytes per file, as a number or as "200KB", "5GB" and so on.
+
+        Raises:
+            ValueError: weights are encoded, which no checkpoint of this layout holds.
         """
+        encoded = [name for name, module in self.named_modules() if isinstance(module, EncodedLinear)]
+        if encoded:
+            raise ValueError(
+                f"{len(encoded)} weights are encoded ({encoded[0]}, …): save the model that was loaded without quantize"
+            )
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.config.extra.update(architectures=[type(self).__name__], dtype=str(self.dtype).removeprefix("torch."))
-        self.config.save_pretrained(folder)
-        self.generation_config.save_pretrained(folder)
-        self._save_weights(folder, max_shard_size)
-
-    def _save_weights(self, folder: Path, max_shard_size: int | str) -> None:
+        self._save_configuration(folder)
         ties = self.active_ties()
         weights = self.to_checkpoint({key: value for key, value in self.state_dict().items() if key not in ties})
         checkpoint.save(weights, folder, max_shard_size, self.weight_files[0])
+
+    def _save_configuration(self, folder: Path) -> None:
+        self.config.extra.update(architectures=[type(self).__name__], dtype=str(self.dtype).removeprefix("torch."))
+        self.config.save_pretrained(folder)
+        self.generation_config.save_pretrained(folder)

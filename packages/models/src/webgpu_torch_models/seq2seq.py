@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
+from webgpu_torch_models.cache import CacheStep, KeyValueCache
 from webgpu_torch_models.generation import generate, stream
 from webgpu_torch_models.pretrained import PreTrainedModel
 
@@ -22,18 +23,46 @@ class Seq2SeqModel(PreTrainedModel):
     """An encoder, and a decoder that reads its result from a cache's context."""
 
     config: Any
+    main_input_name: ClassVar[str] = "input_ids"
 
-    def context(self, *inputs: Any, **named: Any) -> list[Tensor]:
-        """Run the encoder: return what every step of the decoder reads."""
+    def encode(self, read: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Run the encoder: return states [batch, tokens, width] of what is read; the mask is 0 at padding."""
         raise NotImplementedError(f"{type(self).__name__} has no decoder")
+
+    def context_of(self, states: Tensor, attention_mask: Tensor | None = None) -> list[Tensor]:
+        """Return what every step of the decoder reads: keys and values of each layer in turn, and a mask where there is one."""
+        raise NotImplementedError(f"{type(self).__name__} has no decoder")
+
+    def parts(
+        self, read: Tensor | None, attention_mask: Tensor | None, decoder_input_ids: Tensor | None, labels: Tensor | None,
+        cache: KeyValueCache | CacheStep | None,
+    ) -> tuple[CacheStep | None, Tensor, Tensor | None, list[Tensor]]:  # fmt: skip
+        """Return a call's view of the cache, what is written, the encoder's states, and what the decoder reads of them.
+
+        With a cache, ``read`` is what is written, and the encoder does not run again.
+
+        Raises:
+            ValueError: there is nothing to read, or nothing is written.
+        """
+        if read is None:
+            raise ValueError(f"give {self.main_input_name}: what the encoder reads")
+        if cache is not None:
+            step = cache.step(read.shape[1]) if isinstance(cache, KeyValueCache) else cache
+            return step, read, None, list(step.context)
+        written = decoder_input_ids
+        if written is None and labels is not None:
+            written = shifted_right(labels, self.config.start_token_id, self.config.pad_token_id)
+        if written is None:
+            raise ValueError("give decoder_input_ids or labels: what the decoder has written so far")
+        states = self.encode(read, attention_mask)
+        return None, written, states, self.context_of(states, attention_mask)
 
     def _read(
         self, input_ids: Tensor, attention_mask: Tensor | None, decoder_input_ids: Tensor | None
     ) -> tuple[Tensor, list[Tensor]]:
         """Return how the written sequences start, and what the encoder made of those read."""
         with torch.no_grad():
-            given = (input_ids,) if attention_mask is None else (input_ids, attention_mask)
-            context = self.context(*given)
+            context = self.context_of(self.encode(input_ids, attention_mask), attention_mask)
             if decoder_input_ids is None:
                 decoder_input_ids = torch.full(
                     (input_ids.shape[0], 1), self.config.start_token_id, dtype=torch.int64, device=input_ids.device

@@ -20,7 +20,7 @@ from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.decoder import RMSNorm
 from webgpu_torch_models.language import activation, classification_loss
 from webgpu_torch_models.output import EncoderOutput, Seq2SeqOutput
-from webgpu_torch_models.seq2seq import Seq2SeqModel, shifted_right
+from webgpu_torch_models.seq2seq import Seq2SeqModel
 
 
 @dataclasses.dataclass
@@ -296,18 +296,13 @@ class T5ForConditionalGeneration(T5EncoderModel):
         """The head is the embedding unless ``tie_word_embeddings`` is false."""
         return self.tied_weights if self.config.tie_word_embeddings else super().active_ties()
 
-    def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
-        """Return an empty cache of what is written."""
-        config = self.config
-        sizes = (config.num_decoder_layers or 0, batch_size, config.num_heads, capacity, config.d_kv)
-        return KeyValueCache(*sizes, self.dtype, self.device, padding)
+    def cache_sizes(self) -> tuple[int, int, int]:
+        return self.config.num_decoder_layers or 0, self.config.num_heads, self.config.d_kv
 
-    def context(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> list[Tensor]:
-        """Read a text: return keys and values of every decoder layer in turn, and a mask where there is one."""
-        states = self.encoder(input_ids, attention_mask, None, [])
-        return self._context(states, attention_mask)
+    def encode(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        return self.encoder(input_ids, attention_mask, None, [])
 
-    def _context(self, states: Tensor, attention_mask: Tensor | None) -> list[Tensor]:
+    def context_of(self, states: Tensor, attention_mask: Tensor | None = None) -> list[Tensor]:
         parts = [each for block in self.decoder.block for each in block.layer[1].inner.keys_and_values(states)]
         return parts if attention_mask is None else [*parts, attention_mask]
 
@@ -330,22 +325,11 @@ class T5ForConditionalGeneration(T5EncoderModel):
             cache: holds what was read, and what was written before.
             logits_to_keep: compute the logits of only that many last positions; 0 is all.
         """
-        states = None
-        step = cache.step(input_ids.shape[1]) if isinstance(cache, KeyValueCache) and input_ids is not None else cache
-        if isinstance(step, CacheStep):
-            written, context = input_ids, list(step.context)
-        else:
-            states = self.encoder(input_ids, attention_mask, None, [])
-            context = self._context(states, attention_mask)
-            written = decoder_input_ids
-            if written is None and labels is not None:
-                written = shifted_right(labels, self.config.start_token_id, self.config.pad_token_id)
-        if written is None:
-            raise ValueError("give decoder_input_ids or labels: what the decoder has written so far")
+        step, written, states, context = self.parts(input_ids, attention_mask, decoder_input_ids, labels, cache)
         count = 2 * len(self.decoder.block)
         mask = (context[count] != 0)[:, None, None] if len(context) > count else None
         pairs = [(context[number], context[number + 1], mask) for number in range(0, count, 2)]
-        x = self.decoder(written, None, step if isinstance(step, CacheStep) else None, pairs)
+        x = self.decoder(written, None, step, pairs)
         x = x[:, -logits_to_keep:] if logits_to_keep else x
         logits = self.lm_head(x * self.config.d_model**-0.5 if self.config.scale_decoder_outputs else x)
         return Seq2SeqOutput(logits, states, classification_loss(logits, labels), cache)

@@ -15,7 +15,7 @@ from webgpu_torch_nn import Conv2d, Dropout, Identity, LayerNorm, Linear, Module
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, attend, classification_loss
+from webgpu_torch_models.language import activation, attend, check_heads, classification_loss
 from webgpu_torch_models.output import EncoderOutput, LogitsOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
 from webgpu_torch_models.vision import interpolated_positions
@@ -45,10 +45,7 @@ class ViTConfig(ModelConfig):
     id2label: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size={self.hidden_size} is no multiple of num_attention_heads={self.num_attention_heads}"
-            )
+        check_heads(hidden_size=self.hidden_size, num_attention_heads=self.num_attention_heads)
         activation(self.hidden_act)
 
     @property

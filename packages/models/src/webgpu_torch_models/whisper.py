@@ -17,9 +17,9 @@ from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep, KeyValueCache
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, classification_loss
+from webgpu_torch_models.language import activation, check_heads, classification_loss, sinusoids
 from webgpu_torch_models.output import Seq2SeqOutput
-from webgpu_torch_models.seq2seq import Seq2SeqModel, shifted_right
+from webgpu_torch_models.seq2seq import Seq2SeqModel
 
 
 @dataclasses.dataclass
@@ -52,9 +52,8 @@ class WhisperConfig(ModelConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self) -> None:
-        for heads in (self.encoder_attention_heads, self.decoder_attention_heads):
-            if self.d_model % heads:
-                raise ValueError(f"d_model={self.d_model} is no multiple of {heads} attention heads")
+        check_heads(d_model=self.d_model, encoder_attention_heads=self.encoder_attention_heads)
+        check_heads(d_model=self.d_model, decoder_attention_heads=self.decoder_attention_heads)
         activation(self.activation_function)
 
     @property
@@ -190,6 +189,7 @@ class WhisperForConditionalGeneration(Seq2SeqModel):
     config: WhisperConfig
     config_class = WhisperConfig
     base_model_prefix = "model"
+    main_input_name = "input_features"
     tied_weights: ClassVar[dict[str, str]] = {"proj_out.weight": "model.decoder.embed_tokens.weight"}
 
     def __init__(self, config: WhisperConfig) -> None:
@@ -206,20 +206,18 @@ class WhisperForConditionalGeneration(Seq2SeqModel):
                 init.normal_(parameter, std=self.config.init_std)
         positions = self.model.encoder.embed_positions.weight
         with torch.no_grad():
-            positions.copy_(sinusoids(*positions.shape).to(positions.device))
+            numbers = torch.arange(positions.shape[0], device=positions.device)
+            positions.copy_(sinusoids(numbers, positions.shape[1]))
 
-    def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
-        """Return an empty cache of what is written."""
+    def cache_sizes(self) -> tuple[int, int, int]:
         config = self.config
         heads = config.decoder_attention_heads
-        sizes = (config.decoder_layers, batch_size, heads, capacity, config.d_model // heads)
-        return KeyValueCache(*sizes, self.dtype, self.device, padding)
+        return config.decoder_layers, heads, config.d_model // heads
 
-    def context(self, input_features: Tensor) -> list[Tensor]:
-        """Listen: return keys and values of every decoder layer in turn."""
-        return self._context(self.model.encoder(input_features))
+    def encode(self, input_features: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        return self.model.encoder(input_features)
 
-    def _context(self, states: Tensor) -> list[Tensor]:
+    def context_of(self, states: Tensor, attention_mask: Tensor | None = None) -> list[Tensor]:
         return [each for layer in self.model.decoder.layers for each in layer.encoder_attn.keys_and_values(states)]
 
     def forward(
@@ -243,29 +241,8 @@ class WhisperForConditionalGeneration(Seq2SeqModel):
         Raises:
             ValueError: features of another length than the model's, too many tokens, or nothing to read.
         """
-        states = None
-        if cache is not None and input_features is not None:
-            step = cache.step(input_features.shape[1]) if isinstance(cache, KeyValueCache) else cache
-            written, context = input_features, list(step.context)
-        else:
-            if input_features is None:
-                raise ValueError("give input_features: what the encoder hears")
-            step, written = None, decoder_input_ids
-            states = self.model.encoder(input_features)
-            context = self._context(states)
-            if written is None and labels is not None:
-                written = shifted_right(labels, self.config.start_token_id, self.config.pad_token_id)
-        if written is None:
-            raise ValueError("give decoder_input_ids or labels: what the decoder has written so far")
+        step, written, states, context = self.parts(input_features, None, decoder_input_ids, labels, cache)
         pairs = list(zip(context[::2], context[1::2], strict=True))
         x = self.model.decoder(written, step, pairs)
         logits = self.proj_out(x[:, -logits_to_keep:] if logits_to_keep else x)
         return Seq2SeqOutput(logits, states, classification_loss(logits, labels), cache)
-
-
-def sinusoids(length: int, channels: int) -> Tensor:
-    """Return positions as sines and cosines of wavelengths up to 10000, float32 [length, channels]."""
-    step = math.log(10000) / (channels // 2 - 1)
-    rates = torch.exp(torch.arange(channels // 2).float() * -step)
-    angles = torch.arange(length).float().unsqueeze(1) * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=1)

@@ -269,7 +269,8 @@ class Function:
         """Run ``forward`` and record ``backward``."""
 
         apart = cls.setup_context is not Function.setup_context
-        if apart and kwargs:
+        if apart and (kwargs or len(args) < cls.forward.__code__.co_argcount):
+            # With what the call leaves to defaults: setup_context takes the inputs apart.
             args, kwargs = _positional(cls.forward, args, kwargs), {}
         context = FunctionContext()
         context.needs_input_grad = tuple(isinstance(each, Tensor) and each.requires_grad for each in args)

@@ -54,6 +54,9 @@ def write_pickle(path: object, obj: object, describe: Callable[[object], HostTen
         whole = io.BytesIO()
         _write_archive(whole, stem, entries)
         path.write(whole.getbuffer())  # type: ignore[attr-defined]
+        if hasattr(path, "flush"):
+            # Who opens the path before the file is closed finds it whole, as with PyTorch.
+            path.flush()  # type: ignore[attr-defined]
         return
     with AtomicFile(path) as file:
         _write_archive(file, stem, entries)

@@ -167,9 +167,16 @@ def attach_empty(result: Tensor, title: str, empty: Sequence[Tensor]) -> Tensor:
 
 
 def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Return sizes given as separate integers (0-d tensors among them), one tuple, or one Size."""
+    """Return sizes given as separate integers (0-d tensors among them), one tuple, or one Size.
+
+    Raises:
+        TypeError: one of them is a float.
+    """
     if len(sizes) == 1 and not isinstance(sizes[0], int) and not is_whole(sizes[0]) and hasattr(sizes[0], "__iter__"):
         sizes = sizes[0]
+    for position, each in enumerate(sizes, 1):
+        if isinstance(each, float):
+            raise TypeError(f"argument 'size' (position {position}) must be tuple of ints, not float: {each}")
     return tuple(int(each) for each in sizes)
 
 

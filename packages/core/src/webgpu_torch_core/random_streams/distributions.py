@@ -212,12 +212,11 @@ def fill_integers(
     ``high=None`` means up to the largest integer of ``element``. Raises ValueError when the interval is empty or
     ``element`` cannot hold it.
     """
-    largest = 1 << _DIGITS[element.name] if element.is_floating_point else int(element.maximum)
-    smallest = -largest if element.is_floating_point else int(element.minimum)
+    largest, smallest = int(element.maximum), int(element.minimum)
     if not smallest <= low <= largest:
         raise ValueError(f"from is out of bounds for {element!r}: expected {smallest} <= {low} <= {largest}")
     if high is None:
-        high = largest + 1
+        high = (1 << _DIGITS[element.name] if element.is_floating_point else largest) + 1
     elif not smallest <= high - 1 <= largest:
         raise ValueError(f"to - 1 is out of bounds for {element!r}: expected {smallest} <= {high - 1} <= {largest}")
     if low >= high:

@@ -89,15 +89,15 @@ class Tensor(TensorKinds, TensorMethods):
         tensor = object.__new__(cls)
         tensor._storage = storage
         tensor._layout = layout
-        tensor.dtype = dtype
-        tensor.device = place
+        if cls is Tensor:
+            tensor.dtype, tensor.device = dtype, place
+        else:  # A subclass may have properties of these names.
+            for name, value in (("dtype", dtype), ("device", place)):
+                Tensor.__dict__[name].__set__(tensor, value)
         tensor._requires_grad = False
         tensor._grad_fn = None
         tensor._output_number = 0
-        tensor._grad = None
-        tensor._base = None
-        tensor._hooks = None
-        tensor._accumulator = None
+        tensor._grad = tensor._base = tensor._hooks = tensor._accumulator = None
         tensor._retains_grad = False
         return tensor
 

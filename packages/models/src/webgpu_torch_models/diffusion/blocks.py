@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
-import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Conv2d, GroupNorm, Linear, Module
 from webgpu_torch_nn import functional as F
@@ -71,19 +68,3 @@ class TimestepEmbedding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.linear_2(F.silu(self.linear_1(x)))
-
-
-def sinusoids(values: Tensor, width: int, cosine_first: bool = True, shift: float = 0.0) -> Tensor:
-    """Return numbers as cosines and sines of wavelengths up to 10000, float32 [numbers, width] (Ho et al., 2020).
-
-    Args:
-        values: [numbers].
-        width: of the result, even.
-        cosine_first: whether cosines come before sines.
-        shift: how many steps the longest wavelength is left out by.
-    """
-    half = width // 2
-    rates = torch.exp(torch.arange(half, device=values.device).float() * (-math.log(10000) / (half - shift)))
-    angles = values.float().unsqueeze(1) * rates
-    parts = [angles.cos(), angles.sin()]
-    return torch.cat(parts if cosine_first else parts[::-1], dim=1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.operations.creation.reading import read_bytes
 
 
 def pixels_of(image: Any, size: tuple[int, int], channels: int) -> Tensor:
@@ -50,4 +51,4 @@ def pillow_images(pixels: Tensor) -> list[Any]:
         ) from error
     bytes_of = (pixels * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu()
     height, width = pixels.shape[2:]
-    return [Image.frombytes("RGB", (width, height), bytes(each.flatten().tolist())) for each in bytes_of]
+    return [Image.frombytes("RGB", (width, height), bytes(read_bytes(each))) for each in bytes_of]

@@ -15,15 +15,6 @@ class DiffusionPart(PreTrainedModel):
     config: Any
     weight_files: ClassVar[tuple[str, str]] = checkpoint.DIFFUSION
 
-    def save_pretrained(self, folder: str | Path, max_shard_size: int | str = "10GB") -> None:
-        """Write config.json and the weights as safetensors, as diffusers lays them out.
-
-        Args:
-            folder: made if it does not exist.
-            max_shard_size: bytes per file, as a number or as "200KB", "5GB" and so on.
-        """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+    def _save_configuration(self, folder: Path) -> None:
         self.config.extra["_class_name"] = type(self).__name__
         self.config.save_pretrained(folder)
-        self._save_weights(folder, max_shard_size)

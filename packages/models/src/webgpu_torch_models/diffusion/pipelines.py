@@ -18,6 +18,7 @@ from webgpu_torch_models.diffusion.schedule import Scheduler
 from webgpu_torch_models.diffusion.schedulers import scheduler_from_folder
 from webgpu_torch_models.diffusion.unet import UNet2DConditionModel
 from webgpu_torch_models.hub import find_folder
+from webgpu_torch_models.language import sinusoids
 from webgpu_torch_models.tokenizer import AutoTokenizer, Tokenizer
 
 #: what is fetched of a repository
@@ -268,7 +269,9 @@ class StableDiffusionPipeline:
             given = torch.cat([given, *more], dim=1)
         condition = None
         if self.unet.config.time_cond_proj_dim is not None:
-            condition = guidance_embedding(scale - 1, self.unet.config.time_cond_proj_dim)
+            # What a distilled U-Net is told of the strength of guidance (Luo et al., 2023).
+            strength = torch.tensor([(scale - 1) * 1000.0])
+            condition = sinusoids(strength, self.unet.config.time_cond_proj_dim)
             condition = condition.to(self.device, self.unet.dtype).expand(given.shape[0], -1)
         said = self.unet(given, self.scheduler.timesteps[index], text, added_cond_kwargs=added, timestep_cond=condition)
         if not guided:
@@ -286,12 +289,3 @@ class StableDiffusionPipeline:
     def _decode(self, latents: Tensor) -> Tensor:
         images = self.vae.decode(self.vae.unscaled(latents.to(self.vae.dtype)))
         return (images.float() / 2 + 0.5).clamp(0, 1)
-
-
-def guidance_embedding(scale: float, width: int) -> Tensor:
-    """Return what a distilled U-Net is told of the strength of guidance, float32 [1, width] (Luo et al., 2023)."""
-    half = width // 2
-    rates = torch.exp(torch.arange(half).float() * (-torch.log(torch.tensor(10000.0)) / (half - 1)))
-    angles = scale * 1000.0 * rates
-    result = torch.cat([angles.sin(), angles.cos()]).unsqueeze(0)
-    return F.pad(result, (0, width - 2 * half))

@@ -15,9 +15,9 @@ from webgpu_torch_nn import Conv2d, GroupNorm, Identity, LayerNorm, Linear, Modu
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.diffusion.blocks import Downsample, ResnetBlock, TimestepEmbedding, Upsample, sinusoids
+from webgpu_torch_models.diffusion.blocks import Downsample, ResnetBlock, TimestepEmbedding, Upsample
 from webgpu_torch_models.diffusion.part import DiffusionPart
-from webgpu_torch_models.language import attend
+from webgpu_torch_models.language import attend, sinusoids
 
 #: options of diffusers' U-Net that change the network and are not here, with the values that leave it as it is
 _FIXED: dict[str, Any] = {

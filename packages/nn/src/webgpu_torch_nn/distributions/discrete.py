@@ -28,6 +28,8 @@ class Geometric(ByProbability):
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         (given,) = self._take(probs, logits)
         super().__init__(given.shape, validate_args=validate_args)
+        if self._validate_args and probs is not None and not bool((given > 0).all()):
+            raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive but found {given}")
 
     @property
     def mean(self) -> Tensor:

@@ -26,8 +26,8 @@ def _square(value: Tensor) -> Tensor:
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _normal_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
     _check(p, q)
-    spread = _square(_solve_lower(q._factor, p._factor)) + _square(
-        _solve_lower(q._factor, (q.loc - p.loc).unsqueeze(-1))
+    spread = _square(_solve_lower(q._unbroadcasted_scale_tril, p._unbroadcasted_scale_tril)) + _square(
+        _solve_lower(q._unbroadcasted_scale_tril, (q.loc - p.loc).unsqueeze(-1))
     )
     return q._half_log_determinant() - p._half_log_determinant() + 0.5 * (spread - p.event_shape[0])
 
@@ -35,27 +35,29 @@ def _normal_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 def _low_rank_normal(p: LowRankMultivariateNormal, q: MultivariateNormal) -> Tensor:
     _check(p, q)
-    spread = _square(_solve_lower(q._factor, (q.loc - p.loc).unsqueeze(-1)))
-    for part in (p._factor, p._diagonal.sqrt().diag_embed()):
-        spread = spread + _square(_solve_lower(q._factor, part))
+    spread = _square(_solve_lower(q._unbroadcasted_scale_tril, (q.loc - p.loc).unsqueeze(-1)))
+    for part in (p._unbroadcasted_cov_factor, p._unbroadcasted_cov_diag.sqrt().diag_embed()):
+        spread = spread + _square(_solve_lower(q._unbroadcasted_scale_tril, part))
     return q._half_log_determinant() + 0.5 * (spread - p._log_determinant() - p.event_shape[0])
 
 
 def _spread(q: LowRankMultivariateNormal, part: Tensor) -> Tensor:
     """Return the trace of ``part part^T`` with the inverse of the covariance, which is ``D^-1 - A^T A``."""
-    return _square(part * q._diagonal.rsqrt().unsqueeze(-1)) - _square(q._reduced() @ part)
+    return _square(part * q._unbroadcasted_cov_diag.rsqrt().unsqueeze(-1)) - _square(q._reduced() @ part)
 
 
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 def _normal_low_rank(p: MultivariateNormal, q: LowRankMultivariateNormal) -> Tensor:
     _check(p, q)
-    spread = _spread(q, p._factor) + q._squared_distance(q.loc - p.loc)
+    spread = _spread(q, p._unbroadcasted_scale_tril) + q._squared_distance(q.loc - p.loc)
     return 0.5 * (q._log_determinant() + spread - p.event_shape[0]) - p._half_log_determinant()
 
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNormal) -> Tensor:
     _check(p, q)
-    diagonal = (p._diagonal / q._diagonal).sum(-1) - _square(q._reduced() * p._diagonal.sqrt().unsqueeze(-2))
-    spread = diagonal + _spread(q, p._factor) + q._squared_distance(q.loc - p.loc)
+    diagonal = (p._unbroadcasted_cov_diag / q._unbroadcasted_cov_diag).sum(-1) - _square(
+        q._reduced() * p._unbroadcasted_cov_diag.sqrt().unsqueeze(-2)
+    )
+    spread = diagonal + _spread(q, p._unbroadcasted_cov_factor) + q._squared_distance(q.loc - p.loc)
     return 0.5 * (q._log_determinant() - p._log_determinant() + spread - p.event_shape[0])

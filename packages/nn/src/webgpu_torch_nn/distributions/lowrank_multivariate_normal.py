@@ -67,25 +67,27 @@ class LowRankMultivariateNormal(Located):
             ) from error
         self.loc, self.cov_diag = loc.expand((*batch, -1)), cov_diag.expand((*batch, -1))
         self.cov_factor = cov_factor.expand((*batch, -1, -1))
-        self._factor, self._diagonal = cov_factor, cov_diag
-        self._capacitance = linalg.cholesky(_with_identity(self._whitened() @ cov_factor))
+        self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
+        self._capacitance_tril = linalg.cholesky(_with_identity(self._whitened() @ cov_factor))
         super().__init__(batch, event, validate_args=validate_args)
 
     def _whitened(self) -> Tensor:
         """Return ``W^T D^-1``."""
-        return self._factor.mT / self._diagonal.unsqueeze(-2)
+        return self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
 
     def _reduced(self) -> Tensor:
         """Return A, where the inverse of the covariance is ``D^-1 - A^T A``."""
-        return _solve_lower(self._capacitance, self._whitened())
+        return _solve_lower(self._capacitance_tril, self._whitened())
 
     def _log_determinant(self) -> Tensor:
-        return 2 * self._capacitance.diagonal(dim1=-2, dim2=-1).log().sum(-1) + self._diagonal.log().sum(-1)
+        return 2 * self._capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(
+            -1
+        ) + self._unbroadcasted_cov_diag.log().sum(-1)
 
     def _squared_distance(self, away: Tensor) -> Tensor:
         """Return the square of Mahalanobis's distance of vectors from the mean."""
         reduced = (self._reduced() @ away.unsqueeze(-1)).squeeze(-1)
-        return (away.pow(2) / self._diagonal).sum(-1) - reduced.pow(2).sum(-1)
+        return (away.pow(2) / self._unbroadcasted_cov_diag).sum(-1) - reduced.pow(2).sum(-1)
 
     def _whole(self, matrix: Tensor) -> Tensor:
         return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
@@ -93,26 +95,29 @@ class LowRankMultivariateNormal(Located):
     @property
     def variance(self) -> Tensor:
         """The variances of the single numbers."""
-        found = self._factor.pow(2).sum(-1) + self._diagonal
+        found = self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag
         return found.expand((*self._batch_shape, *self._event_shape))
 
     @property
     def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance, that of ``I + D^-1/2 W W^T D^-1/2`` times ``D^1/2``."""
-        root = self._diagonal.sqrt().unsqueeze(-1)
-        scaled = self._factor / root
+        root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
+        scaled = self._unbroadcasted_cov_factor / root
         return self._whole(root * linalg.cholesky(_with_identity(scaled @ scaled.mT)))
 
     @property
     def covariance_matrix(self) -> Tensor:
         """The covariance."""
-        return self._whole(self._factor @ self._factor.mT + self._diagonal.diag_embed())
+        return self._whole(
+            self._unbroadcasted_cov_factor @ self._unbroadcasted_cov_factor.mT
+            + self._unbroadcasted_cov_diag.diag_embed()
+        )
 
     @property
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
         reduced = self._reduced()
-        return self._whole(self._diagonal.reciprocal().diag_embed() - reduced.mT @ reduced)
+        return self._whole(self._unbroadcasted_cov_diag.reciprocal().diag_embed() - reduced.mT @ reduced)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random vectors that are differentiable functions of the parameters."""
@@ -120,7 +125,11 @@ class LowRankMultivariateNormal(Located):
         dtype, device = self.loc.dtype, self.loc.device
         few = standard_normal((*shape[:-1], self.cov_factor.shape[-1]), dtype, device)
         many = standard_normal(shape, dtype, device)
-        return self.loc + (self._factor @ few.unsqueeze(-1)).squeeze(-1) + self._diagonal.sqrt() * many
+        return (
+            self.loc
+            + (self._unbroadcasted_cov_factor @ few.unsqueeze(-1)).squeeze(-1)
+            + self._unbroadcasted_cov_diag.sqrt() * many
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""

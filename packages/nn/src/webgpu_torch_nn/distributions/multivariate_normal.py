@@ -73,40 +73,44 @@ class MultivariateNormal(Located):
         self.loc = loc.expand((*batch_shape, -1))
         self.__dict__[name] = matrix.expand((*batch_shape, -1, -1))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        self._factor = factored(name, matrix)
+        self._unbroadcasted_scale_tril = factored(name, matrix)
 
     @lazy_property
     def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance."""
-        return self._factor.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
+        return self._unbroadcasted_scale_tril.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
         """The covariance."""
-        return (self._factor @ self._factor.mT).expand((*self._batch_shape, *self._event_shape, *self._event_shape))
+        return (self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT).expand(
+            (*self._batch_shape, *self._event_shape, *self._event_shape)
+        )
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
-        return torch.cholesky_inverse(self._factor).expand((*self._batch_shape, *self._event_shape, *self._event_shape))
+        return torch.cholesky_inverse(self._unbroadcasted_scale_tril).expand(
+            (*self._batch_shape, *self._event_shape, *self._event_shape)
+        )
 
     @property
     def variance(self) -> Tensor:
         """The variances of the single numbers."""
-        return self._factor.pow(2).sum(-1).expand((*self._batch_shape, *self._event_shape))
+        return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand((*self._batch_shape, *self._event_shape))
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random vectors that are differentiable functions of the parameters."""
         drawn = standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
-        return self.loc + (self._factor @ drawn.unsqueeze(-1)).squeeze(-1)
+        return self.loc + (self._unbroadcasted_scale_tril @ drawn.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
         distance = (value - self.loc).unsqueeze(-1)
-        shape = torch.broadcast_shapes(self._factor.shape[:-2], distance.shape[:-2])
-        factor = self._factor.expand((*shape, *self._factor.shape[-2:]))
+        shape = torch.broadcast_shapes(self._unbroadcasted_scale_tril.shape[:-2], distance.shape[:-2])
+        factor = self._unbroadcasted_scale_tril.expand((*shape, *self._unbroadcasted_scale_tril.shape[-2:]))
         solved = linalg.solve_triangular(factor, distance.expand((*shape, *distance.shape[-2:])), upper=False)
         squared = solved.squeeze(-1).pow(2).sum(-1)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + squared) - self._half_log_determinant()
@@ -117,4 +121,4 @@ class MultivariateNormal(Located):
         return (each + self._half_log_determinant()).expand(self._batch_shape)
 
     def _half_log_determinant(self) -> Tensor:
-        return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)

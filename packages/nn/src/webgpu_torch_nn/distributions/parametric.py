@@ -65,6 +65,11 @@ class ByProbability(Parametric):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         return logits if probs is None else probs
 
+    @property
+    def _param(self) -> Tensor:
+        """The parameter that was given, under the name by which subclasses in other libraries read it."""
+        return next(value for name, value in self.__dict__.items() if name in ("probs", "logits"))
+
     @lazy_property
     def probs(self) -> Tensor:
         """The probabilities."""

@@ -37,6 +37,8 @@ class Transform:
         self._cache_size = cache_size
         self._inv: Any = None
         self._cached_x_y: tuple[Any, Any] = (None, None)
+        # A program's class may derive from a Module besides.
+        super().__init__()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_inv": None, "_cached_x_y": (None, None)}

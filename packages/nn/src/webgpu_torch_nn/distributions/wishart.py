@@ -69,7 +69,7 @@ class Wishart(Parametric, ExponentialFamily):
                 stacklevel=2,
             )
         super().__init__(batch_shape, matrix.shape[-2:], validate_args=validate_args)
-        self._factor = factored(name, matrix)
+        self._unbroadcasted_scale_tril = factored(name, matrix)
 
     @property
     def arg_constraints(self) -> Any:  # type: ignore[override]
@@ -82,17 +82,17 @@ class Wishart(Parametric, ExponentialFamily):
     @lazy_property
     def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance."""
-        return self._whole(self._factor)
+        return self._whole(self._unbroadcasted_scale_tril)
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
         """The covariance."""
-        return self._whole(self._factor @ self._factor.mT)
+        return self._whole(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
-        return self._whole(torch.cholesky_inverse(self._factor))
+        return self._whole(torch.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:
@@ -120,7 +120,7 @@ class Wishart(Parametric, ExponentialFamily):
         diagonal = squares.sqrt().clamp(min=torch.finfo(squares.dtype).eps)
         shape = (*sample_shape, *self._batch_shape, size, size)
         normal = torch.randn(shape, dtype=self.df.dtype, device=self.df.device)
-        factor = self._factor @ (normal.tril(-1) + diagonal.diag_embed())
+        factor = self._unbroadcasted_scale_tril @ (normal.tril(-1) + diagonal.diag_embed())
         return factor @ factor.mT
 
     def rsample(self, sample_shape: Sequence[int] = Size(), max_try_correction: int | None = None) -> Tensor:
@@ -140,14 +140,14 @@ class Wishart(Parametric, ExponentialFamily):
     def _half_log_determinant(self) -> Tensor:
         """Return that of twice the covariance."""
         size = self._event_shape[-1]
-        return 0.5 * size * math.log(2) + self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return 0.5 * size * math.log(2) + self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""
         self._validate_sample(value)
         size = self._event_shape[-1]
-        shape = torch.broadcast_shapes(value.shape, self._factor.shape)
-        solved = torch.cholesky_solve(value.expand(shape), self._factor.expand(shape))
+        shape = torch.broadcast_shapes(value.shape, self._unbroadcasted_scale_tril.shape)
+        solved = torch.cholesky_solve(value.expand(shape), self._unbroadcasted_scale_tril.expand(shape))
         return (
             -self.df * self._half_log_determinant()
             - torch.mvlgamma(self.df / 2, size)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.operations.common import is_whole
 from webgpu_torch_core.operations.in_place.writing import replaced, snapshot
 
 Sizes = int | Sequence[int]
@@ -36,9 +37,9 @@ def spread(value: Sizes, count: int, function: str, name: str) -> tuple[int, ...
     Raises:
         RuntimeError: neither one nor ``count`` sizes.
     """
-    if isinstance(value, int):
-        return (value,) * count
-    sizes = tuple(int(each) for each in value)
+    if is_whole(value):
+        return (int(value),) * count  # type: ignore[arg-type]
+    sizes = tuple(int(each) for each in value)  # type: ignore[union-attr]
     if len(sizes) == 1:
         return sizes * count
     if len(sizes) != count:

@@ -51,6 +51,15 @@ def _check_bags(
             raise ValueError("offsets has to be a 1D Tensor but got None")
         if offsets.ndim != 1:
             raise ValueError("offsets has to be a 1D Tensor")
+        if offsets.numel() and offsets.device.type in ("cpu", "python") and int(offsets[0]) != 0:
+            raise RuntimeError(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
+                f"{int(offsets[0])}"
+            )
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        raise RuntimeError(
+            f"expected per_sample_weights of weight's type {weight.dtype!r}, but got {per_sample_weights.dtype!r}"
+        )
     if input.ndim not in (1, 2):
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
     if mode not in ("sum", "mean", "max"):

@@ -41,6 +41,13 @@ class Container(Module):
             self.add_module(name, module)
 
 
+def _check_times(times: int) -> None:
+    if not isinstance(times, int):
+        raise TypeError(f"unsupported operand type(s) for *: {Sequential} and {type(times)}")
+    if times <= 0:
+        raise ValueError(f"Non-positive multiplication factor {times} for {Sequential}")
+
+
 class Sequential(Module):
     """Call the modules in order, each on the result of the one before; made of modules or of one ordered mapping."""
 
@@ -89,6 +96,18 @@ class Sequential(Module):
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return Sequential(*self, *other)
+
+    def __mul__(self, other: int) -> Sequential:
+        _check_times(other)
+        return Sequential(*(module for _ in range(other) for module in self))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Sequential:
+        _check_times(other)
+        for module in list(self) * (other - 1):
+            self.append(module)
+        return self
 
     def append(self, module: Module) -> Sequential:
         """Add a module at the end."""
@@ -152,12 +171,13 @@ class ModuleList(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        if len(self._modules) >= SEVERAL_BLOCKS and next(iter(self._modules.values()))._modules:
+        if len(self._modules) >= SEVERAL_BLOCKS and getattr(next(iter(self._modules.values())), "_modules", None):
             # Without what comes before it, the first block's plan is that of the others.
             hand_over(1)
         for module in self._modules.values():
             yield module
-            if module._modules:
+            # PyTorch's lists may hold None.
+            if module is not None and module._modules:
                 # Its caller is done with this block of the network.
                 hand_over()
 

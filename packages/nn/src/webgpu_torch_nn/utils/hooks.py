@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,6 +36,16 @@ class RemovableHandle:
             hooks = reference()
             if hooks is not None:
                 hooks.pop(self.id, None)
+
+    def __getstate__(self) -> tuple[object, int, tuple[object, ...]]:
+        return self.hooks_dict_ref(), self.id, tuple(each() for each in self.extra_dict_ref)
+
+    def __setstate__(self, state: tuple[OrderedDict | None, int, tuple[OrderedDict | None, ...]]) -> None:
+        hooks, self.id, extras = state
+        # A dictionary that is gone leaves one that nobody holds.
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if each is None else each) for each in extras)
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -8,6 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
+from .matrix_products import matrix_product
 
 ELLIPSIS = "..."
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -202,7 +203,9 @@ def _pair(
         return left * right, batch + rows + columns
     left = a.reshape(count, math.prod(a.shape[len(batch) : len(batch) + len(rows)]), inner)
     right = b.reshape(count, inner, math.prod(b.shape[len(batch) + len(summed) :]))
-    product = (left[0] @ right[0]) if not batch else left @ right
+    # Without sums of more than one product there is no matrix product, which booleans have not.
+    one, other = (left, right) if batch else (left[0], right[0])
+    product = matrix_product(one, other) if inner == 1 else one @ other
     return product.reshape(shape), batch + rows + columns
 
 

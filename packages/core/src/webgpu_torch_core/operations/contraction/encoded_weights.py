@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from ...ir import expression as ir
@@ -12,6 +13,7 @@ from ...ir.layouts import contiguous_strides
 from ...tensors.tensor import Tensor
 from ..common import kernel_cache, record
 from ..creation.factories import tensor
+from ..sorting.searching import bucketize
 from .matrix_products import matmul
 
 
@@ -57,8 +59,11 @@ def encode_weight(weight: Tensor, encoding: str | Encoding, group: int | None = 
     scales = grouped.abs().amax(-1) / reach
     # Of a group of zeros every number is zero, whatever divides it.
     scaled = grouped / scales.masked_fill(scales == 0, 1.0).unsqueeze(-1)
-    known = tensor([each if each == each else float("inf") for each in numbers], device=weight.device)
-    bits = (scaled.unsqueeze(-1) - known).abs().argmin(-1).reshape(rows, columns // found.lanes, found.lanes)
+    # The nearest number: those in order, and what lies halfway between neighbours.
+    order = sorted((bits for bits, each in enumerate(numbers) if each != float("inf")), key=lambda bits: numbers[bits])
+    bounds = [(numbers[one] + numbers[other]) / 2 for one, other in itertools.pairwise(order)]
+    nearest = bucketize(scaled, tensor(bounds, device=weight.device))
+    bits = tensor(order, device=weight.device)[nearest].reshape(rows, columns // found.lanes, found.lanes)
     places = tensor([1 << (lane * found.bits) for lane in range(found.lanes)], device=weight.device)
     return (bits * places).sum(-1).to(uint8), scales
 

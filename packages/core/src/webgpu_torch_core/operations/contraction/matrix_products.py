@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import compute_dtype, dtype, float32, int64
+from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int64
 from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
 from ...replay.recipes import remembered
@@ -123,11 +123,14 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     """
     require_tensor("matmul", "input", 1, input)
     require_tensor("matmul", "other", 2, other)
-    result = _matmul(input, other)
+    if input.dtype is bool_ and ((input.numel() and other.numel()) or input.ndim == other.ndim == 1):
+        refuse_types("dot" if input.ndim == other.ndim == 1 else "addmm_impl_cpu_", input, 0)
+    result = matrix_product(input, other)
     return result if out is None else _into(result, out)
 
 
-def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
+def matrix_product(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
+    """Return :func:`matmul` of any types, booleans too; ``wide`` keeps sums of 16-bit numbers in float32."""
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
@@ -141,8 +144,6 @@ def _matmul(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
                 f"number of elements, but got {input.shape[0]} and {other.shape[0]} elements respectively"
             )
         raise _shape_error(left, right)
-    if (left.numel() and right.numel()) or input.ndim == other.ndim == 1:
-        refuse_types("dot" if input.ndim == other.ndim == 1 else "addmm_impl_cpu_", left, 0)
     if right.ndim == 2 and left.ndim > 2:
         # A shared right operand: fold the batch into the rows.
         folded = (
@@ -177,9 +178,11 @@ def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:
 
 @operation("contraction")
 @remembered
-def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The product of two matrices."""
+def mm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The product of two matrices; computed in ``out_dtype`` if that is given."""
     _check_mm(input, mat2)
+    if out_dtype is not None:
+        input, mat2 = input.to(out_dtype), mat2.to(out_dtype)
     return matmul(input, mat2, out=out)
 
 
@@ -190,9 +193,11 @@ def _check_mm(input: Tensor, mat2: Tensor) -> None:
 
 @operation("contraction")
 @remembered
-def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The products of two equally long batches of matrices."""
+def bmm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The products of two equally long batches of matrices; computed in ``out_dtype`` if that is given."""
     _check_bmm(input, mat2)
+    if out_dtype is not None:
+        input, mat2 = input.to(out_dtype), mat2.to(out_dtype)
     return matmul(input, mat2, out=out)
 
 
@@ -245,20 +250,26 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("contraction", title="AddmmBackward0")
 @remembered
 def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
-) -> Tensor:
-    """``beta * input + alpha * (mat1 @ mat2)``."""
+    input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, beta: Number = 1, alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``beta * input + alpha * (mat1 @ mat2)``; computed in ``out_dtype`` if that is given."""
     _check_mm(mat1, mat2)
+    if out_dtype is not None:
+        input, mat1, mat2 = input.to(out_dtype), mat1.to(out_dtype), mat2.to(out_dtype)
     return _added(input, mat1, mat2, beta, alpha, out)
 
 
 @operation("contraction", title="BaddbmmBackward0")
 @remembered
 def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
-) -> Tensor:
-    """``beta * input + alpha * (batch1 @ batch2)`` over a batch."""
+    input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: dtype | None = None, *, beta: Number = 1, alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``beta * input + alpha * (batch1 @ batch2)`` over a batch; computed in ``out_dtype`` if that is given."""
     _check_bmm(batch1, batch2)
+    if out_dtype is not None:
+        input, batch1, batch2 = input.to(out_dtype), batch1.to(out_dtype), batch2.to(out_dtype)
     return _added(input, batch1, batch2, beta, alpha, out)
 
 
@@ -278,9 +289,9 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
     # The sum rounds once, as in PyTorch's kernels: 16-bit products stay in float32 until the input is added.
     if alpha != 1 and is_half(left):
         # So that the gradient's products round once, too, not after each is scaled.
-        product = _matmul(left.to(float32), right.to(float32))
+        product = matrix_product(left.to(float32), right.to(float32))
     else:
-        product = _matmul(left, right, wide=True)
+        product = matrix_product(left, right, wide=True)
     scaled = product if alpha == 1 else product * alpha
     # beta = 0 ignores the input even where it is NaN.
     result = scaled if beta == 0 else scaled + (input if beta == 1 else input.to(scaled.dtype) * beta)
@@ -294,7 +305,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out]."""
     if bias is None:
         return matmul(input, weight.t(), out=out)
-    result = (_matmul(input, weight.t(), wide=True) + bias).to(input.dtype)
+    result = (matrix_product(input, weight.t(), wide=True) + bias).to(input.dtype)
     return result if out is None else _into(result, out)
 
 

@@ -61,6 +61,8 @@ def addr(
     if vec1.ndim != 1 or vec2.ndim != 1:
         raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
     for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, complex) and not any(each.dtype.is_complex for each in (input, vec1, vec2)):
+            raise RuntimeError(f"value cannot be converted to type {input.dtype!r} without overflow: {name}={factor}")
         if isinstance(factor, float) and max(each.dtype.category for each in (input, vec1, vec2)) < 2:
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     if any(is_half(each) for each in (input, vec1, vec2)):

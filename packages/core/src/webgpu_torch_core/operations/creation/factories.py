@@ -486,5 +486,6 @@ def legacy_tensor(*args: Any, **kwargs: Any) -> Tensor:
     if len(args) == 1 and not isinstance(args[0], int | Size):
         if isinstance(args[0], Tensor):
             return args[0].detach()
-        return tensor(args[0], dtype=default_float[0], device=place)
-    return empty(*args, device=place)
+        return tensor(args[0], dtype=default_float[0], device=place or "cpu")
+    # As in PyTorch, on the CPU unless told otherwise: contexts of devices do not count here.
+    return empty(*args, device=place or "cpu")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import compute_dtype, dtype, float64
+from ...ir.dtypes import bool_, compute_dtype, dtype, float64
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout
 from ...record.devices import engine_for
 from ...tensors.tensor import Tensor
-from ..common import kernel_cache, record_on
+from ..common import is_whole, kernel_cache, record_on
 from ..elementwise.call import default_float
 from ..outputs import into
 from .factories import asked, tensor
@@ -35,6 +35,14 @@ def linspace_kernel(count: int, kind: dtype) -> Pointwise:
     )
 
 
+def _wrapped(value: int, kind: dtype) -> int:
+    """Return what a type of integers keeps of a number."""
+    if kind is bool_:
+        return int(bool(value))
+    span = int(kind.maximum) - int(kind.minimum) + 1
+    return (value - int(kind.minimum)) % span + int(kind.minimum)
+
+
 @operation("creation", method=False)
 def linspace(
     start: Tensor | Number,
@@ -51,15 +59,16 @@ def linspace(
     """``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
     del layout, pin_memory
     start, end = (each.item() if isinstance(each, Tensor) else each for each in (start, end))
-    if not isinstance(steps, int):
+    if not is_whole(steps):
         raise TypeError(f"linspace(): argument 'steps' must be int, not {type(steps).__name__}")
+    steps = int(steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind, place = asked(dtype, device, out, default_float[0])
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     if kind.category < 2:
-        # The ends are truncated first, as PyTorch does.
-        start, end = int(start), int(end)
+        # The ends are truncated and wrapped to the type first, as PyTorch does.
+        start, end = (_wrapped(int(each), kind) for each in (start, end))
         step = (end - start) / (steps - 1) if steps > 1 else 0.0
         values = [int(start + step * i) if i < steps // 2 else int(end - step * (steps - 1 - i)) for i in range(steps)]
         values = [int(start)] if steps == 1 else values

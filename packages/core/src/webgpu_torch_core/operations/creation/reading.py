@@ -11,6 +11,7 @@ from ...ir.dtypes import bfloat16, bool_, complex64, int64
 from ...ir.host_bytes import require_numpy, unpack
 from ...ir.layouts import Layout, contiguous_layout
 from ...record.devices import host_device
+from ...record.grad_mode import recording
 from ...tensors.printing import format_tensor
 from ...tensors.tensor import MetaValue, Tensor
 from ..complex.interleaving import real_alias
@@ -86,7 +87,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
         TypeError: the tensor is on a device that is not the host, or of a type that NumPy has not.
     """
     np = require_numpy("Tensor.numpy()")
-    if self.requires_grad and not force:
+    if self.requires_grad and recording.enabled and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if not force and self.device != host_device():
         raise TypeError(

@@ -142,6 +142,5 @@ _pad = pad
 
 @operation("view")
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Change to another tensor's shape in place."""
-    del memory_format
-    return resize_(self, the_template.shape)
+    """Change to another tensor's shape in place, with contiguous strides or those of a memory format."""
+    return resize_(self, the_template.shape, memory_format=memory_format)

@@ -140,5 +140,8 @@ class UntypedStorage:
             raise RuntimeError(f"a storage of {self.nbytes()} bytes can't be resized to {size}; make a new tensor")
         return self
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def __repr__(self) -> str:
         return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"

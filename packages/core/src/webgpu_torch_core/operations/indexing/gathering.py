@@ -80,6 +80,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
         return into(no_view(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape)), out, True)
     if index.numel() == 0:
         return into(gather_known(input, 0, index), out, True)
+    if input.ndim == 1 and index.ndim == 0:
+        return into(gather(input, dim, index.reshape(1)).reshape(()), out, True)
     if input.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     axis = wrap_dimension(dim, input.ndim)
@@ -118,7 +120,13 @@ def gather_known(input: Tensor, axis: int, index: Tensor) -> Tensor:
 
 @operation("composite")
 def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one."""
+    """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one.
+
+    Raises:
+        RuntimeError: the positions are not int64.
+    """
+    if indices.dtype is not int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype!r}")
     if dim is None:
         return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out)
     if indices.dtype is not int64:

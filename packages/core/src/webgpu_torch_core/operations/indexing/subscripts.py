@@ -282,7 +282,13 @@ Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 
 @operation("indexed")
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """Positions of the elements that are not zero, as rows (or as one tensor per dimension)."""
+    """Positions of the elements that are not zero, as rows (or as one tensor per dimension).
+
+    Raises:
+        RuntimeError: ``out`` is not of int64.
+    """
+    if out is not None and out.dtype is not int64:
+        raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got {out.dtype!r}")
     positions, _ = nonzero_positions(input)
     # A circle: that module imports this one.
     from ..movement.splitting import unbind
@@ -334,6 +340,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
     if out is not None:
+        if out.dtype is not input.dtype:
+            raise RuntimeError("masked_select(): self and result must have the same scalar type")
         check_distinct(out)
         check_apart(out, input, mask)
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
@@ -342,7 +350,16 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 @operation("composite", title="MaskedScatterBackward0")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """``input`` with source's elements, in order, where the mask holds."""
+    """``input`` with source's elements, in order, where the mask holds.
+
+    Raises:
+        RuntimeError: ``source`` is of another type, or is known to have too few elements.
+    """
+    if input.dtype is not source.dtype:
+        names = (repr(each.dtype).removeprefix("torch.") for each in (input, source))
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {' and '.join(names)}"
+        )
     shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
     flat, chosen = source.reshape(-1), mask.expand(shape).reshape(-1)
     # -1 where the mask does not hold yet, and positions counted on where it does not hold: nothing is read there.

@@ -306,6 +306,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         raise RuntimeError(
             f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}"
         )
+    if B.ndim < 1:
+        raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
     vector = A.ndim == B.ndim + 1
     columns = B.unsqueeze(-1) if vector else B
     if columns.shape[-2] != A.shape[-2]:
@@ -315,6 +317,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rank = matrix_rank(A) if driver != "gels" and driver is not None else A.new_empty(0, dtype=int64)
     S = svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty(0, dtype=A.dtype.to_real())
     residuals = solution.reshape(-1)[:0].abs()
+    # PyTorch's drivers where none is named: gelsy on the CPU, which has no residuals, and gels elsewhere.
+    driver = "gelsy" if driver is None and A.device.type in ("cpu", "python") else driver
     if rows > unknowns and driver != "gelsy" and (driver in (None, "gels") or bool((rank == unknowns).all().item())):
         residuals = ((A @ solution - columns).abs() ** 2).sum(-2)
     solution = solution.squeeze(-1) if vector else solution

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.complex_rules import with_complex_rule
@@ -69,6 +70,17 @@ def require_tensors(tensors: tuple[Any, ...]) -> None:
             raise TypeError(f"expected Tensor as element {position} in argument 0, but got {type(each).__name__}")
 
 
+def several(function: str, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Return several tensors, of any shapes, as a tuple.
+
+    Raises:
+        TypeError: one tensor stands in their place.
+    """
+    if isinstance(tensors, Tensor):
+        raise TypeError(f"{function}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    return tuple(tensors)
+
+
 @operation("indexed", method=False, aliases=("concat", "concatenate"))
 @remembered
 def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -79,9 +91,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
         TypeError: something that is no tensor.
         RuntimeError: sizes that differ in another dimension.
     """
-    if isinstance(tensors, Tensor):
-        raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
-    tensors = tuple(tensors)
+    tensors = several("cat", tensors)
     require_tensors(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
@@ -165,7 +175,7 @@ def _joined_layout(layouts: tuple[Layout, ...], dim: int) -> Layout:
 @remembered
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
-    tensors = tuple(tensors)
+    tensors = several("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     require_tensors(tensors)
@@ -185,7 +195,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
 
 def _stack_along(name: str, doc: str, dim: int, least: int, aliases: tuple[str, ...] = ()) -> None:
     def function(tensors: Any, *, out: Tensor | None = None) -> Tensor:
-        raised = [_at_least(each, least) for each in tensors]
+        raised = [_at_least(each, least) for each in several(name, tensors)]
         if not raised:
             raise RuntimeError(f"{name} expects a non-empty TensorList")
         return cat(raised, 0 if dim == 1 and raised[0].ndim == 1 else dim, out=out)

@@ -14,7 +14,7 @@ from ..common import no_view
 from ..creation.factories import arange, as_tensor
 from ..indexing.subscripts import coordinates, nonzero_positions
 from ..outputs import into
-from .joining import cat, flip, place_inside, stack
+from .joining import cat, flip, place_inside, several, stack
 from .splitting import chunk, split
 from .views import narrow
 
@@ -57,7 +57,7 @@ def atleast_3d(*tensors: Any) -> Any:
 @operation("composite", method=False)
 def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along the third dimension."""
-    raised = [atleast_3d(each) for each in tensors]
+    raised = [atleast_3d(each) for each in several("dstack", tensors)]
     if not raised:
         raise RuntimeError("dstack expects a non-empty TensorList")
     return cat(raised, 2, out=out)
@@ -66,7 +66,11 @@ def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
 @operation("composite", method=False)
 def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors side by side: vectors are columns."""
-    return cat([each.reshape(each.numel(), 1) if each.ndim < 2 else each for each in tensors], 1, out=out)
+    return cat(
+        [each.reshape(each.numel(), 1) if each.ndim < 2 else each for each in several("column_stack", tensors)],
+        1,
+        out=out,
+    )
 
 
 @operation("composite")
@@ -325,7 +329,13 @@ def diff(
 
 @operation("composite")
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """Flat positions as coordinates of a shape, a tensor per dimension."""
+    """Flat positions as coordinates of a shape, a tensor per dimension.
+
+    Raises:
+        TypeError: the positions are not integers.
+    """
+    if indices.dtype.category != 1:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype!r}")
     sizes = [shape] if isinstance(shape, int) else list(shape)
     found: list[Tensor] = []
     for size in reversed(sizes):

@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.layouts import contiguous_strides, layout, wrap_dimension
+from ...ir.layouts import channels_last_strides, contiguous_strides, layout, wrap_dimension
 from ...record.changes import changed_tensor
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import is_whole, sizes_from
@@ -82,11 +82,15 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     return self if has_memory_format(self, memory_format) else self.clone(memory_format=memory_format)
 
 
+def _strides_of(shape: Size, memory_format: object) -> tuple[int, ...]:
+    if memory_format is None or str(memory_format).endswith("contiguous_format"):
+        return contiguous_strides(shape)
+    return channels_last_strides(shape)
+
+
 @operation("view", namespace="method")
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Change shape in place, growing the storage where needed; new elements are undefined."""
-    del memory_format
-
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     shape = Size(sizes_from(sizes))
@@ -100,7 +104,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             write(slice_view(grown, 0, 0, have, 1), old.detach())
         self._storage.value = grown._storage.value
     self._storage.version += 1
-    self._layout = layout(tuple(shape), contiguous_strides(shape), 0 if needed > have else self._layout.offset)
+    self._layout = layout(tuple(shape), _strides_of(shape, memory_format), 0 if needed > have else self._layout.offset)
     changed_tensor(self)
     return self
 

@@ -14,7 +14,7 @@ from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, is_half, needs_gradient, no_view, type_title, wide
-from ..contraction.matrix_products import _matmul, matmul
+from ..contraction.matrix_products import matmul, matrix_product
 from ..creation.factories import arange
 from ..elementwise.overloads import masked_fill, where
 from ..in_place.writing import replaced, snapshot
@@ -382,7 +382,7 @@ def _attention(
         key = key.repeat_interleave(repeats, -3)
         value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
     # Scores of 16-bit operands stay as they were accumulated: an exponential magnifies what rounding takes.
-    scores = _matmul(query, key.transpose(-2, -1), wide=True) * factor
+    scores = matrix_product(query, key.transpose(-2, -1), wide=True) * factor
     if is_causal:
         if attn_mask is not None:
             raise RuntimeError(

@@ -257,7 +257,7 @@ def randperm(
 ) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
     del layout, requires_grad, pin_memory
-    place = place_of(device)
+    n, place = int(n), place_of(device)
     source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
         result = host_draw("permutation", (n,), int64, place, source)
