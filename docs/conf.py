@@ -49,3 +49,5 @@ html_theme_options = {
         "color-brand-visited": "#b9a5e8",
     },
 }
+# The index has a page per letter.
+html_split_index = True

@@ -377,8 +377,9 @@ def members_of(kind: type) -> Iterator[tuple[str, Any]]:
     seen: set[str] = set()
     for base in kind.__mro__:
         private = base is kind or base.__name__.startswith("_") or base.__module__.rpartition(".")[2].startswith("_")
+        # What a public base has is described there.
         if not private or not base.__module__.startswith("webgpu_torch"):
-            continue
+            break
         for name, value in vars(base).items():
             shown: Callable[..., Any] | Any = _plain(value)
             known = (inspect.isfunction(shown) and shown.__module__.startswith("webgpu_torch")) or isinstance(

@@ -443,6 +443,13 @@ def test_integer_division_by_zero(name: str, kind: str, device: str) -> None:
     assert DIVISIONS[name](core, x[:0].clone(), y[1:]).tolist() == []
 
 
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod", "floor", "trunc"])
+def test_floats_divided_by_zero_everywhere(name: str, device: str) -> None:
+    """Every element is written where every divisor is zero: no memory of other tensors is seen."""
+    core.full((8,), 8.0, device=device).tolist()
+    assert check(lambda t, x: DIVISIONS[name](t, x, x * 0), [torch.arange(-3.0, 5.0)], device)
+
+
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_wraps(dtype: str, device: str) -> None:
     kind = getattr(torch, dtype)

@@ -167,18 +167,20 @@ define(
     """
 // As PyTorch: from the exact remainder, so that the quotient agrees with wt_remainder.
 fn wt_floor_divide(dividend: f32, divisor: f32) -> f32 {
-  if ((bitcast<u32>(divisor) << 1u) == 0u) { return wt_divide(dividend, divisor); }
+  // No return before the remainder's loop: where all invocations took it, llvmpipe was seen to write nothing at all.
+  let by_zero = (bitcast<u32>(divisor) << 1u) == 0u;
   // Keep the remainder out of the subnormal range, where it would be lost.
   let tiny = (wt_abs(divisor) < 7.888609e-31) & (wt_abs(dividend) < 1.2676506e30);
   let x = dividend * select(1.0, 16777216.0, tiny);
-  let y = divisor * select(1.0, 16777216.0, tiny);
+  let y = select(divisor, 1.0, by_zero) * select(1.0, 16777216.0, tiny);
   let rest = wt_fmod(x, y);
   let other_sign = ((bitcast<u32>(rest) ^ bitcast<u32>(y)) >> 31u) != 0u;
   var quotient = wt_divide_exact(x - rest, y);
   if (other_sign && (bitcast<u32>(rest) << 1u) != 0u) { quotient -= 1.0; }
-  if (quotient == 0.0) { return wt_copysign(0.0, bitcast<f32>(bitcast<u32>(x) ^ bitcast<u32>(y))); }
   let whole = floor(quotient);
-  return select(whole, whole + 1.0, quotient - whole > 0.5);
+  let rounded = select(whole, whole + 1.0, quotient - whole > 0.5);
+  let nothing = wt_copysign(0.0, bitcast<f32>(bitcast<u32>(x) ^ bitcast<u32>(y)));
+  return select(select(rounded, nothing, quotient == 0.0), wt_divide(dividend, divisor), by_zero);
 }
 """,
     accuracy=1,
