@@ -130,7 +130,13 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def matrix_product(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
-    """Return :func:`matmul` of any types, booleans too; ``wide`` keeps sums of 16-bit numbers in float32."""
+    """Return the product of two tensors as :func:`matmul` has it, ``[..., n, k] @ [..., k, m]``, of any types, booleans too.
+
+    ``wide`` keeps sums of 16-bit numbers in float32.
+
+    Raises:
+        RuntimeError: one has no dimensions, or their sizes do not fit.
+    """
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
