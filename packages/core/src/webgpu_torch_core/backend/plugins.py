@@ -420,10 +420,11 @@ def describe() -> str:
 def _described(name: str) -> BackendReport:
     """Return what one backend tells; that it cannot tell is reported as its failure."""
     backend = registry.backends[name]
-    found: dict[str, Any] = {
+    found: BackendReport = {
         "type": name,
         "origin": str(registry.origins[name]),
         "devices": registry.device_count(name),
+        "facts": {},
     }
     try:
         found["facts"] = {str(key): str(value) for key, value in backend.describe().items()}
