@@ -114,12 +114,15 @@ HISTORIES = {
 @given(tensors(FLOATS), st.sampled_from(sorted(HISTORIES)), OPTIONS)
 def test_text_of_histories(tensor: torch.Tensor, name: str, options: dict[str, Any]) -> None:
     # Sums of huge numbers differ in their last digit by the order of addition; the words are the question here.
-    tensor = (tensor if name not in ("sum", "mean", "exp", "pow", "div") else torch.ones_like(tensor)).detach()
+    tensor = (tensor if name not in ("sum", "mean", "pow", "div") else torch.ones_like(tensor)).detach()
+    # The exponential of one is rounded by the processor's own instructions.
+    tensor = torch.zeros_like(tensor) if name == "exp" else tensor
     for library in (ours, torch):
         library.set_printoptions(profile="default")
         library.set_printoptions(**options)
+    # What a reshape is called depends on the strides.
     mine = HISTORIES[name](to_ours(tensor, "cpu").requires_grad_())
-    assert repr(mine) == repr(HISTORIES[name](tensor.clone().requires_grad_()))
+    assert repr(mine) == repr(HISTORIES[name](tensor.detach().requires_grad_()))
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)

@@ -14,10 +14,34 @@ from .futures import Future
 Marked = TypeVar("Marked")
 
 __all__ = [
-    "Attribute", "Final", "ScriptFunction", "ScriptModule", "ScriptWarning", "TracerWarning", "annotate", "export", "ignore",
-    "interface", "is_scripting", "is_tracing", "isinstance", "script", "script_if_tracing", "script_method", "strict_fusion",
+    "Attribute",
+    "Final",
+    "RecursiveScriptModule",
+    "ScriptFunction",
+    "ScriptModule",
+    "ScriptWarning",
+    "TracerWarning",
+    "annotate",
+    "enable_onednn_fusion",
+    "export",
+    "export_opnames",
+    "fork",
+    "fuser",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "onednn_fusion_enabled",
+    "optimized_execution",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "strict_fusion",
     "unused",
-]  # fmt: skip
+    "wait",
+]
 
 
 def is_tracing() -> bool:

@@ -17,6 +17,7 @@ from webgpu_torch_core.autograd.checkpoint import noop_context_fn as noop_contex
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "DefaultDeviceType",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",

@@ -187,7 +187,11 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
     entries = _expand_subscript(self, subscript)
     view, indices = _apply_basic(self, entries)
     if all(each is None for each in indices):
-        return view if view is not self else make_view(self, self._layout, "AliasBackward0", lambda grad: grad)
+        if view is not self:
+            return view
+        # One slice of everything is recorded as a slice; everything said with an ellipsis or a tuple is the tensor again.
+        title = "SliceBackward0" if isinstance(subscript, slice) else "AliasBackward0"
+        return make_view(self, self._layout, title, lambda grad: grad)
     view, chosen, first, count = _joint(view, indices)
     flat, position = _combined(view, chosen, first, count) if count > 1 else (view, chosen[0])
     return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first))
@@ -245,7 +249,8 @@ def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tens
     value = value.expand(target)
     flat, position = _combined(view, chosen, first, count)
     rows = value.reshape((*shape[:first], position.numel(), *shape[first + count :]))
-    if position.numel() == 0:
+    if rows.numel() == 0:
+        # Where nothing is written, positions may be outside, as where nothing is read.
         if needs_gradient(rows):
             view.copy_(attach_empty(view.clone(), "IndexPutBackward0", (rows,)))
         return

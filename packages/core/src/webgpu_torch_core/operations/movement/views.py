@@ -88,7 +88,8 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     original = input._layout.shape
     if target is None:
         return copy_as(input, sizes, "UnsafeViewBackward0")
-    return make_view(input, target, "ViewBackward0", lambda grad: grad.reshape(original))
+    title = "ViewBackward0" if input._layout.is_contiguous else "ReshapeAliasBackward0"
+    return make_view(input, target, title, lambda grad: grad.reshape(original))
 
 
 def copy_as(input: Tensor, sizes: tuple[int, ...], title: str) -> Tensor:
