@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import webgpu_torch as torch
 from webgpu_torch import nn
+from webgpu_torch_core.record import interrupts
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 DEVICES = ["cpu", "webgpu"]
@@ -304,3 +305,24 @@ def test_an_interrupt_comes_between_kernels() -> None:
         timer.join()
     assert w.tolist() == [1.0] * 3
     assert y.sum().isfinite().item()
+
+
+@pytest.mark.parametrize("restored", [0, 1, 2])
+def test_an_interrupt_while_handlers_are_put_back_is_delivered(restored: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange, calls = interrupts._exchange, []
+
+    def interrupted(number: int, handler: object) -> object:
+        calls.append(handler)
+        if len([each for each in calls if each is not interrupts._note]) == restored + 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return exchange(number, handler)
+
+    monkeypatch.setattr(interrupts, "_exchange", interrupted)
+    previous = [signal.signal(number, lambda *_: None) for number in (signal.SIGUSR1, signal.SIGUSR2)]
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts.hold:
+            pass
+    finally:
+        for number, handler in zip((signal.SIGUSR1, signal.SIGUSR2), previous, strict=True):
+            signal.signal(number, handler)
+    assert interrupts.pending == []

@@ -66,10 +66,11 @@ class _Hold:
             return
         self.depth -= 1
         if self.depth == 0:
-            waiting, pending[:] = pending[:], []
             try:
                 self._restore()
             finally:
+                # Only now: one that came while handlers were put back was noted as well.
+                waiting, pending[:] = pending[:], []
                 for number in waiting:
                     signal.raise_signal(number)
 
