@@ -7,6 +7,7 @@ import functools
 import os
 import threading
 import weakref
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,13 +24,15 @@ from .limits import capabilities, maximum_bindings
 from .memory import Pool
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
-from .program import Program, part_bytes
-from .replay import AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepare
+from .program import REPORT_WORDS, Program, part_bytes
+from .replay import REPORT_BYTES, AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepare
 
 #: in how many rounds (between two reads or waits of the host) or how often a plan has run again before its kernels get
 #: text of their own instead of sharing pipelines with kernels of other sizes
 SETTLED_ROUNDS = 4
 SETTLED_RUNS = 256
+#: storage buffers that an adapter must bind at once for kernels to report
+BINDINGS_TO_REPORT = 8
 #: most bytes that are read while the device goes on; more is worth waiting for
 LATER_BYTES = 1 << 16
 
@@ -50,12 +53,15 @@ class WgpuDevice(Device):
         self.adapter = adapter
         self.capabilities = capabilities(adapter, gpu, facts)
         self.maximum_bindings = maximum_bindings(self.capabilities)
+        # Reports take a binding; scatters need up to four others.
+        self.reports = self.capabilities.storage_buffers >= BINDINGS_TO_REPORT
         self.binding_bytes = self.capabilities.binding_bytes
         self.dtypes: frozenset[dtype] = frozenset(STORED_DTYPES) - {float64}
         self.lock = threading.RLock()
         self.failure: Exception | None = None
         self.lost: str | None = None
         self.debug = DEBUG.number(0)
+        self._may_have_reported = False
         trusted = not config.CHECKED.is_on()
         self.pool = Pool(gpu, part_bytes(self.capabilities.binding_bytes))
         self.compiler = Compiler(gpu, self.capabilities, trusted, self.debug)
@@ -139,6 +145,22 @@ class WgpuDevice(Device):
             self.compiler.round += 1
             self._watch(self.gpu.wait, "waiting for the device")
             self._raise_failure()
+
+    def reported(self) -> list[tuple[int, int]]:
+        if not self._may_have_reported or self.replayer.reports is None:
+            return []
+        words = array("i", bytes(REPORT_BYTES))
+        with self.lock:
+            self._check_alive()
+            handle = self.replayer.reports.handle
+            self._watch(lambda: self.gpu.read(handle, 0, memoryview(words).cast("B")), "reading reports")
+            self._raise_failure()
+            self._may_have_reported = False
+            reports = (words[at : at + 3] for at in range(0, len(words), REPORT_WORDS) if words[at])
+            found = [(code, (high << 32) | (low & 0xFFFFFFFF)) for code, low, high in reports]
+            if found:
+                self.gpu.write(handle, 0, bytes(REPORT_BYTES))
+        return found
 
     # Errors
 
@@ -242,6 +264,7 @@ class WgpuDevice(Device):
                 self.gpu.write(prepared.parameter_buffer.handle, 0, data)
                 prepared.parameter_bytes = data
         recording = self.replayer.recording(prepared, buffers, scratch)
+        self._may_have_reported = self._may_have_reported or recording.reports
         if report is not None or self.debug >= 2:
             self.profiler.run(prepared, recording, report)
         else:

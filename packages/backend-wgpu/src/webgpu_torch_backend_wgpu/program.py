@@ -29,7 +29,7 @@ class Capabilities(Record):
 
 
 class Binding(Record):
-    """One entry of bind group 0: ``kind`` is operand, output, scratch, parameters or sizes; ``index`` within its kind.
+    """One entry of bind group 0: ``kind`` is operand, output, scratch, reports, parameters or sizes; ``index`` within its kind.
 
     Buffers longer than an adapter binds at once are bound in parts of :func:`part_bytes` each.
     """
@@ -92,5 +92,7 @@ class Program(Record):
     scratch: tuple[int, ...]
 
 
+#: words of a report: a code, and what was found, low word first (and one of padding)
+REPORT_WORDS = 4
 #: bytes between the parameter blocks of two steps: the largest minimum alignment WebGPU allows
 PARAMETER_ALIGNMENT = 256

@@ -8,21 +8,23 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend.interface import Copy, Plan, Step
+from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.host_bytes import stored
 
 from .errors import KernelError
-from .gpu.interface import COPY, DISPATCH, UNIFORM, WORDS, Gpu, Owned
+from .gpu.interface import COPY, DISPATCH, STORAGE, UNIFORM, WORDS, Gpu, Owned
 from .memory import Buffer, LongBuffer, Pool
 from .modules import Compiled, Compiler, Pipeline
-from .program import PARAMETER_ALIGNMENT, part_bytes
+from .program import PARAMETER_ALIGNMENT, REPORT_WORDS, part_bytes
 
 AnyBuffer = Buffer | LongBuffer
 #: dispatches per submit: the first ones are small so that the GPU starts early
 SUBMIT_SIZES = (32, 64, 128, 256)
 #: sets of buffers of one plan whose recordings are kept
 RECORDINGS_PER_PLAN = 16
+#: bytes of all reports, one for every slot
+REPORT_BYTES = 4 * REPORT_WORDS * REPORT_SLOTS
 #: bind groups kept for all plans together
 BIND_GROUPS = 1 << 14
 
@@ -46,13 +48,15 @@ class Ready:
 class Recording:
     """A plan over one set of buffers: the commands of each submit, and the handles by which the runtime repeats them."""
 
-    __slots__ = ("commands", "dispatches", "handles", "keep")
+    __slots__ = ("commands", "dispatches", "handles", "keep", "reports")
 
     def __init__(self) -> None:
         self.commands: list[array[int]] = [array("q")]
         self.handles: list[Owned] = []
         self.dispatches = 0
         self.keep: list[AnyBuffer | Owned] = []
+        #: whether a kernel may report what it finds wrong
+        self.reports = False
 
     def each(self) -> Iterator[array[int]]:
         """Return the commands one by one, in order."""
@@ -210,6 +214,8 @@ class Replayer:
         self.pool = pool
         self.binding_bytes = binding_bytes
         self.groups = BindGroups(gpu)
+        #: what kernels report: by slot a code and what was found
+        self.reports: Owned | None = None
         self.dispatches = 0
         self.submits = 0
         self.recording_hits = 0
@@ -280,13 +286,21 @@ class Replayer:
         """
         found: list[tuple[int, int, int]] = []
         uniform = prepared.parameter_buffer.handle if prepared.parameter_buffer is not None else 0
-        written = {self._buffer(each, entry.step, buffers, scratch).key for each in pipeline.bindings if each.writes}
+        written = {
+            self._buffer(each, entry.step, buffers, scratch).key
+            for each in pipeline.bindings
+            if each.writes and each.kind != "reports"
+        }
         for each in pipeline.bindings:
             if each.kind == "parameters":
                 found.append((uniform, entry.offset, entry.size))
                 continue
             if each.kind == "sizes":
                 found.append((uniform, entry.sizes_at[pipeline], PARAMETER_ALIGNMENT))
+                continue
+            if each.kind == "reports":
+                recording.reports = True
+                found.append((self._reports().handle, 0, REPORT_BYTES))
                 continue
             buffer = self._buffer(each, entry.step, buffers, scratch)
             if not each.writes and buffer.key in written:
@@ -297,6 +311,11 @@ class Replayer:
             place = buffer.part(each.part, part_bytes(self.binding_bytes))
             found.append((*place, self._size(buffer, each, entry, pipeline)))
         return found
+
+    def _reports(self) -> Owned:
+        if self.reports is None:
+            self.reports = self.gpu.own(self.gpu.buffer(REPORT_BYTES, STORAGE))
+        return self.reports
 
     @staticmethod
     def _buffer(binding: Any, step: Step, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> AnyBuffer:

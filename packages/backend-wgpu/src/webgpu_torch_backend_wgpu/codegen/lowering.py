@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from webgpu_torch_core.backend.interface import REPORT_SLOTS
 from webgpu_torch_core.ir.expression import Expression, topological
 
+from ..program import REPORT_WORDS
 from .cancelling import guarded
 from .ir import Call, Literal, Name, Node, Number, convert_to
 from .module import Module
+from .statements import Store
 from .steps import convert, spell
-from .types import literal
+from .types import element_type, literal
 
 #: what gives the value of a load, load_at (with its index), coordinate, reduced, accumulator or argument
 Leaf = Callable[[Expression, Node | None], Node]
@@ -47,6 +50,8 @@ class Lowering:
         arguments = [self.values[each] for each in node.arguments]
         if step == "parameter":
             return module.parameter(node.payload, node.dtype)
+        if step == "checked":
+            return self._checked(*arguments)
         if step == "cast":
             return self._cast(node, arguments[0])
         if step == "load_at":
@@ -57,6 +62,17 @@ class Lowering:
         scalar = module.type(kind).scalar
         found = _special(node, arguments, module.single) if kind.name == "float32" else None
         return found or _compared_with_itself(node, arguments, scalar) or spell(step, scalar, arguments)
+
+    def _checked(self, value: Node, wrong: Node, *words: Node) -> Node:
+        """Write the report of a code and two words that were found, where something is wrong; return the value."""
+        module = self.module
+        buffer = module.buffer("reports", 0, element_type("int32", module.capabilities), True)
+        start = module.body.let(module.fresh(), (convert_to("u32", words[0]) % REPORT_SLOTS) * REPORT_WORDS)
+        with module.body.when(wrong):
+            # Threads that find something at once overwrite each other: any of them will do.
+            for number, word in enumerate(words):
+                module.body.add(Store(buffer, start + number if number else start, word))
+        return value
 
     def _cast(self, node: Expression, value: Node) -> Node:
         operand, module = node.arguments[0], self.module

@@ -106,5 +106,5 @@ def _fits(kernel: Pointwise, lanes: int) -> bool:
     return (
         whole
         and all(node.payload[2][0] in (0, 1) and node.payload[1] % lanes == 0 for node in loads)
-        and not any(node.step == "load_at" for node in nodes)
+        and not any(node.step in ("load_at", "checked") for node in nodes)
     )

@@ -59,6 +59,10 @@ class Plan:
         self.lasting = False
 
 
+#: how many reports a device keeps apart: one per thread, as long as there are no more
+REPORT_SLOTS = 64
+
+
 class DeviceLostError(RuntimeError):
     """The device stopped working; nothing on it can be read any more."""
 
@@ -79,6 +83,9 @@ class Device(ABC):
     fuses: bool = True
     #: True where ``run`` returns before the work is done: recording goes on meanwhile, so work is handed over early
     asynchronous: bool = False
+    #: whether its kernels report what expressions find wrong (``checked``), told by :meth:`reported`; elsewhere kernels of
+    #: their own look before
+    reports: bool = False
     #: why the device works no more (every method raises :class:`DeviceLostError`), None while it does
     lost: str | None = None
     #: whether opening the device again could help
@@ -113,6 +120,13 @@ class Device(ABC):
         """
         data = self.read(buffer, nbytes)
         return lambda: data
+
+    def reported(self) -> list[tuple[int, int]]:
+        """Return the codes that kernels reported since the last call, each with what was found; one of equal slots.
+
+        A code's slot is its remainder by :data:`REPORT_SLOTS`. Only devices whose kernels report have any.
+        """
+        return []
 
     @abstractmethod
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:

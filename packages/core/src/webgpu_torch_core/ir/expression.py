@@ -28,7 +28,9 @@ class Expression:
         scalar), ``coordinate`` (dimension of the kernel's domain, int32), ``load`` (operand, offset, strides over the
         domain), ``reduced`` (index of a row program's earlier reduction), ``accumulator`` (a contraction's sum).
     Inner nodes:
-        ``load_at`` (payload: operand; argument: element index), ``cast`` (to ``dtype``), and every name in
+        ``load_at`` (payload: operand; argument: element index), ``cast`` (to ``dtype``), ``checked`` (the first argument's
+        value; where the second holds, the device reports the third, a code, with the 64 bits of the other two, low ones
+        first), and every name in
         :data:`webgpu_torch_core.ir.steps.STEPS`.
     """
 
@@ -269,6 +271,16 @@ def select(condition: Expression, yes: Operand, no: Operand) -> Expression:
     if condition.step == "constant":
         return cast(yes if condition.payload else no, shared)
     return make("select", (condition, cast(yes, shared), cast(no, shared)), None, shared)
+
+
+def checked(value: Expression, wrong: Expression, code: Expression, found: Expression) -> Expression:
+    """Return a value; where ``wrong`` holds, the device reports an int32 code and the integer that was found.
+
+    Only for devices whose kernels report (:attr:`~webgpu_torch_core.backend.interface.Device.reports`).
+    """
+    low = cast(found, int32)
+    high = select(found < 0, -1, 0) if found.dtype.itemsize <= 4 else cast(binary("shift_right", found, 32), int32)
+    return make("checked", (value, wrong, code, low, high), None, value.dtype)
 
 
 def rewrite(

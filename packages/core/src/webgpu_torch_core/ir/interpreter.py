@@ -42,6 +42,8 @@ class Environment:
         self.arguments = arguments
         self.reduced: list[Any] = []
         self.accumulator: Any = None
+        # What ``checked`` expressions reported: codes and what was found.
+        self.reported: list[tuple[int, int]] = []
 
 
 def evaluate(root: Expression, at: Shape, env: Environment) -> Any:
@@ -74,6 +76,11 @@ def _evaluate_node(node: Expression, values: dict[Expression, Any], at: Shape, e
     if step == "accumulator":
         return _number(env.accumulator)
     arguments = [values[each] for each in node.arguments]
+    if step == "checked":
+        value, wrong, code, low, high = arguments
+        if wrong:
+            env.reported.append((int(code), (int(high) << 32) | (int(low) & 0xFFFFFFFF)))
+        return value
     if step == "cast":
         return convert(arguments[0], node.dtype)
     if _is_typed(node):

@@ -18,19 +18,25 @@ _errors: list[Callable[[int], Exception]] = []
 _numbers: dict[object, int] = {}
 
 
-def check_base(key: object, error: Callable[[int], Exception]) -> int:
-    """Return the number that says a check failed and found 0; what it found is added to that.
-
-    ``key``: what the check depends on; ``error`` makes the exception of what was found.
-    """
+def check_number(key: object, error: Callable[[int], Exception]) -> int:
+    """Return the number of a check, from 1; ``key``: what it depends on, ``error`` makes the exception of what was found."""
     number = _numbers.get(key)
     if number is None:
-        number = _numbers[key] = len(_errors)
         _errors.append(error)
-    return ((number + 1) << _BITS) + LARGEST + 1
+        number = _numbers[key] = len(_errors)
+    return number
+
+
+def check_base(key: object, error: Callable[[int], Exception]) -> int:
+    """Return the number that says a check (see :func:`check_number`) failed and found 0; what it found is added to that."""
+    return (check_number(key, error) << _BITS) + LARGEST + 1
 
 
 def error_of(failed: int) -> Exception:
     """Return the exception of a number that is not 0."""
-    found = (failed & ((1 << _BITS) - 1)) - LARGEST - 1
-    return _errors[(failed >> _BITS) - 1](found)
+    return error_of_check(failed >> _BITS, (failed & ((1 << _BITS) - 1)) - LARGEST - 1)
+
+
+def error_of_check(number: int, found: int) -> Exception:
+    """Return the exception of a check that found something."""
+    return _errors[number - 1](found)

@@ -7,6 +7,7 @@ recorded it. A tape is kept until it ran: what an exception kept from running ru
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -16,12 +17,12 @@ from weakref import ref
 
 from .. import config
 from ..backend import profiling
-from ..backend.interface import Copy, Device, DeviceLostError, Plan
+from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
 from ..scheduling import Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
 from ..scheduling.schedule import Slot
-from .checks import error_of
+from .checks import error_of, error_of_check
 from .context import context
 from .interrupts import hold
 from .runs import Run
@@ -33,12 +34,19 @@ NODE_LIMIT = config.NODE_LIMIT.number(8192)
 PLAN_CACHE_LIMIT = 512
 
 
+#: numbers of the threads that record
+_threads = itertools.count()
+
+
 class _Recorder(threading.local):
     """What one thread records for a device."""
 
     def __init__(self) -> None:
         self.tape = Tape(open=False)
         self.reads = 0
+        # Which of a device's reports are this thread's, and how many kernels that report it has recorded.
+        self.slot = next(_threads) % REPORT_SLOTS
+        self.reporting = 0
         # What checks of values found (0: nothing), of int64: read with the next results.
         self.failed: Value | None = None
 
@@ -65,6 +73,8 @@ class Engine:
         self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
         self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "reads": 0}
         self.eager = config.EAGER.is_on()
+        # Reports of kernels that threads have not been told yet, by the thread's slot.
+        self._reports: dict[int, tuple[int, int]] = {}
         self.paused: _Work | None = None
         self._recorder = _Recorder()
         # What a device that works on its own does in between has states that no exception may interrupt.
@@ -85,6 +95,16 @@ class Engine:
     @failed.setter
     def failed(self, value: Value) -> None:
         self._recorder.failed = value
+
+    def report_code(self, number: int) -> int:
+        """Return the code by which a kernel that this thread records reports what a check finds."""
+        self._recorder.reporting += 1
+        return number * REPORT_SLOTS + self._recorder.slot
+
+    @property
+    def checks(self) -> tuple[Any, int]:
+        """What changes with every check that this thread records."""
+        return self._recorder.failed, self._recorder.reporting
 
     @property
     def maximum_bindings(self) -> int:
@@ -170,8 +190,7 @@ class Engine:
         """
         self._count_read()
         buffer = value.realize()
-        if self._recorder.failed is not None:
-            self.raise_failed_checks()
+        self.raise_failed_checks()
         return self._read(buffer, value.numel * value.dtype.itemsize)
 
     def read_later(self, value: Value) -> Callable[[], bytearray]:
@@ -184,8 +203,7 @@ class Engine:
         def wait() -> bytearray:
             with self._hold:
                 data = self._checked(finish(), nbytes)
-            if self._recorder.failed is not None:
-                self.raise_failed_checks()
+            self.raise_failed_checks()
             return data
 
         return wait
@@ -214,6 +232,12 @@ class Engine:
             failed = int.from_bytes(self._read(value.realize(), 8), sys.byteorder, signed=True)
             if failed:
                 raise error_of(failed)
+        if self.device.reports:
+            with self.lock, self._hold:
+                self._reports.update((code % REPORT_SLOTS, (code, found)) for code, found in self.device.reported())
+                code, found = self._reports.pop(self._recorder.slot, (0, 0))
+            if code:
+                raise error_of_check(code // REPORT_SLOTS, found)
 
     def overwrite(self, target: Value, source: Value) -> None:
         """Copy a value's elements into the buffer of another, whose memory is visible outside."""

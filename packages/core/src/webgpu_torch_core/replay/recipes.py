@@ -112,7 +112,7 @@ def _watched(
 
 def _state(engine: Any) -> tuple[Any, ...]:
     """Return what a call changes that does more than record: a read, a check of values."""
-    return engine.reads, engine.failed
+    return engine.reads, engine.checks
 
 
 def _recipe(tape: Tape, values: list[Any], start: int, result: Tensor) -> _Recipe | None:

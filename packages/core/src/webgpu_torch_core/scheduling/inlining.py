@@ -127,6 +127,10 @@ def _expanded(
     return kernel
 
 
+#: stands for the buffer of reports among the slots that a kernel binds
+REPORTS = -1
+
+
 def bindings(slots: AbstractSet[int], long: dict[int, int]) -> int:
     """Return how many bindings the buffers of slots take; ``long`` says how many more than one some do."""
     return len(slots) + (sum(long.get(slot, 0) for slot in slots) if long else 0)
@@ -272,13 +276,14 @@ def _repeats(strides: Shape, sizes: Shape) -> int:
 
 @schedule_cache
 def bound_slots(kernel: Kernel) -> frozenset[int]:
-    """Return the graph slots a kernel loads."""
+    """Return the graph slots a kernel loads, and :data:`REPORTS` where it reports."""
     return frozenset().union(*map(_loaded, kernel.expressions()))
 
 
 @schedule_cache
 def _loaded(root: Expression) -> frozenset[int]:
-    """Return the graph slots an expression loads."""
+    """Return the graph slots an expression loads, and :data:`REPORTS` where it reports."""
     nodes = topological(root)
     strided = [node.payload[0] for node in nodes if node.step == "load"]
-    return frozenset(strided + [node.payload for node in nodes if node.step == "load_at"])
+    reports = [REPORTS for node in nodes if node.step == "checked"]
+    return frozenset(strided + [node.payload for node in nodes if node.step == "load_at"] + reports)

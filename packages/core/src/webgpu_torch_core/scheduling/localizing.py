@@ -7,7 +7,7 @@ from typing import Any
 from ..ir.expression import Expression, make, rewrite, topological
 from ..ir.kernels import Contraction, Operand, Output, Pointwise
 from .domain import all_stores, collapse, schedule_cache
-from .inlining import bound_slots
+from .inlining import REPORTS, bound_slots
 
 
 class Finished:
@@ -40,7 +40,7 @@ def unfused(item: Any) -> Finished:
 
 def localize(group: Any, slots: list[Any]) -> Finished:
     """Return the group's kernel with operands and parameters numbered by first use."""
-    loaded = bound_slots(group.kernel)
+    loaded = bound_slots(group.kernel) - {REPORTS}
     described = tuple([(slot, Operand(slots[slot].dtype, slots[slot].numel)) for slot in loaded | set(group.outputs)])
     return _localized(group.kernel, group.outputs, group.initials, described)
 

@@ -11,7 +11,7 @@ from ..ir.kernels import Kernel, Pointwise, RowProgram
 from ..ir.layouts import contiguous_strides
 from . import merging
 from .domain import schedule_cache
-from .inlining import Inliner, bindings, bound_slots
+from .inlining import REPORTS, Inliner, bindings, bound_slots
 from .localizing import localize, unfused
 from .memory import assign_buffers
 
@@ -199,7 +199,7 @@ class _Merger:
 
     def _candidates(self, loads: AbstractSet[int], sources: dict[int, Group]) -> list[Group]:
         found = dict(sources)
-        for slot in loads:
+        for slot in loads - {REPORTS}:
             for reader in self.readers.get(slot, ())[-4:]:
                 found.setdefault(reader.identity, reader)
         ordered = sorted(found.values(), key=lambda group: (group.identity not in sources, -group.identity))

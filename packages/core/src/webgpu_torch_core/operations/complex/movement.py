@@ -76,11 +76,12 @@ def place_inside_rule(
 
 
 def take_positions_rule(
-    function: Any, input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None
-) -> Tensor:
+    function: Any, input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None,
+    report: Any = None,
+) -> Tensor:  # fmt: skip
     if strides is not None:
         strides = (*(2 * each for each in strides), 1)
-    return complex_view(function(view_as_real(input), dim, index, title, strides))
+    return complex_view(function(view_as_real(input), dim, index, title, strides, report))
 
 
 def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:

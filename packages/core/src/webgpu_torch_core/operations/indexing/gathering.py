@@ -25,7 +25,7 @@ from ..elementwise.overloads import where
 from ..in_place.writing import check_apart
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
-from .index_checks import check_positions, check_selected, check_source, check_written
+from .index_checks import Bounds, Report, check_positions, check_selected, check_source, check_written, reported_outside
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -56,16 +56,18 @@ def _check_index(name: str, index: Tensor) -> None:
 
 @kernel_cache
 def gather_kernel(
-    source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int
-) -> Pointwise:
-    """Return the kernel reading ``source`` where ``index`` replaces the coordinate along ``dim``."""
-    position = wrapped_position(ir.load(1, index.offset, index.strides, index_kind), source.shape[dim])
+    source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int,
+    bounds: Bounds | None,
+) -> Pointwise:  # fmt: skip
+    """Return the kernel reading ``source`` where ``index`` replaces the coordinate along ``dim``, reporting what is outside."""
+    given = ir.load(1, index.offset, index.strides, index_kind)
+    position = reported_outside(wrapped_position(given, source.shape[dim]), given, bounds)
     coordinates: list[Any] = [ir.coordinate(each) for each in range(index.ndim)]
     coordinates[dim] = position
     value = ir.load_at(0, element_index(source, coordinates), kind)
     return Pointwise(
-        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, index.numel, None),), (), "gather", index.shape,
-        (Store(0, 0, contiguous_strides(index.shape), value),),
+        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, index.numel, None),),
+        () if bounds is None else (int32,), "gather", index.shape, (Store(0, 0, contiguous_strides(index.shape), value),),
     )  # fmt: skip
 
 
@@ -91,12 +93,12 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
                 f"Size does not match at dimension {each} expected index {list(index.shape)} to be no larger than self "
                 f"{list(input.shape)} apart from dimension {axis}"
             )
-    check_positions("gather", index, input.shape[axis], axis)
-    return into(gather_known(input, axis, index), out, True)
+    report = check_positions("gather", index, input.shape[axis], axis, by_reader=True)
+    return into(gather_known(input, axis, index, report), out, True)
 
 
-def gather_known(input: Tensor, axis: int, index: Tensor) -> Tensor:
-    """Return :func:`gather` at positions that are right by construction."""
+def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None = None) -> Tensor:
+    """Return :func:`gather` at positions that are right by construction, or that the kernel itself looks at."""
     if not index.numel():
         return no_view(input.reshape(-1)[:0].reshape(index.shape))
     kernel = gather_kernel(
@@ -107,8 +109,9 @@ def gather_known(input: Tensor, axis: int, index: Tensor) -> Tensor:
         index._storage.value.numel,
         index.dtype,
         axis,
+        report and report.bounds,
     )
-    result = record(kernel, (input, index), (), (index._layout.shape,))
+    result = record(kernel, (input, index), () if report is None else (report.code,), (index._layout.shape,))
     if needs_gradient(input):
         shape, saved = input._layout.shape, index._save()
         attach(
@@ -157,8 +160,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         if index.numel() != 1:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
         return into(input.clone(), out)
-    check_selected("index_select", input, axis, index)
-    return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
+    report = check_selected("index_select", input, axis, index)
+    return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0", report=report), out)
 
 
 @kernel_cache
@@ -171,26 +174,32 @@ def positions_kernel(
     index_kind: dtype,
     dim: int,
     target: Layout,
+    bounds: Bounds | None,
 ) -> Pointwise:
-    """Return the kernel reading slices of ``source`` at the positions an n-d ``index`` lists along ``dim``."""
+    """Return the kernel reading slices of ``source`` at the positions an n-d ``index`` lists along ``dim``.
+
+    It reports those outside of ``bounds``.
+    """
     strides = (0,) * dim + index.strides + (0,) * (source.ndim - dim - 1)
-    position = wrapped_position(ir.load(1, index.offset, strides, index_kind), source.shape[dim])
+    given = ir.load(1, index.offset, strides, index_kind)
+    position = reported_outside(wrapped_position(given, source.shape[dim]), given, bounds)
     before = [ir.coordinate(each) for each in range(dim)]
     after = [ir.coordinate(dim + index.ndim + each) for each in range(source.ndim - dim - 1)]
     value = ir.load_at(0, element_index(source, [*before, position, *after]), kind)
     return Pointwise(
-        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, target.numel, None),), (), "index_select",
-        target.shape, (Store(0, 0, target.strides, value),),
+        (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, target.numel, None),),
+        () if bounds is None else (int32,), "index_select", target.shape, (Store(0, 0, target.strides, value),),
     )  # fmt: skip
 
 
 @with_complex_rule("take_positions")
 def take_positions(
-    input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None
-) -> Tensor:
+    input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None,
+    report: Report | None = None,
+) -> Tensor:  # fmt: skip
     """Return slices of ``input`` along ``dim`` at every position of an n-d index, whose dimensions replace ``dim``.
 
-    ``strides``: those of the result, row-major by default.
+    ``strides``: those of the result, row-major by default; ``report``: what the kernel itself looks at.
     """
     source = input._layout.shape
     shape = (*source[:dim], *index._layout.shape, *source[dim + 1 :])
@@ -204,8 +213,9 @@ def take_positions(
         index.dtype,
         dim,
         target,
+        report and report.bounds,
     )
-    result = record(kernel, (input, index), (), (target,))
+    result = record(kernel, (input, index), () if report is None else (report.code,), (target,))
     if needs_gradient(input):
         shape, saved, dims = input._layout.shape, index._save(), index.ndim
 
@@ -236,13 +246,14 @@ def _scatter(
     kind: str | None,
     operands: tuple[Tensor, ...],
     name: str,
+    report: Report | None = None,
 ) -> Tensor:
-    """Record a scatter into a contiguous copy of ``input``; operand 0 is the base."""
+    """Record a scatter into a contiguous copy of ``input``; operand 0 is the base; ``report``: what the index reports."""
     total_type = compute_dtype(input.dtype)
     if kind in ("sum", "product") and total_type is not input.dtype and input.dtype.category == 2:
         # Sums of 16-bit floats are rounded once, at the end.
         base = input.detach().to(total_type)
-        total = _scatter(base, lanes, entries, index, ir.cast(value, total_type), kind, operands, name)
+        total = _scatter(base, lanes, entries, index, ir.cast(value, total_type), kind, operands, name, report)
         return total.to(input.dtype)
     base = input.contiguous()
     if not (base._layout.offset == 0 and base._storage.value.numel == base.numel()):
@@ -254,10 +265,9 @@ def _scatter(
         *(Operand(each.dtype, each._storage.value.numel) for each in operands),
     )
     combined = None if kind is None else monoid(kind, total_type)
-    kernel = _known(
-        Scatter(described, (Output(base.dtype, base.numel(), 0),), (), name, lanes, entries, index, value, combined)
-    )
-    return record(kernel, (base, *operands), (), (base._layout.shape,))
+    output, types = Output(base.dtype, base.numel(), 0), () if report is None else (int32,)
+    kernel = _known(Scatter(described, (output,), types, name, lanes, entries, index, value, combined))
+    return record(kernel, (base, *operands), () if report is None else (report.code,), (base._layout.shape,))
 
 
 REDUCE = {
@@ -285,13 +295,14 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
                 f"Expected index {list(shape)} to be no larger than self {list(input.shape)} apart from dimension {axis} and to "
                 f"be no larger size than src {list(source.shape)}"
             )
-    check_positions(name, index, input.shape[axis], axis)
+    report = check_positions(name, index, input.shape[axis], axis, by_reader=True)
     source = source if source.dtype is input.dtype else source.to(input.dtype)
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(shape[each] for each in order[:-1])
     index_strides = tuple(index._layout.strides[each] for each in order)
     source_strides = tuple(source._layout.strides[each] for each in order)
-    position = wrapped_position(ir.load(1, index._layout.offset, index_strides, index.dtype), input.shape[axis])
+    given = ir.load(1, index._layout.offset, index_strides, index.dtype)
+    position = reported_outside(wrapped_position(given, input.shape[axis]), given, report and report.bounds)
     target = contiguous_layout(input._layout.shape)
     coordinates: list[Any] = [None] * input.ndim
     for number, each in enumerate(order[:-1]):
@@ -299,7 +310,7 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
     coordinates[axis] = position
     value = ir.load(2, source._layout.offset, source_strides, source.dtype)
     return _scatter(
-        input, lanes, (shape[axis],), element_index(target, coordinates), value, kind, (index, source), name
+        input, lanes, (shape[axis],), element_index(target, coordinates), value, kind, (index, source), name, report
     )
 
 
@@ -402,7 +413,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
         return no_view(flat.reshape(()))
     axis = wrap_dimension(dim, input.ndim)
     index = index.reshape(-1)
-    check_written(name, index, input.shape[axis], axis, input.ndim == 1)
+    report = check_written(name, input, axis, index)
     shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
     if source._layout.shape != shape:
         if (source.ndim == 0 and index.numel() == 1) or source.numel() == number_of_elements(shape):
@@ -416,7 +427,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
         raise RuntimeError(
             f"{name}(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type"
         )
-    result = _write_positions(input, axis, index, source.detach(), kind, name)
+    result = _write_positions(input, axis, index, source.detach(), kind, name, report)
     if needs_gradient(input, source):
         saved = index._save()
 
@@ -434,13 +445,13 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
     return result
 
 
-def _write_positions(input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
+def _write_positions(
+    input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str | None, name: str, report: Report | None
+) -> Tensor:
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(input._layout.shape[each] for each in order[:-1])
-    position = wrapped_position(
-        ir.load(1, index._layout.offset, (0,) * (input.ndim - 1) + index._layout.strides, index.dtype),
-        input.shape[axis],
-    )
+    given = ir.load(1, index._layout.offset, (0,) * (input.ndim - 1) + index._layout.strides, index.dtype)
+    position = reported_outside(wrapped_position(given, input.shape[axis]), given, report and report.bounds)
     coordinates: list[Any] = [None] * input.ndim
     for number, each in enumerate(order[:-1]):
         coordinates[each] = ir.coordinate(number)
@@ -448,5 +459,5 @@ def _write_positions(input: Tensor, axis: int, index: Tensor, source: Tensor, ki
     value = ir.load(2, source._layout.offset, tuple(source._layout.strides[each] for each in order), source.dtype)
     target = contiguous_layout(input._layout.shape)
     return _scatter(
-        input, lanes, (index.numel(),), element_index(target, coordinates), value, kind, (index, source), name
+        input, lanes, (index.numel(),), element_index(target, coordinates), value, kind, (index, source), name, report
     )

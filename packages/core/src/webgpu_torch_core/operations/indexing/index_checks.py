@@ -10,7 +10,7 @@ from ...ir.dtypes import dtype, int32, int64
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, wrap_dimension
 from ...ir.monoids import monoid
-from ...record.checks import LARGEST, check_base
+from ...record.checks import LARGEST, check_base, check_number
 from ...record.node import running
 from ...tensors.tensor import MetaValue, Tensor
 from ..common import kernel_cache
@@ -59,23 +59,31 @@ def require_inside(
     error: Callable[[int], Exception],
     wraps: bool = False,
     ignored: int | None = None,
-) -> None:
+    by_reader: bool = False,
+) -> Report | None:
     """Raise ``error(position)`` for a position that a dimension of a size does not have.
 
     At once where the numbers are known; else a kernel looks at them where they are, and the next reading of results raises a
     :class:`PositionError` that names the operation. Positions of PyTorch's own functions are right by construction, so
     backward passes check those of custom functions only; neither are they checked again when a recording is replayed.
+
+    ``by_reader``: the kernel that reads (or writes) at these positions may look at them itself. Returns what it needs for that, None
+    where there is nothing left to look at.
     """
     wrong = outside(index, size, wraps, ignored)
     if wrong is not None:
         raise error(wrong)
-    if _known(index._storage.value):
-        return
+    if _known(index._storage.value) or not _is_checked(index):
+        return None
 
     def late(position: int) -> Exception:
         return PositionError(f"{name}(): {error(position)} (index {position}, size {size})")
 
-    _check_later(index, Bounds(size, wraps, ignored), check_base((name, size, wraps, str(error(0))), late))
+    bounds, key, engine = Bounds(size, wraps, ignored), (name, size, wraps, str(error(0))), index._storage.value.engine
+    if by_reader and engine.device.reports:
+        return Report(bounds, engine.report_code(check_number(key, late)))
+    _check_later(index, bounds, check_base(key, late))
+    return None
 
 
 class IntegerDivisionByZero(RuntimeError, ZeroDivisionError):
@@ -93,7 +101,8 @@ def require_divisor(name: str, divisor: object) -> None:
         if not divisor:
             raise error
         return
-    _check_later(divisor, None, check_base((name, "divisor"), lambda found: error))
+    if _is_checked(divisor):
+        _check_later(divisor, None, check_base((name, "divisor"), lambda found: error))
 
 
 class Bounds(NamedTuple):
@@ -104,13 +113,24 @@ class Bounds(NamedTuple):
     ignored: int | None
 
 
+class Report(NamedTuple):
+    """What a kernel needs to report the positions outside of bounds: these, and a code, which is its first parameter."""
+
+    bounds: Bounds
+    code: int
+
+
+def _is_checked(numbers: Tensor) -> bool:
+    """Return whether numbers that only a kernel can look at are to be looked at."""
+    value: Any = numbers._storage.value
+    if value.__class__ is MetaValue or not numbers.numel() or value.engine.capture is not None:
+        return False
+    return not running.nodes or running.nodes[-1].custom
+
+
 def _check_later(numbers: Tensor, bounds: Bounds | None, base: int) -> None:
     """Record the check that numbers lie inside bounds, or (without bounds) that none of them is zero."""
     value: Any = numbers._storage.value
-    if value.__class__ is MetaValue or not numbers.numel() or value.engine.capture is not None:
-        return
-    if running.nodes and not running.nodes[-1].custom:
-        return
     engine = value.engine
     kernel = _check_kernel(numbers._layout, value.numel, value.dtype, bounds, engine.failed is not None)
     values = [value] if engine.failed is None else [value, engine.failed]
@@ -143,6 +163,18 @@ def _check_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds | None,
     )  # fmt: skip
 
 
+def reported_outside(position: ir.Expression, given: ir.Expression, bounds: Bounds | None) -> ir.Expression:
+    """Return the position that an index given in a kernel stands for, which reports the index where it lies outside.
+
+    Without bounds nothing is reported. The kernel's first parameter is the report's code.
+    """
+    if bounds is None:
+        return position
+    narrow = given.dtype.itemsize < int64.itemsize
+    wide = ir.cast(given, int32 if narrow else int64)
+    return ir.checked(position, _outside(wide, bounds, narrow), ir.parameter(0, int32), wide)
+
+
 def _outside(position: ir.Expression, bounds: Bounds, narrow: bool) -> ir.Expression:
     last, least = bounds.size - 1, -bounds.size if bounds.wraps else 0
     if narrow:
@@ -155,9 +187,11 @@ def _outside(position: ir.Expression, bounds: Bounds, narrow: bool) -> ir.Expres
 
 def check_positions(
     name: str, index: Tensor, size: int, dim: int, error: type[Exception] = RuntimeError, wraps: bool = False,
-    prefix: str = "",
-) -> None:  # fmt: skip
+    prefix: str = "", by_reader: bool = False,
+) -> Report | None:  # fmt: skip
     """Raise where a position is outside of a dimension: at once, or with the next results that are read.
+
+    ``by_reader`` and what is returned: as for :func:`require_inside`.
 
     Raises:
         RuntimeError: by default; IndexError for subscripts.
@@ -168,11 +202,11 @@ def check_positions(
             return error("index is out of bounds for dimension with size 0")
         return error(f"{prefix}index {position} is out of bounds for dimension {dim} with size {size}")
 
-    require_inside(name, index, size, refusal, wraps)
+    return require_inside(name, index, size, refusal, wraps, by_reader=by_reader)
 
 
-def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> None:
-    """Raise where a position of slices that are selected along a dimension is outside of it.
+def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> Report | None:
+    """Raise where a position of slices that are selected along a dimension is outside of it, or have the reader report it.
 
     Raises:
         RuntimeError: the dimension has none, or it is the second one: PyTorch has a path of its own for columns.
@@ -187,19 +221,20 @@ def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> None:
             return RuntimeError(f"INDICES element is out of DATA bounds, id={found} axis_dim={size}")
         return IndexError("index out of range in self")
 
-    require_inside(name, index, size, refusal)
+    # Where there are no elements, no kernel reads.
+    return require_inside(name, index, size, refusal, by_reader=input.numel() > 0)
 
 
-def check_written(name: str, index: Tensor, size: int, axis: int, flat: bool) -> None:
-    """Raise where a position of a write along a dimension is outside of it; ``flat``: there is no other dimension."""
-    if name == "index_copy":
-        check_positions(name, index, size, axis, IndexError, prefix="index_copy_(): ")
-    elif name == "index_add" and axis == 0 and flat:
-        require_inside(name, index, size, lambda _: IndexError("index out of range in self"))
-    elif name in ("index_fill", "index_put"):
-        check_positions(name, index, size, axis, IndexError, wraps=True)
-    else:
-        check_positions(name, index, size, axis)
+def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report | None:
+    """Raise where a position of a write along a dimension is outside of it, or have the writer report it."""
+    size, by_reader = input._layout.shape[axis], input.numel() > 0
+    if name == "index_add" and input.ndim == 1:
+        refusal = IndexError("index out of range in self")
+        return require_inside(name, index, size, lambda _: refusal, by_reader=by_reader)
+    error = IndexError if name in ("index_copy", "index_fill", "index_put") else RuntimeError
+    prefix = "index_copy_(): " if name == "index_copy" else ""
+    wraps = name in ("index_fill", "index_put")
+    return check_positions(name, index, size, axis, error, wraps, prefix, by_reader)
 
 
 def check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:

@@ -16,7 +16,7 @@ from ..movement.joining import stack
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions
-from .index_checks import check_positions, require_inside
+from .index_checks import Report, check_positions, require_inside
 from .scatter_reductions import scatter_reduce
 
 # Subscripts
@@ -144,8 +144,14 @@ def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
     return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
 
 
-def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, int]:
-    """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many."""
+def _joint(
+    view: Tensor, indices: _Indices, by_reader: bool = False
+) -> tuple[Tensor, list[Tensor], int, int, Report | None]:
+    """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many.
+
+    ``by_reader``: a kernel that reads at a single index looks at its positions; what it needs for that comes last.
+    """
+    report = None
     where = [position for position, each in enumerate(indices) if each is not None]
     first = where[0]
     for position in where:
@@ -154,7 +160,9 @@ def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, 
             continue
         if position not in indices.found:
             size = view._layout.shape[position]
-            check_positions("index", indices[position], size, 0, IndexError, True)  # type: ignore[arg-type]
+            index: Any = indices[position]
+            alone = by_reader and len(where) == 1
+            report = check_positions("index", index, size, 0, IndexError, True, by_reader=alone)
     if where != list(range(first, first + len(where))):
         # Indexed dimensions that are apart move to the front, as in NumPy.
         order = where + [position for position in range(view.ndim) if position not in where]
@@ -168,7 +176,7 @@ def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, 
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(each)) for each in shapes)}"
         ) from None
     chosen = [indices[position].expand(shape) for position in where]  # type: ignore[union-attr]
-    return view, chosen, first, len(where)
+    return view, chosen, first, len(where), report
 
 
 def _combined(view: Tensor, chosen: list[Tensor], first: int, count: int) -> tuple[Tensor, Tensor]:
@@ -192,9 +200,9 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
         # One slice of everything is recorded as a slice; everything said with an ellipsis or a tuple is the tensor again.
         title = "SliceBackward0" if isinstance(subscript, slice) else "AliasBackward0"
         return make_view(self, self._layout, title, lambda grad: grad)
-    view, chosen, first, count = _joint(view, indices)
+    view, chosen, first, count, report = _joint(view, indices, by_reader=True)
     flat, position = _combined(view, chosen, first, count) if count > 1 else (view, chosen[0])
-    return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first))
+    return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first), report)
 
 
 def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int, ...]:
@@ -231,7 +239,7 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
             )
         value = value.to(self.dtype)
     check_writable(view, needs_gradient(view, value))
-    moved, chosen, first, count = _joint(view, indices)
+    moved, chosen, first, count, _ = _joint(view, indices)
     _put(moved, chosen, first, count, value, accumulate=False)
 
 
@@ -267,7 +275,7 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
         _ = view.add_(values) if accumulate else view.copy_(values)
         return self
     check_writable(view, needs_gradient(view, values))
-    moved, chosen, first, count = _joint(view, found)
+    moved, chosen, first, count, _ = _joint(view, found)
     _put(moved, chosen, first, count, values, accumulate)
     return self
 
@@ -388,14 +396,15 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {type_title(index)}")
     check_apart(out, input, index)
     size = input.numel()
-    require_inside(
+    report = require_inside(
         "take",
         index,
         size,
         lambda found: IndexError(f"out of range: tried to access index {found} on a tensor of {size} elements."),
         True,
+        by_reader=True,
     )
-    return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0"), out, True)
+    return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0", report=report), out, True)
 
 
 def _in_place_forms() -> None:

@@ -263,8 +263,8 @@ def embedding(
     table = weight
     if padding_idx is not None:
         table = _without_gradient_row(weight, padding_idx % weight.shape[0])
-    check_selected("embedding", weight, 0, input)
-    result = take_positions(table, 0, input, "EmbeddingBackward0")
+    report = check_selected("embedding", weight, 0, input)
+    result = take_positions(table, 0, input, "EmbeddingBackward0", report=report)
     return _divided_by_frequency(result, input, weight.shape[0]) if scale_grad_by_freq else result
 
 
