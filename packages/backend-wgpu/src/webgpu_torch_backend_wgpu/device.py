@@ -25,7 +25,7 @@ from .memory import Pool
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
-from .replay import REPORT_BYTES, AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepare
+from .replay import AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepare
 
 #: in how many rounds (between two reads or waits of the host) or how often a plan has run again before its kernels get
 #: text of their own instead of sharing pipelines with kernels of other sizes
@@ -61,7 +61,8 @@ class WgpuDevice(Device):
         self.failure: Exception | None = None
         self.lost: str | None = None
         self.debug = DEBUG.number(0)
-        self._may_have_reported = False
+        # Where kernels may have reported since somebody asked.
+        self._reporting: set[int] = set()
         trusted = not config.CHECKED.is_on()
         self.pool = Pool(gpu, part_bytes(self.capabilities.binding_bytes))
         self.compiler = Compiler(gpu, self.capabilities, trusted, self.debug)
@@ -147,20 +148,15 @@ class WgpuDevice(Device):
             self._raise_failure()
 
     def reported(self) -> list[tuple[int, int]]:
-        if not self._may_have_reported or self.replayer.reports is None:
-            return []
-        words = array("i", bytes(REPORT_BYTES))
+        words = array("i")
         with self.lock:
-            self._check_alive()
-            handle = self.replayer.reports.handle
-            self._watch(lambda: self.gpu.read(handle, 0, memoryview(words).cast("B")), "reading reports")
-            self._raise_failure()
-            self._may_have_reported = False
-            reports = (words[at : at + 3] for at in range(0, len(words), REPORT_WORDS) if words[at])
-            found = [(code, (high << 32) | (low & 0xFFFFFFFF)) for code, low, high in reports]
-            if found:
-                self.gpu.write(handle, 0, bytes(REPORT_BYTES))
-        return found
+            if self._reporting:
+                self._check_alive()
+                self._watch(lambda: words.extend(self.replayer.reported(sorted(self._reporting))), "reading reports")
+                self._raise_failure()
+                self._reporting.clear()
+        reports = (words[at : at + 3] for at in range(0, len(words), REPORT_WORDS) if words[at])
+        return [(code, (high << 32) | (low & 0xFFFFFFFF)) for code, low, high in reports]
 
     # Errors
 
@@ -264,7 +260,7 @@ class WgpuDevice(Device):
                 self.gpu.write(prepared.parameter_buffer.handle, 0, data)
                 prepared.parameter_bytes = data
         recording = self.replayer.recording(prepared, buffers, scratch)
-        self._may_have_reported = self._may_have_reported or recording.reports
+        self._reporting |= recording.reports
         if report is not None or self.debug >= 2:
             self.profiler.run(prepared, recording, report)
         else:

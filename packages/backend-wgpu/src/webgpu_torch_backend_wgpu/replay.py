@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from array import array
 from collections import OrderedDict
@@ -23,7 +24,8 @@ AnyBuffer = Buffer | LongBuffer
 SUBMIT_SIZES = (32, 64, 128, 256)
 #: sets of buffers of one plan whose recordings are kept
 RECORDINGS_PER_PLAN = 16
-#: bytes of all reports, one for every slot
+#: buffers for reports, and the bytes of each: one report for every slot
+REPORT_BUFFERS = 16
 REPORT_BYTES = 4 * REPORT_WORDS * REPORT_SLOTS
 #: bind groups kept for all plans together
 BIND_GROUPS = 1 << 14
@@ -55,8 +57,8 @@ class Recording:
         self.handles: list[Owned] = []
         self.dispatches = 0
         self.keep: list[AnyBuffer | Owned] = []
-        #: whether a kernel may report what it finds wrong
-        self.reports = False
+        #: which buffers kernels may report in what they find wrong
+        self.reports: set[int] = set()
 
     def each(self) -> Iterator[array[int]]:
         """Return the commands one by one, in order."""
@@ -214,8 +216,10 @@ class Replayer:
         self.pool = pool
         self.binding_bytes = binding_bytes
         self.groups = BindGroups(gpu)
-        #: what kernels report: by slot a code and what was found
-        self.reports: Owned | None = None
+        #: what kernels report: by slot a code and what was found; in turns, as kernels that write one buffer wait for another
+        self.reports: list[Owned] = []
+        self.reporting = 0
+        self._joined: Owned | None = None
         self.dispatches = 0
         self.submits = 0
         self.recording_hits = 0
@@ -299,8 +303,7 @@ class Replayer:
                 found.append((uniform, entry.sizes_at[pipeline], PARAMETER_ALIGNMENT))
                 continue
             if each.kind == "reports":
-                recording.reports = True
-                found.append((self._reports().handle, 0, REPORT_BYTES))
+                found.append((self._reports(recording), 0, REPORT_BYTES))
                 continue
             buffer = self._buffer(each, entry.step, buffers, scratch)
             if not each.writes and buffer.key in written:
@@ -312,10 +315,29 @@ class Replayer:
             found.append((*place, self._size(buffer, each, entry, pipeline)))
         return found
 
-    def _reports(self) -> Owned:
-        if self.reports is None:
-            self.reports = self.gpu.own(self.gpu.buffer(REPORT_BYTES, STORAGE))
-        return self.reports
+    def _reports(self, recording: Recording) -> int:
+        """Return the next buffer that a kernel may report in."""
+        turn = self.reporting % REPORT_BUFFERS
+        self.reporting += 1
+        if turn == len(self.reports):
+            self.reports.append(self.gpu.own(self.gpu.buffer(REPORT_BYTES, STORAGE)))
+        recording.reports.add(turn)
+        return self.reports[turn].handle
+
+    def reported(self, turns: Sequence[int]) -> array[int]:
+        """Return the words of some of the buffers that kernels report in, and clear those that hold any."""
+        if self._joined is None:
+            self._joined = self.gpu.own(self.gpu.buffer(REPORT_BUFFERS * REPORT_BYTES, STORAGE))
+        joined = self._joined
+        copies = [(COPY, self.reports[turn].handle, 0, joined.handle, place * REPORT_BYTES, REPORT_BYTES)
+                  for place, turn in enumerate(turns)]  # fmt: skip
+        self.gpu.submit(self.gpu.own(self.gpu.record(array("q", itertools.chain(*copies)))).handle)
+        words = array("i", bytes(len(turns) * REPORT_BYTES))
+        self.gpu.read(joined.handle, 0, memoryview(words).cast("B"))
+        if any(words):
+            for turn in turns:
+                self.gpu.write(self.reports[turn].handle, 0, bytes(REPORT_BYTES))
+        return words
 
     @staticmethod
     def _buffer(binding: Any, step: Step, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> AnyBuffer:

@@ -25,7 +25,7 @@ from ..elementwise.overloads import where
 from ..in_place.writing import check_apart
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
-from .index_checks import Bounds, Report, check_positions, check_selected, check_source, check_written, reported_outside
+from .index_checks import Report, check_positions, check_selected, check_source, check_written
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -38,15 +38,22 @@ def embed(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int)
     return place_inside(grad, before, tuple(shape), 0, steps)
 
 
-def wrapped_position(position: Any, size: int) -> Any:
+def wrapped_position(given: Any, size: int, wraps: bool | None = None) -> Any:
     """Return an index expression with negative positions counted from the end, kept inside the dimension.
 
     Positions outside are an error in PyTorch; kernels cannot raise, so they read the nearest element instead of memory
-    that is not theirs.
+    that is not theirs, and report the position: where ``wraps`` is a boolean (whether negative ones count from the end),
+    with the code that is the kernel's first parameter.
     """
-    position = ir.cast(position, int32)
-    position = ir.select(position < 0, position + size, position)
-    return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
+    near = ir.cast(given, int32)
+    position = near if wraps is False else ir.select(near < 0, near + size, near)
+    position = ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
+    if wraps is None:
+        return position
+    # What is asked for and what is read are compared as narrow as they are: drivers were seen to widen wrongly.
+    asked = near if given.dtype.itemsize < int64.itemsize else ir.cast(given, int64)
+    read = ir.select(near < 0, position - size, position) if wraps else position
+    return ir.checked(position, ir.binary("not_equal", asked, read), ir.parameter(0, int32), asked)
 
 
 def _check_index(name: str, index: Tensor) -> None:
@@ -57,17 +64,17 @@ def _check_index(name: str, index: Tensor) -> None:
 @kernel_cache
 def gather_kernel(
     source: Layout, numel: int, kind: dtype, index: Layout, index_numel: int, index_kind: dtype, dim: int,
-    bounds: Bounds | None,
+    wraps: bool | None,
 ) -> Pointwise:  # fmt: skip
     """Return the kernel reading ``source`` where ``index`` replaces the coordinate along ``dim``, reporting what is outside."""
     given = ir.load(1, index.offset, index.strides, index_kind)
-    position = reported_outside(wrapped_position(given, source.shape[dim]), given, bounds)
+    position = wrapped_position(given, source.shape[dim], wraps)
     coordinates: list[Any] = [ir.coordinate(each) for each in range(index.ndim)]
     coordinates[dim] = position
     value = ir.load_at(0, element_index(source, coordinates), kind)
     return Pointwise(
         (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, index.numel, None),),
-        () if bounds is None else (int32,), "gather", index.shape, (Store(0, 0, contiguous_strides(index.shape), value),),
+        () if wraps is None else (int32,), "gather", index.shape, (Store(0, 0, contiguous_strides(index.shape), value),),
     )  # fmt: skip
 
 
@@ -93,12 +100,15 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
                 f"Size does not match at dimension {each} expected index {list(index.shape)} to be no larger than self "
                 f"{list(input.shape)} apart from dimension {axis}"
             )
-    report = check_positions("gather", index, input.shape[axis], axis, by_reader=True)
+    report = check_positions("gather", index, input.shape[axis], axis, by_reader=input.numel() > 0)
     return into(gather_known(input, axis, index, report), out, True)
 
 
-def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None = None) -> Tensor:
-    """Return :func:`gather` at positions that are right by construction, or that the kernel itself looks at."""
+def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None = None, wraps: bool = False) -> Tensor:
+    """Return :func:`gather` at positions that are right by construction, or that the kernel itself looks at.
+
+    ``wraps``: some may count from the end.
+    """
     if not index.numel():
         return no_view(input.reshape(-1)[:0].reshape(index.shape))
     kernel = gather_kernel(
@@ -109,15 +119,18 @@ def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None 
         index._storage.value.numel,
         index.dtype,
         axis,
-        report and report.bounds,
+        report and report.wraps,
     )
     result = record(kernel, (input, index), () if report is None else (report.code,), (index._layout.shape,))
     if needs_gradient(input):
         shape, saved = input._layout.shape, index._save()
-        attach(
-            result, "GatherBackward0", (input, index),
-            lambda grad: (grad.new_zeros(shape).scatter_add(axis, saved.unpack(), grad), None),
-        )  # fmt: skip
+
+        def run_backward(grad: Tensor) -> Any:
+            chosen = saved.unpack()
+            chosen = chosen.where(chosen >= 0, chosen + shape[axis]) if wraps else chosen
+            return grad.new_zeros(shape).scatter_add(axis, chosen, grad), None
+
+        attach(result, "GatherBackward0", (input, index), run_backward)
     return result
 
 
@@ -142,11 +155,13 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
         tuple(1 if each == axis else size for each, size in enumerate(indices._layout.shape)),
     )
     size = input.shape[axis]
-    check_positions("take_along_dim", indices, size, axis, wraps=True)
-    indices = indices.where(indices >= 0, indices + size)  # gather refuses positions that count from the end
+    report = check_positions("take_along_dim", indices, size, axis, wraps=True, by_reader=input.numel() > 0)
     source = input.expand(tuple(input.shape[axis] if each == axis else size for each, size in enumerate(shape)))
     chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
-    return into(gather(source, axis, chosen) if input.dtype.is_complex else gather_known(source, axis, chosen), out)
+    if input.dtype.is_complex:
+        # gather refuses positions that count from the end.
+        return into(gather(source, axis, chosen.where(chosen >= 0, chosen + size)), out)
+    return into(gather_known(source, axis, chosen, report, wraps=True), out)
 
 
 @operation("composite")
@@ -174,21 +189,21 @@ def positions_kernel(
     index_kind: dtype,
     dim: int,
     target: Layout,
-    bounds: Bounds | None,
+    wraps: bool | None,
 ) -> Pointwise:
     """Return the kernel reading slices of ``source`` at the positions an n-d ``index`` lists along ``dim``.
 
-    It reports those outside of ``bounds``.
+    Where ``wraps`` is a boolean, it reports those outside.
     """
     strides = (0,) * dim + index.strides + (0,) * (source.ndim - dim - 1)
     given = ir.load(1, index.offset, strides, index_kind)
-    position = reported_outside(wrapped_position(given, source.shape[dim]), given, bounds)
+    position = wrapped_position(given, source.shape[dim], wraps)
     before = [ir.coordinate(each) for each in range(dim)]
     after = [ir.coordinate(dim + index.ndim + each) for each in range(source.ndim - dim - 1)]
     value = ir.load_at(0, element_index(source, [*before, position, *after]), kind)
     return Pointwise(
         (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, target.numel, None),),
-        () if bounds is None else (int32,), "index_select", target.shape, (Store(0, 0, target.strides, value),),
+        () if wraps is None else (int32,), "index_select", target.shape, (Store(0, 0, target.strides, value),),
     )  # fmt: skip
 
 
@@ -213,7 +228,7 @@ def take_positions(
         index.dtype,
         dim,
         target,
-        report and report.bounds,
+        report and report.wraps,
     )
     result = record(kernel, (input, index), () if report is None else (report.code,), (target,))
     if needs_gradient(input):
@@ -295,14 +310,14 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
                 f"Expected index {list(shape)} to be no larger than self {list(input.shape)} apart from dimension {axis} and to "
                 f"be no larger size than src {list(source.shape)}"
             )
-    report = check_positions(name, index, input.shape[axis], axis, by_reader=True)
+    report = check_positions(name, index, input.shape[axis], axis, by_reader=input.numel() > 0)
     source = source if source.dtype is input.dtype else source.to(input.dtype)
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(shape[each] for each in order[:-1])
     index_strides = tuple(index._layout.strides[each] for each in order)
     source_strides = tuple(source._layout.strides[each] for each in order)
     given = ir.load(1, index._layout.offset, index_strides, index.dtype)
-    position = reported_outside(wrapped_position(given, input.shape[axis]), given, report and report.bounds)
+    position = wrapped_position(given, input.shape[axis], report and report.wraps)
     target = contiguous_layout(input._layout.shape)
     coordinates: list[Any] = [None] * input.ndim
     for number, each in enumerate(order[:-1]):
@@ -451,7 +466,7 @@ def _write_positions(
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(input._layout.shape[each] for each in order[:-1])
     given = ir.load(1, index._layout.offset, (0,) * (input.ndim - 1) + index._layout.strides, index.dtype)
-    position = reported_outside(wrapped_position(given, input.shape[axis]), given, report and report.bounds)
+    position = wrapped_position(given, input.shape[axis], report and report.wraps)
     coordinates: list[Any] = [None] * input.ndim
     for number, each in enumerate(order[:-1]):
         coordinates[each] = ir.coordinate(number)

@@ -67,7 +67,7 @@ def require_inside(
     :class:`PositionError` that names the operation. Positions of PyTorch's own functions are right by construction, so
     backward passes check those of custom functions only; neither are they checked again when a recording is replayed.
 
-    ``by_reader``: the kernel that reads (or writes) at these positions may look at them itself. Returns what it needs for that, None
+    ``by_reader``: the kernel that reads (or writes) at these positions, of which there are some, may look at them itself. Returns what it needs for that, None
     where there is nothing left to look at.
     """
     wrong = outside(index, size, wraps, ignored)
@@ -79,10 +79,10 @@ def require_inside(
     def late(position: int) -> Exception:
         return PositionError(f"{name}(): {error(position)} (index {position}, size {size})")
 
-    bounds, key, engine = Bounds(size, wraps, ignored), (name, size, wraps, str(error(0))), index._storage.value.engine
+    key, engine = (name, size, wraps, str(error(0))), index._storage.value.engine
     if by_reader and engine.device.reports:
-        return Report(bounds, engine.report_code(check_number(key, late)))
-    _check_later(index, bounds, check_base(key, late))
+        return Report(wraps, engine.report_code(check_number(key, late)))
+    _check_later(index, Bounds(size, wraps, ignored), check_base(key, late))
     return None
 
 
@@ -114,9 +114,9 @@ class Bounds(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a kernel needs to report the positions outside of bounds: these, and a code, which is its first parameter."""
+    """What a kernel needs to report positions outside: whether they may count from the end, and its first parameter."""
 
-    bounds: Bounds
+    wraps: bool
     code: int
 
 
@@ -161,18 +161,6 @@ def _check_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds | None,
         tuple(operands), (Output(int64, 1, None),), (int64,), "check_positions", (), index.shape,
         (Reduction(monoid("maximum", int64), found),), (Store(0, 0, (), result),), (),
     )  # fmt: skip
-
-
-def reported_outside(position: ir.Expression, given: ir.Expression, bounds: Bounds | None) -> ir.Expression:
-    """Return the position that an index given in a kernel stands for, which reports the index where it lies outside.
-
-    Without bounds nothing is reported. The kernel's first parameter is the report's code.
-    """
-    if bounds is None:
-        return position
-    narrow = given.dtype.itemsize < int64.itemsize
-    wide = ir.cast(given, int32 if narrow else int64)
-    return ir.checked(position, _outside(wide, bounds, narrow), ir.parameter(0, int32), wide)
 
 
 def _outside(position: ir.Expression, bounds: Bounds, narrow: bool) -> ir.Expression:

@@ -161,7 +161,7 @@ def _joint(
         if position not in indices.found:
             size = view._layout.shape[position]
             index: Any = indices[position]
-            alone = by_reader and len(where) == 1
+            alone = by_reader and len(where) == 1 and view.numel() > 0
             report = check_positions("index", index, size, 0, IndexError, True, by_reader=alone)
     if where != list(range(first, first + len(where))):
         # Indexed dimensions that are apart move to the front, as in NumPy.
@@ -402,7 +402,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         size,
         lambda found: IndexError(f"out of range: tried to access index {found} on a tensor of {size} elements."),
         True,
-        by_reader=True,
+        by_reader=size > 0,
     )
     return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0", report=report), out, True)
 
