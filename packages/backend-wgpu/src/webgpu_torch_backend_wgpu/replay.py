@@ -216,9 +216,8 @@ class Replayer:
         self.pool = pool
         self.binding_bytes = binding_bytes
         self.groups = BindGroups(gpu)
-        #: what kernels report: by slot a code and what was found; in turns, as kernels that write one buffer wait for another
-        self.reports: list[Owned] = []
-        self.reporting = 0
+        #: what kernels report: by slot a code and what was found; several, as kernels that write one buffer wait for another
+        self.reports: dict[int, Owned] = {}
         self._joined: Owned | None = None
         self.dispatches = 0
         self.submits = 0
@@ -303,7 +302,7 @@ class Replayer:
                 found.append((uniform, entry.sizes_at[pipeline], PARAMETER_ALIGNMENT))
                 continue
             if each.kind == "reports":
-                found.append((self._reports(recording), 0, REPORT_BYTES))
+                found.append((self._reports(recording, buffers[entry.step.outputs[0]]), 0, REPORT_BYTES))
                 continue
             buffer = self._buffer(each, entry.step, buffers, scratch)
             if not each.writes and buffer.key in written:
@@ -315,28 +314,27 @@ class Replayer:
             found.append((*place, self._size(buffer, each, entry, pipeline)))
         return found
 
-    def _reports(self, recording: Recording) -> int:
-        """Return the next buffer that a kernel may report in."""
-        turn = self.reporting % REPORT_BUFFERS
-        self.reporting += 1
-        if turn == len(self.reports):
-            self.reports.append(self.gpu.own(self.gpu.buffer(REPORT_BYTES, STORAGE)))
-        recording.reports.add(turn)
-        return self.reports[turn].handle
+    def _reports(self, recording: Recording, output: AnyBuffer) -> int:
+        """Return the buffer that a kernel may report in: the same for the same output, so that bind groups are found again."""
+        number = hash(output.key) % REPORT_BUFFERS
+        if number not in self.reports:
+            self.reports[number] = self.gpu.own(self.gpu.buffer(REPORT_BYTES, STORAGE))
+        recording.reports.add(number)
+        return self.reports[number].handle
 
-    def reported(self, turns: Sequence[int]) -> array[int]:
+    def reported(self, numbers: Sequence[int]) -> array[int]:
         """Return the words of some of the buffers that kernels report in, and clear those that hold any."""
         if self._joined is None:
             self._joined = self.gpu.own(self.gpu.buffer(REPORT_BUFFERS * REPORT_BYTES, STORAGE))
         joined = self._joined
-        copies = [(COPY, self.reports[turn].handle, 0, joined.handle, place * REPORT_BYTES, REPORT_BYTES)
-                  for place, turn in enumerate(turns)]  # fmt: skip
+        copies = [(COPY, self.reports[number].handle, 0, joined.handle, place * REPORT_BYTES, REPORT_BYTES)
+                  for place, number in enumerate(numbers)]  # fmt: skip
         self.gpu.submit(self.gpu.own(self.gpu.record(array("q", itertools.chain(*copies)))).handle)
-        words = array("i", bytes(len(turns) * REPORT_BYTES))
+        words = array("i", bytes(len(numbers) * REPORT_BYTES))
         self.gpu.read(joined.handle, 0, memoryview(words).cast("B"))
         if any(words):
-            for turn in turns:
-                self.gpu.write(self.reports[turn].handle, 0, bytes(REPORT_BYTES))
+            for number in numbers:
+                self.gpu.write(self.reports[number].handle, 0, bytes(REPORT_BYTES))
         return words
 
     @staticmethod
