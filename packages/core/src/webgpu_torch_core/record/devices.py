@@ -77,6 +77,7 @@ class MetaEngine:
     """Stands where a real engine would: values on the meta device have a shape and type but no data."""
 
     name = META
+    reports = False
     maximum_bindings = 1 << 30
 
 

@@ -67,6 +67,8 @@ class Engine:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        # Whether kernels report: asked for by every operation that reads at positions.
+        self.reports = device.reports
         # The first is held while plans run, the second while a tape grows or is closed; taken in this order.
         self.lock = threading.RLock()
         self.tapes_lock = threading.RLock()

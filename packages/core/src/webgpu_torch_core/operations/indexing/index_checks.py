@@ -60,6 +60,7 @@ def require_inside(
     wraps: bool = False,
     ignored: int | None = None,
     by_reader: bool = False,
+    detail: object = None,
 ) -> Report | None:
     """Raise ``error(position)`` for a position that a dimension of a size does not have.
 
@@ -67,21 +68,22 @@ def require_inside(
     :class:`PositionError` that names the operation. Positions of PyTorch's own functions are right by construction, so
     backward passes check those of custom functions only; neither are they checked again when a recording is replayed.
 
-    ``by_reader``: the kernel that reads (or writes) at these positions, of which there are some, may look at them itself. Returns what it needs for that, None
-    where there is nothing left to look at.
+    ``by_reader``: the kernel that reads (or writes) at these positions, of which there are some, may look at them itself.
+    Returns what it needs for that, None where there is nothing left to look at. ``detail``: what the error depends on
+    besides name, size and ``wraps``.
     """
+
+    def late(position: int) -> Exception:
+        return PositionError(f"{name}(): {error(position)} (index {position}, size {size})")
+
+    key, engine = (name, size, wraps, detail), index._storage.value.engine
+    if by_reader and engine.reports:
+        return Report(wraps, engine.report_code(check_number(key, late))) if _is_checked(index) else None
     wrong = outside(index, size, wraps, ignored)
     if wrong is not None:
         raise error(wrong)
     if _known(index._storage.value) or not _is_checked(index):
         return None
-
-    def late(position: int) -> Exception:
-        return PositionError(f"{name}(): {error(position)} (index {position}, size {size})")
-
-    key, engine = (name, size, wraps, str(error(0))), index._storage.value.engine
-    if by_reader and engine.device.reports:
-        return Report(wraps, engine.report_code(check_number(key, late)))
     _check_later(index, Bounds(size, wraps, ignored), check_base(key, late))
     return None
 
@@ -190,7 +192,7 @@ def check_positions(
             return error("index is out of bounds for dimension with size 0")
         return error(f"{prefix}index {position} is out of bounds for dimension {dim} with size {size}")
 
-    return require_inside(name, index, size, refusal, wraps, by_reader=by_reader)
+    return require_inside(name, index, size, refusal, wraps, None, by_reader, (dim, error, prefix))
 
 
 def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> Report | None:
@@ -210,7 +212,7 @@ def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> Report
         return IndexError("index out of range in self")
 
     # Where there are no elements, no kernel reads.
-    return require_inside(name, index, size, refusal, by_reader=input.numel() > 0)
+    return require_inside(name, index, size, refusal, False, None, input.numel() > 0, axis == 1 or bare)
 
 
 def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report | None:
@@ -218,7 +220,7 @@ def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report 
     size, by_reader = input._layout.shape[axis], input.numel() > 0
     if name == "index_add" and input.ndim == 1:
         refusal = IndexError("index out of range in self")
-        return require_inside(name, index, size, lambda _: refusal, by_reader=by_reader)
+        return require_inside(name, index, size, lambda _: refusal, by_reader=by_reader, detail="flat")
     error = IndexError if name in ("index_copy", "index_fill", "index_put") else RuntimeError
     prefix = "index_copy_(): " if name == "index_copy" else ""
     wraps = name in ("index_fill", "index_put")
