@@ -23,6 +23,16 @@ def flat(buffer: Array, kind: str, count: int) -> Array:
     return np.ndarray((count,), kind, buffer)
 
 
+def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array:
+    """Return the rows of a source that start at computed elements, as an array of ``count`` axes of which ``row`` are the rows'."""
+    axes = [axis for axis in range(count) if axis not in row]
+    first = np.asarray(first)
+    starts = first.reshape([first.shape[axis] for axis in axes]) if first.ndim else first.reshape((1,) * len(axes))
+    found = source[starts]
+    order = (*axes, *row)
+    return found.transpose([order.index(axis) for axis in range(count)])
+
+
 def integer(kind: Any, value: float) -> Any:
     """Return a number as an integer of a type: what does not fit wraps."""
     try:
