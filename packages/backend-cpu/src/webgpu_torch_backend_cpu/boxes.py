@@ -58,26 +58,21 @@ def pieces(shape: Shape, stores: tuple[Store, ...]) -> list[Piece]:
     while waiting:
         piece = waiting.pop()
         cut = _cut(piece)
-        if cut is None:
-            done.append(piece)
-            continue
-        parts = list(_parts(piece, cut))
-        if len(done) + len(waiting) + len(parts) > limit:
-            return [_simplified(whole)]
-        waiting += parts
+        if cut is None or len(done) + len(waiting) + max(cut.parts, 2) > limit:
+            done.append(_simplified(piece, True))
+        else:
+            waiting += _parts(piece, cut)
     return done
 
 
 def simplify(root: Expression, shape: Shape) -> Expression:
     """Return an expression with everything decided that is the same all over a domain, and with strided loads where it can be."""
-    return root if 0 in shape else _Facts(shape).simplified(root)
+    return root if 0 in shape else _Facts(shape, True).simplified(root)
 
 
-def _simplified(piece: Piece) -> Piece:
-    facts = _Facts(piece.shape)
-    return piece._replace(
-        stores=tuple(each.replace(value=facts.simplified(each.value)) for each in piece.stores)
-    )
+def _simplified(piece: Piece, ends: bool = False) -> Piece:
+    facts = _Facts(piece.shape, ends)
+    return piece._replace(stores=tuple(each.replace(value=facts.simplified(each.value)) for each in piece.stores))
 
 
 def _parts(piece: Piece, cut: Cut) -> Iterator[Piece]:
@@ -154,10 +149,14 @@ def _cut_into(facts: _Facts, node: Expression, shape: Shape) -> Cut | None:
 
 
 class _Facts:
-    """What integer expressions are over a box: sums of coordinates times numbers, and between which bounds."""
+    """What integer expressions are over a box: sums of coordinates times numbers, and between which bounds.
 
-    def __init__(self, shape: Shape) -> None:
+    ``by_rows``: loads at computed positions become loads of rows, which cannot be cut any further.
+    """
+
+    def __init__(self, shape: Shape, by_rows: bool = False) -> None:
         self.shape = shape
+        self.by_rows = by_rows
         self.affine: dict[Expression, Affine] = {}
         self.known: set[Expression] = set()
 
@@ -223,7 +222,7 @@ class _Facts:
             index = self.affine.get(arguments[0])
             if index is not None:
                 return load(node.payload, index.constant, self._strides(index), node.dtype)
-            return self._rows(node, arguments[0])
+            return self._rows(node, arguments[0]) if self.by_rows else None
         if step in ("bitwise_and", "bitwise_or", "bitwise_not") and node.dtype is bool_:
             return _logic(step, arguments)
         if step in _TESTS or step in ("minimum", "maximum"):
@@ -239,7 +238,9 @@ class _Facts:
         row = tuple((axis, factor) for axis, factor in position.factors if axis not in decides and factor > 0)
         if math.prod(self.shape[axis] for axis, _ in row) < LEAST_ROW:
             return None
-        first = _written(Affine(tuple(each for each in position.factors if each not in row), position.constant), index.dtype)
+        first = _written(
+            Affine(tuple(each for each in position.factors if each not in row), position.constant), index.dtype
+        )
         for each in computed:
             first = make("add", (first, each), None, index.dtype)
         return make("load_rows", (first,), (node.payload, self._strides(Affine(row, 0))), node.dtype)

@@ -244,9 +244,7 @@ class RowWriter(Writer):
     def write(self) -> None:
         domain = self.kernel.outer + self.kernel.inner
         kernel = self.kernel = self.kernel.replace(
-            reductions=tuple(
-                each.replace(value=boxes.simplify(each.value, domain)) for each in self.kernel.reductions
-            ),
+            reductions=tuple(each.replace(value=boxes.simplify(each.value, domain)) for each in self.kernel.reductions),
             row_stores=self.simplified(self.kernel.row_stores, self.kernel.outer),
             stores=self.simplified(self.kernel.stores, domain),
         )
