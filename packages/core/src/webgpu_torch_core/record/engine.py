@@ -47,6 +47,8 @@ class _Recorder(threading.local):
         # Which of a device's reports are this thread's, and how many kernels that report it has recorded.
         self.slot = next(_threads) % REPORT_SLOTS
         self.reporting = 0
+        # How many of these have run when this thread was last told.
+        self.told = 0
         # What checks of values found (0: nothing), of int64: read with the next results.
         self.failed: Value | None = None
 
@@ -229,17 +231,24 @@ class Engine:
 
     def raise_failed_checks(self) -> None:
         """Raise the exception of a check that failed since the last results were read."""
-        value, self._recorder.failed = self._recorder.failed, None
-        if value is not None:
-            failed = int.from_bytes(self._read(value.realize(), 8), sys.byteorder, signed=True)
-            if failed:
-                raise error_of(failed)
-        if self.device.reports:
+        recorder = self._recorder
+        value, recorder.failed = recorder.failed, None
+        failed = int.from_bytes(self._read(value.realize(), 8), sys.byteorder, signed=True) if value is not None else 0
+        code = found = 0
+        if self.reports:
+            if recorder.told != recorder.reporting:
+                # Also what nobody can read any more reports.
+                self.flush()
+                recorder.told = recorder.reporting
             with self.lock, self._hold:
-                self._reports.update((code % REPORT_SLOTS, (code, found)) for code, found in self.device.reported())
-                code, found = self._reports.pop(self._recorder.slot, (0, 0))
-            if code:
-                raise error_of_check(code // REPORT_SLOTS, found)
+                self._reports.update(
+                    (each % REPORT_SLOTS, (each, position)) for each, position in self.device.reported()
+                )
+                code, found = self._reports.pop(recorder.slot, (0, 0))
+        if failed:
+            raise error_of(failed)
+        if code:
+            raise error_of_check(code // REPORT_SLOTS, found)
 
     def overwrite(self, target: Value, source: Value) -> None:
         """Copy a value's elements into the buffer of another, whose memory is visible outside."""

@@ -95,7 +95,7 @@ def schedule(
         binding_bytes: what one binding reaches of a buffer; a longer one counts as several.
         fuses: False keeps one kernel per recorded operation.
     """
-    needed, uses = _live_kernels(recorded, alive)
+    needed, uses, unread = _live_kernels(recorded, alive)
     if not fuses:
         return assign_buffers([unfused(item) for item in needed if _has_elements(item, slots)], slots, alive, donatable)
     long = {
@@ -103,7 +103,7 @@ def schedule(
         for number, slot in enumerate(slots)
         if slot.dtype is not None and slot.numel * slot.dtype.itemsize > binding_bytes
     }
-    builder = _Builder(slots, alive, uses, maximum_bindings, long)
+    builder = _Builder(slots, alive | unread, uses, maximum_bindings, long)
     for item in needed:
         builder.add(item)
     groups = _ordered(builder.finish())
@@ -115,18 +115,24 @@ def _has_elements(item: Recorded, slots: list[Slot]) -> bool:
     return any(slots[slot].numel for slot in item.outputs)
 
 
-def _live_kernels(recorded: list[Recorded], alive: frozenset[int]) -> tuple[list[Recorded], dict[int, int]]:
+def _live_kernels(
+    recorded: list[Recorded], alive: frozenset[int]
+) -> tuple[list[Recorded], dict[int, int], frozenset[int]]:
+    """Return the kernels that somebody needs, how often they read each slot, and what is computed for its report only."""
     wanted = set(alive)
     uses: dict[int, int] = {}
+    unread: set[int] = set()
     kept = []
     for item in reversed(recorded):
         if wanted.isdisjoint(item.outputs):
-            continue
+            if REPORTS not in bound_slots(item.kernel):
+                continue
+            unread.update(item.outputs)
         kept.append(item)
         for slot in set(item.operands):
             wanted.add(slot)
             uses[slot] = uses.get(slot, 0) + 1
-    return kept[::-1], uses
+    return kept[::-1], uses, frozenset(unread)
 
 
 class _Builder:

@@ -38,22 +38,29 @@ def embed(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int)
     return place_inside(grad, before, tuple(shape), 0, steps)
 
 
-def wrapped_position(given: Any, size: int, wraps: bool | None = None) -> Any:
+def wrapped_position(given: Any, size: int) -> Any:
     """Return an index expression with negative positions counted from the end, kept inside the dimension.
 
     Positions outside are an error in PyTorch; kernels cannot raise, so they read the nearest element instead of memory
-    that is not theirs, and report the position: where ``wraps`` is a boolean (whether negative ones count from the end),
-    with the code that is the kernel's first parameter.
+    that is not theirs.
     """
     near = ir.cast(given, int32)
-    position = near if wraps is False else ir.select(near < 0, near + size, near)
-    position = ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
+    position = ir.select(near < 0, near + size, near)
+    return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
+
+
+def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | None) -> Any:
+    """Return a value that reports the index ``given`` where it does not stand for ``position``, which was read or written.
+
+    ``wraps``: whether negative ones count from the end; None reports nothing. The code is the kernel's first parameter.
+    """
     if wraps is None:
-        return position
-    # What is asked for and what is read are compared as narrow as they are: drivers were seen to widen wrongly.
+        return value
+    near = ir.cast(given, int32)
+    # Compared as narrow as they are: drivers were seen to widen wrongly.
     asked = near if given.dtype.itemsize < int64.itemsize else ir.cast(given, int64)
-    read = ir.select(near < 0, position - size, position) if wraps else position
-    return ir.checked(position, ir.binary("not_equal", asked, read), ir.parameter(0, int32), asked)
+    stands = ir.select(near < 0, position - size, position) if wraps else position
+    return ir.checked(value, ir.binary("not_equal", asked, stands), ir.parameter(0, int32), asked)
 
 
 def _check_index(name: str, index: Tensor) -> None:
@@ -68,10 +75,11 @@ def gather_kernel(
 ) -> Pointwise:  # fmt: skip
     """Return the kernel reading ``source`` where ``index`` replaces the coordinate along ``dim``, reporting what is outside."""
     given = ir.load(1, index.offset, index.strides, index_kind)
-    position = wrapped_position(given, source.shape[dim], wraps)
+    position = wrapped_position(given, source.shape[dim])
     coordinates: list[Any] = [ir.coordinate(each) for each in range(index.ndim)]
     coordinates[dim] = position
     value = ir.load_at(0, element_index(source, coordinates), kind)
+    value = reporting(value, given, position, source.shape[dim], wraps)
     return Pointwise(
         (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, index.numel, None),),
         () if wraps is None else (int32,), "gather", index.shape, (Store(0, 0, contiguous_strides(index.shape), value),),
@@ -197,10 +205,11 @@ def positions_kernel(
     """
     strides = (0,) * dim + index.strides + (0,) * (source.ndim - dim - 1)
     given = ir.load(1, index.offset, strides, index_kind)
-    position = wrapped_position(given, source.shape[dim], wraps)
+    position = wrapped_position(given, source.shape[dim])
     before = [ir.coordinate(each) for each in range(dim)]
     after = [ir.coordinate(dim + index.ndim + each) for each in range(source.ndim - dim - 1)]
     value = ir.load_at(0, element_index(source, [*before, position, *after]), kind)
+    value = reporting(value, given, position, source.shape[dim], wraps)
     return Pointwise(
         (Operand(kind, numel), Operand(index_kind, index_numel)), (Output(kind, target.numel, None),),
         () if wraps is None else (int32,), "index_select", target.shape, (Store(0, 0, target.strides, value),),
@@ -317,16 +326,15 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
     index_strides = tuple(index._layout.strides[each] for each in order)
     source_strides = tuple(source._layout.strides[each] for each in order)
     given = ir.load(1, index._layout.offset, index_strides, index.dtype)
-    position = wrapped_position(given, input.shape[axis], report and report.wraps)
+    position = wrapped_position(given, input.shape[axis])
     target = contiguous_layout(input._layout.shape)
     coordinates: list[Any] = [None] * input.ndim
     for number, each in enumerate(order[:-1]):
         coordinates[each] = ir.coordinate(number)
     coordinates[axis] = position
     value = ir.load(2, source._layout.offset, source_strides, source.dtype)
-    return _scatter(
-        input, lanes, (shape[axis],), element_index(target, coordinates), value, kind, (index, source), name, report
-    )
+    place = reporting(element_index(target, coordinates), given, position, input.shape[axis], report and report.wraps)
+    return _scatter(input, lanes, (shape[axis],), place, value, kind, (index, source), name, report)
 
 
 @operation("scatter")
@@ -466,13 +474,12 @@ def _write_positions(
     order = [each for each in range(input.ndim) if each != axis] + [axis]
     lanes = tuple(input._layout.shape[each] for each in order[:-1])
     given = ir.load(1, index._layout.offset, (0,) * (input.ndim - 1) + index._layout.strides, index.dtype)
-    position = wrapped_position(given, input.shape[axis], report and report.wraps)
+    position = wrapped_position(given, input.shape[axis])
     coordinates: list[Any] = [None] * input.ndim
     for number, each in enumerate(order[:-1]):
         coordinates[each] = ir.coordinate(number)
     coordinates[axis] = position
     value = ir.load(2, source._layout.offset, tuple(source._layout.strides[each] for each in order), source.dtype)
     target = contiguous_layout(input._layout.shape)
-    return _scatter(
-        input, lanes, (index.numel(),), element_index(target, coordinates), value, kind, (index, source), name, report
-    )
+    place = reporting(element_index(target, coordinates), given, position, input.shape[axis], report and report.wraps)
+    return _scatter(input, lanes, (index.numel(),), place, value, kind, (index, source), name, report)
