@@ -253,7 +253,13 @@ def _bands(right: Array, places: tuple[int, ...], taps: tuple[int, ...]) -> Band
         return None
     run = (width - 1) * across + (count - 1) * along + 1
     outer, inner = places[:-1], taps[:-1]
-    shape = (len(right), *(right.shape[axis] for axis in outer), length // width, *(right.shape[axis] for axis in inner), run)
+    shape = (
+        len(right),
+        *(right.shape[axis] for axis in outer),
+        length // width,
+        *(right.shape[axis] for axis in inner),
+        run,
+    )
     strides = (
         right.strides[0], *(right.strides[axis] for axis in outer), width * across * size,
         *(right.strides[axis] for axis in inner), size,
