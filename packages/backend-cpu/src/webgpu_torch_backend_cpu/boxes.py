@@ -1,10 +1,9 @@
 """Kernels over boxes of their domain where what depends on coordinates alone is decided.
 
-Concatenation, padding, pooling's gradient and slices are recorded as loads at computed positions under tests of coordinates, a complex
-number as a test of which of its parts a coordinate names. Cut where
-a test changes its outcome, and into every m-th coordinate where a remainder by m is taken, the domain falls into boxes in which
-every test has one outcome and positions are sums of coordinates times numbers: strided loads, which NumPy copies without
-computing a position. It is the splitting of index sets that compilers of loops do (M. Wolfe, High Performance Compilers for
+Concatenation, padding, pooling's gradient and slices are recorded as loads at computed positions under tests of coordinates, complex
+numbers as a test of which of its parts a coordinate names. Cut where a test changes its outcome, and into every m-th coordinate
+where a remainder by m is taken, the domain falls into boxes in which every test has one outcome and positions are sums of
+coordinates times numbers: strided loads, which NumPy copies without computing a position. It is the splitting of index sets that compilers of loops do (M. Wolfe, High Performance Compilers for
 Parallel Computing, 1996).
 """
 

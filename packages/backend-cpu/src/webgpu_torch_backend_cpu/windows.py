@@ -265,8 +265,8 @@ def _bands(right: Array, places: tuple[int, ...], taps: tuple[int, ...]) -> Band
         *(right.strides[axis] for axis in inner), size,
     )  # fmt: skip
     tiles = np.lib.stride_tricks.as_strided(right, shape, strides)
-    sizes = (tuple(right.shape[axis] for axis in group) for group in (places, taps))
-    return Bands(tiles, *sizes, width, (across, along))
+    lengths, counts = (tuple(right.shape[axis] for axis in group) for group in (places, taps))
+    return Bands(tiles, lengths, counts, width, (across, along))
 
 
 def _banded(left: Array, bands: Bands) -> Array:
