@@ -105,3 +105,9 @@ class MetaValue:
         self.dtype = dtype
         self.numel = numel
         self.owner: Any = None
+
+
+def check_countable(shape: tuple[int, ...], numel: int, dtype: dtype) -> None:
+    """Raise a RuntimeError where nobody could have the memory that elements take."""
+    if numel * dtype.itemsize >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
