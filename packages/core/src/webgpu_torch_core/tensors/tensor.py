@@ -17,7 +17,7 @@ from ..record.grad_mode import recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds, warn_of_inner_gradient
 from .saved_tensors import SavedResult, SavedTensor
-from .storage import DataStorage, check_countable
+from .storage import DataStorage, check_countable, require_differentiable
 from .storage import MetaValue as MetaValue
 from .storage import Size as Size
 from .storage import Storage as Storage
@@ -109,7 +109,8 @@ class Tensor(TensorKinds, TensorMethods):
     def _make_subclass(subclass: Any, data: Tensor, require_grad: bool = False) -> Any:
         """Return a tensor of a subclass sharing ``data``'s storage."""
         result = subclass._from_storage(data._storage, data._layout, data.dtype, data.device)
-        result.requires_grad = bool(require_grad)
+        require_differentiable(data.dtype, require_grad, "Only Tensors of floating point and complex dtype")
+        result._requires_grad = require_grad
         return result
 
     # Shape and memory
@@ -247,8 +248,7 @@ class Tensor(TensorKinds, TensorMethods):
             raise RuntimeError("requires_grad must be a bool")
         if value and self._storage.inference and not recording.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-        if value and not (self.dtype.is_floating_point or self.dtype.is_complex):
-            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        require_differentiable(self.dtype, value)
         if not value and self._grad_fn is not None:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
@@ -262,6 +262,7 @@ class Tensor(TensorKinds, TensorMethods):
         """Set :attr:`requires_grad` in place and return the tensor."""
         if not isinstance(requires_grad, bool):
             raise TypeError(f"requires_grad_(): 'requires_grad' must be bool, not {type(requires_grad).__name__}")
+        require_differentiable(self.dtype, requires_grad, "only Tensors of floating point dtype")
         self.requires_grad = requires_grad
         return self
 
