@@ -1,7 +1,8 @@
-"""Which cases of long sweeps run at once: on a software GPU each new kernel takes its compiler tens of milliseconds."""
+"""Which cases run at once and which in the slow run only: on a software GPU each new kernel takes its compiler tens of ms."""
 
 from __future__ import annotations
 
+import gc
 import re
 import zlib
 from collections import defaultdict
@@ -15,13 +16,22 @@ SHARE = 3
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what is not among the third of a long sweep that a checksum of its name picks."""
+    """Mark as slow what ``slow_on`` names, and what is not among the third of a long sweep that a checksum picks."""
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         test, _, case = item.nodeid.partition("[")
         if "webgpu" in re.split(r"[-\[\]]", case):
             sweeps[test].append(item)
+        names = {case.removesuffix("]"), *case.removesuffix("]").split("-")}
+        if any(names & set(marker.args) for marker in item.iter_markers("slow_on")):
+            item.add_marker("slow")
     for cases in sweeps.values():
         for item in cases if len(cases) > FEW else ():
             if zlib.crc32(item.nodeid.encode()) % SHARE:
                 item.add_marker("slow")
+
+
+def pytest_collection_finish() -> None:
+    """Take modules and collected tests out of the cycle collector's way: tests of freed memory call it often."""
+    gc.collect()
+    gc.freeze()

@@ -69,7 +69,7 @@ def random_rows(seed: int) -> tuple[RowProgram, list[torch.Tensor]]:
 
 
 @EMULATE
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed >= 20)) for seed in range(60)])
 def test_random_rows(seed: int, emulate: bool) -> None:
     kernel, operands = random_rows(seed)
     check(kernel, operands, (), emulate)

@@ -41,6 +41,7 @@ def test_there_are_examples() -> None:
     assert {"digits_mlp", "digits_cnn", "train_gpt"} <= set(NAMES)
 
 
+@pytest.mark.slow_on("char_lstm", "train_gpt-webgpu", "digits_cnn-webgpu")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", NAMES)
 def test_losses_are_pytorchs(curves: Any, name: str, device: str) -> None:

@@ -93,6 +93,13 @@ def _write_sounds(folder: Path) -> None:
     (folder / "text.wav").write_text("no sound")
 
 
+def test_text(commands: Commands, models: Path) -> None:
+    found = commands(("info",), ("generate", models / "causal", "Once upon", "--max-new-tokens", 6, "--device", "cpu"))
+    assert "cpu" in _printed(found[0]) and "webgpu_torch_backend_cpu" in found[0].stdout
+    assert _printed(found[1]).startswith("Once upon") and "Loading weights" in found[1].stderr
+
+
+@pytest.mark.slow
 def test_commands(commands: Commands, models: Path, tmp_path: Path) -> None:
     """Every command on models of its kind: what it prints, and that seeds decide."""
     image = pytest.importorskip("PIL.Image")
@@ -179,6 +186,7 @@ def hub() -> Iterator[dict[str, str]]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_problems(commands: Commands, hub: dict[str, str], models: Path, tmp_path: Path) -> None:
     """Models that are not there or gated, options that do not exist, files that are of another kind."""
     asked = ("--prompt", "a")

@@ -50,7 +50,8 @@ def both(run_python: RunPython, tmp_path: Path) -> Callable[..., list[str]]:
     return run
 
 
-@pytest.mark.parametrize("more", [(), pytest.param(("--sample",), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--sample",)])
 def test_text_generation(more: tuple[str, ...], both: Callable[..., list[str]], models: Path) -> None:
     """The same tokens, likeliest or drawn."""
     prompt = ("--prompt", "Once upon a time", "--max-new-tokens", 12, "--device", "cpu")

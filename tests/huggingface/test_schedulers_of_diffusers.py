@@ -50,6 +50,7 @@ def _far(outcomes: dict[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in outcomes.items() if each.get("difference", 1.0) > TOLERANCE}
 
 
+@pytest.mark.slow
 def test_some_schedulers(tmp_path: Path) -> None:
     outcomes, failed = _walks(tmp_path, SOME, "cpu")
     assert len(outcomes) == 3 and not failed

@@ -37,6 +37,7 @@ def _check(theirs: list[float], ours: list[float], steps: int, fall: float) -> N
     assert worst <= 1e-3, (worst, theirs, ours)
 
 
+@pytest.mark.slow
 def test_lora_with_trainer(run_python: RunPython, tmp_path: Path) -> None:
     """Ten steps of Trainer on peft's LoRA."""
     _check(*_losses(run_python, tmp_path, "cpu", 10, "trainer"), 10, 0.05)

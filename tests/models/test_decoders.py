@@ -18,6 +18,10 @@ from webgpu_torch_models.config import write_json
 ON_GPU = ("llama_3", "mistral", "qwen3", "gemma2", "gemma3", "phi3", "olmo2", "mixtral")
 
 
+@pytest.mark.slow_on(
+    *(f"cpu-{name}" for name in cases.DECODERS if name not in ("llama_3", "qwen3", "gemma3", "mixtral"))
+)
+@pytest.mark.slow_on(*(f"webgpu-{name}" for name in cases.DECODERS if name not in ("llama_3", "qwen3")))
 @pytest.mark.parametrize("name", cases.DECODERS)
 def test_logits_and_text(name: str, tmp_path: Path, device: str) -> None:
     if device != "cpu" and name not in ON_GPU:

@@ -80,6 +80,7 @@ def stream(lib: Any, count: int = 11, shards: bool = True, length: int | None = 
     return Stream()
 
 
+@pytest.mark.slow_on("{'batch_size': 4}", "{'batch_size': 5, 'shuffle': True}", "{'batch_size': None}")
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize(
     "options",

@@ -7,13 +7,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import webgpu_torch_core as core
 import webgpu_torch_nn as nn
 from nn_oracle import to_ours
 from webgpu_torch_core.record.devices import canonical_device, engine_for
-
-STEPS = 1000
 
 
 def _resident_bytes() -> int:
@@ -45,7 +44,8 @@ class Training:
         return losses
 
 
-def test_a_thousand_steps_leave_memory_flat(device: str) -> None:
+@pytest.mark.parametrize("steps", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_training_leaves_memory_flat(device: str, steps: int) -> None:
     training = Training(device)
     first = training.take(60)[0]
     place = engine_for(canonical_device(device)).device
@@ -54,7 +54,7 @@ def test_a_thousand_steps_leave_memory_flat(device: str) -> None:
     buffers, allocated, resident = place.live_buffers(), place.memory_allocated(), _resident_bytes()
     gc.disable()
     try:
-        last = training.take(STEPS)[-1]
+        last = training.take(steps)[-1]
         place.synchronize()
         # Without the cycle collector's help: what a step leaves behind in a cycle would pile up.
         assert place.live_buffers() <= buffers
@@ -63,5 +63,5 @@ def test_a_thousand_steps_leave_memory_flat(device: str) -> None:
         gc.enable()
     grown = _resident_bytes() - resident
     # Room for the allocator; a kilobyte leaked in every step takes as much.
-    assert grown < STEPS << 10, f"the process grew by {grown} bytes in {STEPS} steps"
+    assert grown < max(steps << 10, 1 << 19), f"the process grew by {grown} bytes in {steps} steps"
     assert last < first * 0.5, f"the loss went from {first} to {last}"

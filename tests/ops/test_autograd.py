@@ -411,6 +411,7 @@ def test_versions(device: str) -> None:
     assert x[0]._version == 3 and x.detach()._version == 3 and x.clone()._version == 0
 
 
+@pytest.mark.slow_on("webgpu")
 def test_long_chain_needs_no_recursion(device: str) -> None:
     x = to_ours(torch.ones(2), device).requires_grad_()
     y = x

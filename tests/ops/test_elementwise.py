@@ -233,6 +233,9 @@ def test_binary(name: str, dtype: str, device: str) -> None:
         check(function, [values[:, None], values], device, gradient=False, where=f"{name} special values")
 
 
+@pytest.mark.slow_on(
+    *(f"webgpu-{each}" for each in ("mul", "div", "pow", "maximum", "atan2", "floor_divide", "remainder"))
+)
 @pytest.mark.parametrize(
     "name", ["add", "mul", "div", "pow", "maximum", "eq", "atan2", "floor_divide", "remainder", "where"]
 )

@@ -106,9 +106,32 @@ def engine(device: str) -> Iterator[Any]:
     found.eager = before
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(program=programs, shape=st.sampled_from(SHAPES), differentiate=st.booleans())
+def drawn(count: int) -> Any:
+    """Return what gives a test so many drawn programs."""
+    chosen = settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    return lambda test: chosen(
+        given(program=programs, shape=st.sampled_from(SHAPES), differentiate=st.booleans())(test)
+    )
+
+
+@drawn(5)
+def test_few_fused_equals_eager(device: str, engine: Any, program: Any, shape: Any, differentiate: bool) -> None:
+    check_fused(device, engine, program, shape, differentiate)
+
+
+@pytest.mark.slow_on("webgpu")
+@drawn(60)
 def test_fused_equals_eager(device: str, engine: Any, program: Any, shape: Any, differentiate: bool) -> None:
+    check_fused(device, engine, program, shape, differentiate)
+
+
+@pytest.mark.slow
+@drawn(400)
+def test_more_fused_equals_eager(device: str, engine: Any, program: Any, shape: Any, differentiate: bool) -> None:
+    check_fused(device, engine, program, shape, differentiate)
+
+
+def check_fused(device: str, engine: Any, program: Any, shape: Any, differentiate: bool) -> None:
     source = [sample(shape, torch.float32, number, -1.5, 1.5) for number in range(2)]
     outcomes = []
     for eager in (False, True):
@@ -159,7 +182,8 @@ def _resident_bytes() -> int:
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
 
 
-def test_memory_stays_flat(device: str, engine: Any) -> None:
+@pytest.mark.parametrize("steps", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_memory_stays_flat(device: str, engine: Any, steps: int) -> None:
     step = _training(device)
     for _ in range(100):
         step(0.01)
@@ -168,15 +192,15 @@ def test_memory_stays_flat(device: str, engine: Any) -> None:
     before, resident = engine.device.live_buffers(), _resident_bytes()
     gc.disable()
     try:
-        for _ in range(1000):
+        for _ in range(steps):
             step(0.001)
         after = engine.device.live_buffers()
     finally:
         gc.enable()
-    assert after <= before, f"{before} buffers became {after} in 1,000 steps, without the cycle collector's help"
+    assert after <= before, f"{before} buffers became {after} in {steps} steps, without the cycle collector's help"
     grown = _resident_bytes() - resident
     # Room for the allocator; a buffer or a graph leaked in every step takes more.
-    assert grown < 1 << 22, f"the process grew by {grown} bytes in 1,000 steps"
+    assert grown < 1 << 22, f"the process grew by {grown} bytes in {steps} steps"
 
 
 def test_pointwise_chain_is_one_kernel(device: str, engine: Any) -> None:

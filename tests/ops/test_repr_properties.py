@@ -72,7 +72,7 @@ def assert_same(tensor: torch.Tensor, place: str = "cpu") -> None:
     assert repr(to_ours(tensor, place)) == repr(tensor)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(tensors(), OPTIONS)
 def test_text(tensor: torch.Tensor, options: dict[str, Any]) -> None:
     for library in (ours, torch):
@@ -110,7 +110,7 @@ HISTORIES = {
 }
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(tensors(FLOATS), st.sampled_from(sorted(HISTORIES)), OPTIONS)
 def test_text_of_histories(tensor: torch.Tensor, name: str, options: dict[str, Any]) -> None:
     # Sums of huge numbers differ in their last digit by the order of addition; the words are the question here.

@@ -14,7 +14,7 @@ from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Sca
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid, standard_name
 
-from . import runtime, windows
+from . import boxes, runtime, windows
 from .printer import TYPES, Printer
 
 #: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
@@ -70,6 +70,10 @@ class Writer:
             text = f"r.integer({name}, parameters[{index}])" if kind.category == 1 else f"{name}(parameters[{index}])"
             self.head.append(f"p{index} = {text}")
 
+    def simplified(self, stores: tuple[Store, ...], domain: Shape) -> tuple[Store, ...]:
+        """Return stores over a domain with what it decides decided."""
+        return tuple(each.replace(value=boxes.simplify(each.value, domain)) for each in stores)
+
     def text(self) -> tuple[str, dict[str, Any]]:
         """Return the source and the constants it names."""
         self.write()
@@ -115,6 +119,8 @@ class Writer:
                 return self._load(operand, node.dtype, offset, strides, domain, block, axis)
             if node.step == "load_at":
                 return f"{self.flat(node.payload)}[{argument}]"
+            if node.step == "load_rows":
+                return self._rows(node, argument or "", domain, block, axis)
             if node.step == "coordinate":
                 return self._coordinate(node.payload, domain, block, axis)
             if node.step == "reduced":
@@ -132,6 +138,17 @@ class Writer:
         shape = tuple(1 if stride == 0 else size for stride, size in zip(strides, domain, strict=True))
         name = self.view("operands", operand, kind, offset, strides, shape)
         return f"{name}[{':, ' * axis}{block}]" if block and strides and strides[axis] != 0 else name
+
+    def _rows(self, node: Expression, first: str, domain: Shape, block: str, axis: int) -> str:
+        """Return the source of rows of an operand: of a view whose first axis numbers the elements where rows start."""
+        operand, strides = node.payload
+        row = tuple(number for number, stride in enumerate(strides) if stride)
+        count = self.kernel.operands[operand].numel - sum((domain[each] - 1) * strides[each] for each in row)
+        shape, steps = (count, *(domain[each] for each in row)), (1, *(strides[each] for each in row))
+        name = self.view("operands", operand, node.dtype, 0, steps, shape)
+        if block and axis in row:
+            name = f"{name}[:, {':, ' * row.index(axis)}{block}]"
+        return f"r.rows({name}, {first}, {row}, {len(domain)})"
 
     def _coordinate(self, dimension: int, domain: Shape, block: str, axis: int) -> str:
         shape = tuple(-1 if index == dimension else 1 for index in range(len(domain)))
@@ -205,12 +222,12 @@ class Writer:
 
 
 class PointwiseWriter(Writer):
-    """Blocks of the first dimension; values, then stores."""
+    """Boxes, in blocks of the first dimension; values, then stores."""
 
     def write(self) -> None:
-        shape = self.kernel.shape
-        block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
-        self.stores(self.kernel.stores, self.printer(shape, block), shape, block, indent)
+        for shape, stores in boxes.pieces(self.kernel.shape, self.kernel.stores):
+            block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
+            self.stores(stores, self.printer(shape, block), shape, block, indent)
 
 
 _REDUCTIONS = {
@@ -225,8 +242,12 @@ class RowWriter(Writer):
     """Blocks of rows; each reduction keeps its dimensions so that later expressions broadcast."""
 
     def write(self) -> None:
-        kernel = self.kernel
-        domain = kernel.outer + kernel.inner
+        domain = self.kernel.outer + self.kernel.inner
+        kernel = self.kernel = self.kernel.replace(
+            reductions=tuple(each.replace(value=boxes.simplify(each.value, domain)) for each in self.kernel.reductions),
+            row_stores=self.simplified(self.kernel.row_stores, self.kernel.outer),
+            stores=self.simplified(self.kernel.stores, domain),
+        )
         depth = len(kernel.outer)
         axes = tuple(range(depth, len(domain)))
         block = indent = ""
@@ -309,6 +330,8 @@ class ContractionWriter(Writer):
             counts = (len(kernel.batch), len(kernel.m), len(kernel.n))
             self.body.append(f"total = w.contract({left}, patches, {counts}).reshape({shape})")
         else:
+            kernel = self.kernel = _in_order_of_memory(kernel)
+            domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
             sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
             self.body.append(
                 f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)"
@@ -316,7 +339,8 @@ class ContractionWriter(Writer):
             self.body.append(f"total = total.reshape({shape})")
         block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
         accumulator = "total[block]" if block else "total"
-        self.stores(kernel.stores, self.printer(shape, block, None, accumulator), shape, block, indent)
+        stores = self.simplified(kernel.stores, shape)
+        self.stores(stores, self.printer(shape, block, None, accumulator), shape, block, indent)
 
     def _sizes(self, domain: Shape, group: str) -> Shape:
         """Return the domain with the other side's own dimensions of size 1."""
@@ -329,7 +353,7 @@ class ContractionWriter(Writer):
         """Return the name of one side over its dimensions."""
         shape = self._sizes(domain, group)
         printer = self.printer(shape, "")
-        name = printer.value(value)
+        name = printer.value(boxes.simplify(value, shape))
         self.flush(printer, "")
         self.body.append(f"s{group} = r.spread({name}, {shape})")
         return f"s{group}"
@@ -340,6 +364,21 @@ class ContractionWriter(Writer):
         name = self._spread(value, domain, group)
         target = (*kernel.batch, number_of_elements(getattr(kernel, group)), number_of_elements(kernel.k))
         return f"{name}.reshape({target})"
+
+
+def _in_order_of_memory(kernel: Contraction) -> Contraction:
+    """Return the same products with the sides exchanged if the rows of the result then lie as what is stored does."""
+    batch, m, n, k = (len(each) for each in (kernel.batch, kernel.m, kernel.n, kernel.k))
+    if not m or not n:
+        return kernel
+    strides = [(each.strides[batch + m - 1], each.strides[batch + m + n - 1]) for each in kernel.stores]
+    if not all(0 < rows < columns for rows, columns in strides):
+        return kernel
+    ends = batch, batch + m, batch + m + n, batch + m + n + k
+    order = (*range(batch), *range(ends[1], ends[2]), *range(ends[0], ends[1]), *range(ends[2], ends[3]))
+    terms = tuple(((axis, 1),) for axis in order)
+    turned = kernel.reindexed((kernel.batch, kernel.n, kernel.m, kernel.k), terms)
+    return turned.replace(left=turned.right, right=turned.left)
 
 
 #: the functions of NumPy that combine as standard monoids do, without and with positions
@@ -356,7 +395,7 @@ class ScanWriter(Writer):
     def write(self) -> None:
         kernel = self.kernel
         printer = self.printer(kernel.shape, "")
-        value = printer.value(kernel.value)
+        value = printer.value(boxes.simplify(kernel.value, kernel.shape))
         self.flush(printer, "")
         kind = TYPES[kernel.monoid.states[0].name]
         flip = "[..., ::-1]" if kernel.reverse else ""
@@ -392,7 +431,7 @@ class SortWriter(Writer):
     def write(self) -> None:
         kernel = self.kernel
         printer = self.printer(kernel.shape, "")
-        value = printer.value(kernel.value)
+        value = printer.value(boxes.simplify(kernel.value, kernel.shape))
         self.flush(printer, "")
         length = kernel.shape[-1]
         self.body.append(f"x = r.spread({value}, {kernel.shape})")
@@ -417,7 +456,8 @@ class ScatterWriter(Writer):
         kernel = self.kernel
         domain = kernel.lanes + kernel.entries
         printer = self.printer(domain, "")
-        index, value = printer.position(kernel.index), printer.value(kernel.value)
+        index, value = (boxes.simplify(each, domain) for each in (kernel.index, kernel.value))
+        index, value = printer.position(index), printer.value(value)
         self.flush(printer, "")
         of = kernel.outputs[0].dtype
         kind, count = TYPES[of.name], kernel.outputs[0].numel

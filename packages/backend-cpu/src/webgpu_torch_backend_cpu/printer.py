@@ -68,9 +68,9 @@ class Printer:
     def _spelled(self, node: Expression, names: dict[Expression, str]) -> str:
         """Return a node's name among values, or among positions, in which integers have 64 bits."""
         if node not in names:
-            below = self.positions if node.step == "load_at" else names
+            below = self.positions if node.step in ("load_at", "load_rows") else names
             arguments = [self._spelled(each, below) for each in node.arguments]
-            widened = names is self.positions and node.dtype is int32 and node.step != "load_at"
+            widened = names is self.positions and node.dtype is int32 and node.step not in ("load_at", "load_rows")
             names[node] = self._node(node, arguments, int64 if widened else node.dtype)
         return names[node]
 
@@ -84,7 +84,7 @@ class Printer:
             source = convert(arguments[0], node.arguments[0].dtype, kind)
         elif step in STEPS:
             source = STEPS[step].format(*arguments)
-        elif step == "load_at":
+        elif step in ("load_at", "load_rows"):
             source = self.leaf(node, arguments[0])
         else:
             source = self.leaf(node, None)

@@ -37,6 +37,7 @@ _GENERATOR = np.random.Generator(_BITS)
 _LOCK = threading.Lock()
 
 _LOW_24, _LOW_53 = np.uint32(0xFFFFFF), np.uint64((1 << 53) - 1)
+_SIGN = np.int32(-(1 << 31))
 _SQRT_HALF_BITS = np.float32(scalar._SQRT_HALF).view(np.int32)
 _UNIT_24, _UNIT_53 = np.float32(2.0**-24), 2.0**-53
 
@@ -198,17 +199,22 @@ def _each(function: Callable[[float], float], values: Array) -> Array:
 def _normal_singles(words: Array, mean: float, std: float) -> Array:
     """Return what :func:`_box_muller.normal_float32` returns, from rows of 16 words."""
     result = np.empty(words.shape, np.float32)
-    rows = CHUNK // 8
+    rows = CHUNK // 16
     wide_mean, wide_std = np.float64(np.float32(mean)), np.float64(np.float32(std))
     for start in range(0, len(words), rows):
-        block = words[start : start + rows]
-        radius = np.sqrt(np.float32(-2.0) * _log(np.float32(1.0) - _unit_singles(block[:, :8])))
-        sine, cosine = _sine_cosine(_unit_singles(block[:, 8:]) * np.float32(scalar._TWO_PI))
-        for first, part in ((0, cosine), (8, sine)):
-            values = radius * part
+        # Halves of rows are laid out one after the other: everything in between then is one long loop.
+        first, second = (words[start : start + rows, at : at + 8].copy().reshape(-1) for at in (0, 8))
+        radius = _log(np.float32(1.0) - _unit_singles(first))
+        radius *= np.float32(-2.0)
+        np.sqrt(radius, out=radius)
+        angles = _unit_singles(second)
+        angles *= np.float32(scalar._TWO_PI)
+        sine, cosine = _sine_cosine(angles)
+        for at, values in ((0, cosine), (8, sine)):
+            values *= radius
             if std != 1.0 or mean != 0.0:
-                values = (values * wide_std + wide_mean).astype(np.float32)
-            result[start : start + rows, first : first + 8] = values
+                values = _fused(values, wide_std, wide_mean)
+            result[start : start + rows, at : at + 8] = values.reshape(-1, 8)
     # Adding 0 turns -0 into 0, as adding the mean does.
     result += np.float32(0.0)
     return result.reshape(-1)
@@ -223,42 +229,66 @@ def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
         np.copyto(result, single)
         result *= x
     result += coefficients[-1]
-    return result.astype(np.float32)
+    np.copyto(single, result, casting="same_kind")
+    return single
 
 
 def _fused(left: Array, right: Any, addend: Any) -> Array:
-    return (np.multiply(left, right, dtype=np.float64) + addend).astype(np.float32)
+    product = left.astype(np.float64)
+    product *= right
+    product += addend
+    return product.astype(np.float32)
 
 
 def _log(values: Array) -> Array:
     # The mantissa is to lie between the roots of 1/2 and 2, and the exponent is what is left.
     bits = values.view(np.int32)
-    shift = (bits - _SQRT_HALF_BITS) & ~np.int32(0x7FFFFF)
-    x = (bits - shift).view(np.float32) - np.float32(1.0)
-    exponent = (shift >> 23).astype(np.float32)
+    shift = bits - _SQRT_HALF_BITS
+    shift &= ~np.int32(0x7FFFFF)
+    x = (bits - shift).view(np.float32)
+    x -= np.float32(1.0)
+    shift >>= 23
+    exponent = shift.astype(np.float32)
     square = x * x
-    y = _horner(scalar._LOG_COEFFICIENTS, x.astype(np.float64)) * x
+    y = _horner(scalar._LOG_COEFFICIENTS, x.astype(np.float64))
+    y *= x
     y = _fused(y, square, exponent * np.float32(scalar._LOG_TWO_LOW))
-    y -= np.float32(0.5) * square
-    return _fused(exponent, scalar._LOG_TWO_HIGH, x + y)
+    square *= np.float32(0.5)
+    y -= square
+    x += y
+    return _fused(exponent, scalar._LOG_TWO_HIGH, x)
 
 
 def _sine_cosine(angles: Array) -> tuple[Array, Array]:
-    octants = ((angles * np.float32(scalar._FOUR_OVER_PI)).astype(np.int32) + 1) & ~1
+    octants = (angles * np.float32(scalar._FOUR_OVER_PI)).astype(np.int32)
+    octants += 1
+    octants &= ~1
     wide = octants.astype(np.float64)
     x = angles
     for part in scalar._QUARTER_PI_PARTS:
-        x = (wide * part + x).astype(np.float32)
+        x = _fused(wide, part, x)
     square = x * x
     double = square.astype(np.float64)
-    cosine = _horner(scalar._COSINE_COEFFICIENTS, double) * square
-    cosine = (cosine.astype(np.float64) * double - 0.5 * double).astype(np.float32) + np.float32(1.0)
-    sine = _fused(_horner(scalar._SINE_COEFFICIENTS, double) * square, x, x)
-    swapped = (octants & 2) != 0
-    sines, cosines = np.where(swapped, cosine, sine), np.where(swapped, sine, cosine)
-    np.negative(sines, out=sines, where=(octants & 4) != 0)
-    np.negative(cosines, out=cosines, where=((octants - 2) & 4) == 0)
-    return sines, cosines
+    cosine = _horner(scalar._COSINE_COEFFICIENTS, double)
+    cosine *= square
+    cosine = _fused(cosine, double, double * -0.5)
+    cosine += np.float32(1.0)
+    sine = _horner(scalar._SINE_COEFFICIENTS, double)
+    sine *= square
+    sine = _fused(sine, x, x)
+    return _turned(octants, sine, cosine)
+
+
+def _turned(octants: Array, sine: Array, cosine: Array) -> tuple[Array, Array]:
+    """Return sine and cosine exchanged and negated as their octant says, on their bits: no branch depends on a random number."""
+    sines, cosines = sine.view(np.int32), cosine.view(np.int32)
+    different = sines ^ cosines
+    different &= -((octants >> 1) & 1)
+    sines ^= different
+    cosines ^= different
+    sines ^= octants << 29 & _SIGN
+    cosines ^= ~(octants - 2) << 29 & _SIGN
+    return sine, cosine
 
 
 def _bernoulli(stream: Any, count: int, element: dtype, p: float, _: Any) -> Array:
@@ -300,38 +330,43 @@ def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> A
 def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Array:
     """Return what :func:`random_distributions.fill_permutation` returns.
 
-    Exchanges that touch different places are made at once: about as many as the root of what is left, since then the first
-    two that meet are likely to come later.
+    Exchange ``i`` takes what place ``other[i]`` holds and leaves there what place ``i`` held. So a number is followed back: what a
+    place holds was left there by the last exchange with it, or is the place's own number.
     """
-    result = np.arange(count)
     kind = np.uint32 if count < 0xFFFFFFFF // 20 else np.uint64
+    steps = np.arange(count)
     others = (_words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)).astype(np.int64)
-    others += result[:-1]
-    first_of, order = np.empty(count, np.int64), np.arange(int(math.sqrt(count)) + 1)
-    start, last = 0, count - (1 << 10)
-    while start < last:
-        size = int(0.6 * math.sqrt(count - start))
-        here, numbers = others[start : start + size], order[:size]
-        # Of equal places the first is written last, and stays.
-        first_of[here[::-1]] = numbers[::-1]
-        again = first_of[here] != numbers
-        number = int(again.argmax())
-        end = start + (number if again[number] else size)
-        here = others[start:end]
-        # An exchange with a place further on in the block must come before that place's own.
-        inside = here[(here < end) & (here != np.arange(start, end))]
-        if inside.size:
-            end = int(inside.min())
-            here = others[start:end]
-        kept = result[start:end].copy()
-        result[start:end] = result[here]
-        result[here] = kept
-        start = end
-    rest = result[start:].tolist()
-    for index, other in enumerate((others[start:] - start).tolist()):
-        rest[index], rest[other] = rest[other], rest[index]
-    result[start:] = rest
+    others += steps[:-1]
+    moved = np.flatnonzero(others != steps[:-1])
+    # What place i holds when its turn comes: left by the last exchange with it, which is one before i.
+    last = steps.astype(np.int32 if count < 1 << 30 else np.int64)
+    last[others[moved]] = moved
+    held = _roots(last)
+    # What place other[i] holds when exchange i comes: left by the last exchange with it before i, else its own number. About half of
+    # the places have another exchange, half of those a third, and so on: each turn settles the last ones of all places.
+    result, left = held.astype(np.int64), np.concatenate((held, steps.astype(held.dtype)))
+    places = others.take(moved)
+    while moved.size:
+        settles = last.take(places) == moved
+        here, there = moved.compress(settles), places.compress(settles)
+        np.logical_not(settles, out=settles)
+        moved, places = moved.compress(settles), places.compress(settles)
+        last[there] = there + count
+        last[places] = moved
+        result[here] = left.take(last.take(there))
     return result
+
+
+def _roots(parents: Array) -> Array:
+    """Return the ends of the chains of numbers that each point at a smaller one or at themselves."""
+    found = parents[parents]
+    active = np.flatnonzero(found != parents)
+    while active.size:
+        here = found[active]
+        further = found[here]
+        found[active] = further
+        active = active[further != here]
+    return found
 
 
 def _bernoulli_of(stream: Any, count: int, element: dtype, chances: Any, kind: dtype) -> Array:

@@ -11,6 +11,9 @@ from . import special
 
 Array = Any
 
+#: rows from which on a loop over their elements is quicker than one over rows
+SEVERAL = 256
+
 
 def view(buffer: Array, kind: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """Return a strided view of a byte buffer; offset and strides in bytes."""
@@ -21,6 +24,21 @@ def view(buffer: Array, kind: str, offset: int, shape: tuple[int, ...], strides:
 def flat(buffer: Array, kind: str, count: int) -> Array:
     """Return all elements of a byte buffer."""
     return np.ndarray((count,), kind, buffer)
+
+
+def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array:
+    """Return the rows of a source that start at computed elements, as an array of ``count`` axes of which ``row`` are the rows'."""
+    axes = [axis for axis in range(count) if axis not in row]
+    first = np.asarray(first)
+    starts = first.reshape([first.shape[axis] for axis in axes]) if first.ndim else first.reshape((1,) * len(axes))
+    if source.strides[-1] != source.itemsize and starts.size >= SEVERAL:
+        # The elements of a row lie apart: all rows' first elements together, then all second ones, …
+        found, order = np.empty((*source.shape[1:], *starts.shape), source.dtype), (*row, *axes)
+        for place in np.ndindex(source.shape[1:]):
+            source[(slice(None), *place)].take(starts, out=found[place], mode="clip")
+    else:
+        found, order = source[starts], (*axes, *row)
+    return found.transpose([order.index(axis) for axis in range(count)])
 
 
 def integer(kind: Any, value: float) -> Any:

@@ -1,4 +1,4 @@
-"""Special functions NumPy lacks, vectorised, computed in double precision."""
+"""Special functions NumPy lacks, vectorised: in double precision, and erf of float32 in single precision."""
 
 from __future__ import annotations
 
@@ -41,6 +41,17 @@ _ERFC_S = (
     3.36907645100081516050e0,
 )  # fmt: skip
 
+# erf(x) / x of float32 numbers as a quotient of polynomials of x squared on [0, 3.925], from where on erf is 1. Fitted to the least
+# greatest relative error, 1.9e-8, by iterated reweighting (C. Lawson, 1961) of linearised quotients (Sanathanan and Koerner, 1963).
+_ERF_END = np.float32(3.925)
+_MINUS_ONE, _ONE = np.float32(-1.0), np.float32(1.0)
+_SINGLE_P = tuple(map(np.float32, (
+    5.37750438e-02, 7.48650532e+00, 9.91543150e+01, 1.38692512e+03, 5.00935430e+03, 2.96568729e+04,
+)))  # fmt: skip
+_SINGLE_Q = tuple(map(np.float32, (
+    3.05897161e+01, 3.93802053e+02, 3.00104591e+03, 1.32003154e+04, 2.62827198e+04,
+)))  # fmt: skip
+
 
 def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     result = np.full_like(x, coefficients[0])
@@ -69,8 +80,29 @@ def _erf_small(x: Array) -> Array:
     return x * _polynomial(square, _ERF_T) / _polynomial(square, _ERF_U)
 
 
+def _erf_single(x: Array) -> Array:
+    """Return the error function of float32 numbers, within 7 units in the last place."""
+    inside = np.clip(x, -_ERF_END, _ERF_END)
+    square = inside * inside
+    below = square + _SINGLE_Q[0]
+    for each in _SINGLE_Q[1:]:
+        below *= square
+        below += each
+    above = square * _SINGLE_P[0]
+    for each in _SINGLE_P[1:-1]:
+        above += each
+        above *= square
+    above += _SINGLE_P[-1]
+    above *= inside
+    above /= below
+    # Rounding reaches a little beyond 1.
+    return np.clip(above, _MINUS_ONE, _ONE, out=above)
+
+
 def erf(x: Array) -> Array:
     """Return the error function."""
+    if isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim:
+        return _erf_single(x)
     wide, kind = _double(x)
     magnitude = np.abs(wide)
     small = _erf_small(np.clip(wide, -1.0, 1.0))
