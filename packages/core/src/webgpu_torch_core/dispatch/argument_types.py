@@ -32,7 +32,10 @@ _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "int": (_is_whole, "int"),
     "bool": (lambda value: isinstance(value, int), "bool"),
     "str": (lambda value: isinstance(value, str), "str"),
-    "dtype": (lambda value: isinstance(value, dtype) or value in (float, int, bool, complex), "torch.dtype"),
+    "dtype": (
+        lambda value: isinstance(value, dtype) or any(value is each for each in (float, int, bool, complex)),
+        "torch.dtype",
+    ),
     "Dimensions": (lambda value: value is None or _is_whole(value) or _all_whole(value), "tuple of ints"),
     "None": (lambda value: value is None, "None"),
 }

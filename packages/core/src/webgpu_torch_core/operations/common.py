@@ -314,10 +314,11 @@ def check_apart(target: Tensor | None, *sources: object) -> None:
         return
     start, count = target._layout.offset, target._layout.numel
     for each in sources:
-        same = (
-            isinstance(each, Tensor) and each._storage.number == target._storage.number and each._layout.is_contiguous
-        )
-        if same and max(start, each._layout.offset) < min(start + count, each._layout.offset + each._layout.numel):
+        if not isinstance(each, Tensor) or each._storage.number != target._storage.number:
+            continue
+        if each._layout.is_contiguous and max(start, each._layout.offset) < min(
+            start + count, each._layout.offset + each._layout.numel
+        ):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
                 "location. Please clone() the tensor before performing the operation."

@@ -83,7 +83,7 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
             f'"{_CONTINUOUS[kind]}" not implemented for {element!r}: expected a floating point type'
         )
     if kind == "integers":
-        _require_bounds(element, first, second)
+        _require_bounds(element, int(first), int(second))
     elif kind == "uniform" and not first <= second:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={first} > to={second}")
     elif kind in ("normal", "normal_pairs") and second < 0.0:

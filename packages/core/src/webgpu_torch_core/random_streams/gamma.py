@@ -35,7 +35,7 @@ def _gamma(generator: MersenneTwister, concentration: float, single: bool) -> fl
     shifted = _rounded(concentration - _THIRD, single)
     slope = 1.0 / math.sqrt(9.0 * shifted)
     while True:
-        base = 0.0
+        base = normal = 0.0
         while base <= 0.0:
             (normal,) = normal_doubles(generator, 1, 0.0, 1.0)
             base = 1.0 + slope * normal

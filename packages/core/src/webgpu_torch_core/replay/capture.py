@@ -232,8 +232,7 @@ def compile(model: Any = None, **options: Any) -> Any:
     """Return a function (or module) whose operations are recorded on the first call and replayed afterwards.
 
     Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, names of PyTorch's own as ``backend``) are accepted
-    and have no effect. A
-    function that cannot be replayed runs as it is, with one warning that says why.
+    and have no effect. A function that cannot be replayed runs as it is, with one warning that says why.
 
     Raises:
         TypeError: what is to be compiled cannot be called.
@@ -244,11 +243,11 @@ def compile(model: Any = None, **options: Any) -> Any:
         raise RuntimeError(f"Invalid backend: {backend!r:.80}; names that are accepted: {', '.join(_BACKENDS)}")
     if model is None:
         return lambda function: compile(function, **options)
-    if not callable(model):
-        raise TypeError(f"A callable function is expected, but {type(model).__name__} is provided.")
     if hasattr(model, "forward") and hasattr(model, "parameters"):
         model.forward = CompiledFunction(model.forward)
         return model
+    if not callable(model):
+        raise TypeError(f"A callable function is expected, but {type(model).__name__} is provided.")
     return CompiledFunction(model)
 
 

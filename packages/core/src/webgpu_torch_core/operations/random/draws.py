@@ -288,15 +288,15 @@ def randperm(
     n, place = int(n), place_of(device)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    if (dtype.is_floating_point and n > 2**24) or n - 1 > dtype.maximum:
-        raise RuntimeError(f"n is too large for {dtype!r}, which counts to {dtype.maximum}: got {n}")
+    kind = as_dtype(dtype) or int64
+    if n - 1 > kind.maximum:
+        raise RuntimeError(f"n is too large for {kind!r}, which counts to {kind.maximum}: got {n}")
     source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
         result = host_draw("permutation", (n,), int64, place, source)
     else:
         result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
-    result = result if dtype is int64 else result.to(dtype)
-    return into(result, out)
+    return into(result.to(kind), out)
 
 
 @operation("random", method=False)
