@@ -20,9 +20,8 @@ from ...ir.layouts import (
 )
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, no_view, record, type_title
+from ..common import attach, check_apart, kernel_cache, needs_gradient, no_view, record, type_title
 from ..elementwise.overloads import where
-from ..in_place.writing import check_apart
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
 from .index_checks import check_positions, check_selected, check_source, check_written
@@ -131,6 +130,11 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
         return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out)
     if indices.dtype is not int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {type_title(indices)}")
+    if indices.ndim != input.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
     axis = wrap_dimension(dim, input.ndim)
     if not input.ndim:
         raise IndexError(f"Dimension specified as {axis} but tensor has no dimensions")
@@ -348,6 +352,8 @@ def scatter(
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if not isinstance(source, Tensor):
         source = input.new_full((), source).expand(index._layout.shape)
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r:.80}")
     kind = None if reduce is None else REDUCE[reduce]
     result = scatter_along(input, dim, index, source.detach(), kind, "scatter")
     return into(attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True)
