@@ -70,7 +70,7 @@ CREATION: Mistakes = {
     "empty_strided with too few strides": lambda t: t.empty_strided((2, 3), (1,)),
     "empty_strided with a negative stride": lambda t: t.empty_strided((2,), (-1,)),
     "from_numpy of a list": lambda t: t.from_numpy([1, 2]),
-    "frombuffer of nothing": lambda t: t.frombuffer(b"", dtype=t.uint8),
+    "frombuffer of nothing": lambda t: t.frombuffer(bytearray(), dtype=t.uint8),
     "frombuffer of half an element": lambda t: t.frombuffer(bytearray(5), dtype=t.float32, count=2),
     "frombuffer behind the end": lambda t: t.frombuffer(bytearray(4), dtype=t.uint8, offset=9),
     "frombuffer of a string": lambda t: t.frombuffer("abcd", dtype=t.uint8),

@@ -72,6 +72,7 @@ def gather_kernel(
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``index`` along a dimension; the result has the index's shape."""
     del sparse_grad
+    wrap_dimension(dim, input.ndim)
     if index.numel():
         _check_index("gather", index)
     check_apart(out, input, index)
@@ -160,7 +161,9 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if input.ndim == 0:
         if index.numel() != 1:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
-        return into(input.clone(), out)
+        row = input.reshape(1)
+        check_selected("index_select", row, 0, index)
+        return into(no_view(take_positions(row, 0, index.reshape(-1), "IndexSelectBackward0").reshape(())), out)
     check_selected("index_select", input, axis, index)
     return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0"), out)
 
@@ -348,6 +351,7 @@ def scatter(
 ) -> Tensor:
     """``input`` with ``src`` (a tensor or number) written at ``index`` along a dimension."""
     source = value if src is None else src
+    wrap_dimension(dim, input.ndim)
     if isinstance(source, Tensor) and source.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if not isinstance(source, Tensor):
