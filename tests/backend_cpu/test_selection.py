@@ -29,3 +29,24 @@ def test_other_types(kind):
     keys = np.random.default_rng(0).integers(0, 5, (7, 100)).astype(kind)
     for descending in (False, True):
         assert np.array_equal(first_sorted(keys, 9, descending), sorted_order(keys, descending)[..., :9])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    arrays.arrays(np.float32, arrays.array_shapes(min_dims=1, max_dims=2, max_side=40), elements=NUMBERS),
+    st.booleans(),
+    st.integers(1, 40),
+)
+def test_order_is_that_of_merging(keys, descending, limit):
+    wide = keys.astype(np.float64)
+    assert np.array_equal(sorted_order(keys, descending, limit), sorted_order(wide, descending)[..., :limit])
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.uint8, np.uint32, np.bool_, np.float16])
+def test_order_of_other_types(kind):
+    keys = (
+        np.random.default_rng(0).integers(-2 if kind in (np.int8, np.int16, np.int32) else 0, 3, (7, 100)).astype(kind)
+    )
+    keys[0, :2] = (0, 1) if kind == np.bool_ else (0, np.iinfo(kind).max if kind != np.float16 else np.inf)
+    for descending in (False, True):
+        assert np.array_equal(sorted_order(keys, descending), sorted_order(keys.astype(np.float64), descending))

@@ -86,3 +86,21 @@ def test_depthwise_gradients_take_little_memory():
         tracemalloc.stop()
     # The input has 400 kB; its patches would have nine times that, products across channels 500 times.
     assert peak < 8 * 4 * x.numel()
+
+
+@pytest.mark.parametrize(("length", "stride", "dilation"), [(28, 1, 1), (28, 2, 1), (33, 1, 2), (14, 1, 1)])
+def test_channels_alone(length, stride, dilation):
+    """Depthwise convolutions through tiles; what is not finite stays inside of its windows."""
+    torch.manual_seed(0)
+    data = [torch.randn(2, 3, 9, length), torch.randn(3, 1, 3, 5)]
+    options = {"stride": stride, "padding": 2, "dilation": dilation, "groups": 3}
+    for value in (0.5, float("inf"), float("nan")):
+        data[0][1, 2, 4, 6] = value
+        with core.device("cpu"):
+            actual = run(core, data, options, False, "float32")
+        expected = run(torch, data, options, False, "float32")
+        # (Between the places of a strided convolution's gradient lie zeros, which are multiplied too.)
+        kept = range(3) if value == 0.5 or stride == 1 else (0, 2)
+        for number in kept:
+            one, other = torch.tensor(actual[number]), torch.tensor(expected[number])
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3, equal_nan=True)

@@ -18,7 +18,7 @@ NUMBERS = [
     88.8, -88.8, 3e-39, 1e10, -1e10,
 ]  # fmt: skip
 
-#: where this library's gradients differ, and why; the page "Compatibility" says so, too
+#: where this library's gradients differ, and why; the page "Numerics" says so, too
 DEVIATIONS = {
     "digamma": "PyTorch's trigamma is finite at its poles",
     "polar": "PyTorch's gradient for a negative length has the wrong sign",
@@ -162,3 +162,22 @@ def test_no_derivative_is_an_error_and_no_zero(name: str) -> None:
             result.sum().backward()
         errors.append((caught.type, str(caught.value)))
     assert errors[0] == errors[1]
+
+
+def test_deviations_are_published() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text(encoding="utf-8")
+    for name, reason in DEVIATIONS.items():
+        assert f"| `{name}` | {reason} |" in page
+
+
+def test_what_is_overwritten_by_a_strided_view_has_no_gradient(device: str) -> None:
+    """Differences of results, and not PyTorch's formula, say what the gradient is."""
+    start, part = torch.arange(9.0).reshape(3, 3), torch.ones(2, 2)
+    weights = torch.arange(1.0, 10.0).reshape(3, 3)
+    result = torch.as_strided_scatter(start, part, (2, 2), (2, 1), 1)
+    changed = [torch.as_strided_scatter(start + step.reshape(3, 3), part, (2, 2), (2, 1), 1) for step in torch.eye(9)]
+    wanted = torch.stack([((each - result) * weights).sum() for each in changed]).reshape(3, 3)
+    own, put = to_ours(start, device).requires_grad_(), to_ours(part, device).requires_grad_()
+    (ours.as_strided_scatter(own, put, (2, 2), (2, 1), 1) * to_ours(weights, device)).sum().backward()
+    assert torch.equal(to_torch(own.grad), wanted)
+    assert torch.equal(to_torch(put.grad), weights.as_strided((2, 2), (2, 1), 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -123,3 +124,28 @@ def test_backward_of_a_custom_function_is_checked(device: str) -> None:
     Wrong.apply(x).sum().backward()
     with pytest.raises(IndexError, match="index 3 is out of bounds"):
         x.grad.tolist()
+
+
+def test_each_thread_is_told_of_its_own(device: str) -> None:
+    table = ours.ones(3, device=device)
+    mine, told = table[ours.tensor([9], device=device) + 0], []
+
+    def work() -> None:
+        try:
+            table[ours.tensor([(1 << 33) + 1], device=device) + 0].tolist()
+        except IndexError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert len(told) == 1 and f"index {(1 << 33) + 1} " in told[0]
+    with pytest.raises(IndexError, match="index 9 "):
+        mine.tolist()
+    assert table.tolist() == [1.0] * 3
+
+
+def test_what_is_read_may_not_matter(device: str) -> None:
+    one = ours.ones(1, device=device).expand(4)
+    with pytest.raises(IndexError, match="index 4 is out of bounds"):
+        one[ours.tensor([4], device=device) + 0].tolist()

@@ -1,9 +1,9 @@
 """Kernels over boxes of their domain where what depends on coordinates alone is decided.
 
-Concatenation, padding, pooling's gradient and slices are recorded as loads at computed positions under tests of coordinates. Cut where
-a test changes its outcome, and into every m-th coordinate where a remainder by m is taken, the domain falls into boxes in which
-every test has one outcome and positions are sums of coordinates times numbers: strided loads, which NumPy copies without
-computing a position. It is the splitting of index sets that compilers of loops do (M. Wolfe, High Performance Compilers for
+Concatenation, padding, pooling's gradient and slices are recorded as loads at computed positions under tests of coordinates, complex
+numbers as a test of which of its parts a coordinate names. Cut where a test changes its outcome, and into every m-th coordinate
+where a remainder by m is taken, the domain falls into boxes in which every test has one outcome and positions are sums of
+coordinates times numbers: strided loads, which NumPy copies without computing a position. It is the splitting of index sets that compilers of loops do (M. Wolfe, High Performance Compilers for
 Parallel Computing, 1996).
 """
 
@@ -50,7 +50,7 @@ class Cut(NamedTuple):
 def pieces(shape: Shape, stores: tuple[Store, ...]) -> list[Piece]:
     """Return what to do instead of some stores over a domain: the same in boxes."""
     whole = Piece(shape, stores)
-    if 0 in shape or not any(node.step == "load_at" for each in stores for node in topological(each.value)):
+    if 0 in shape or not any(node.step == "coordinate" for each in stores for node in topological(each.value)):
         return [whole]
     limit = min(MOST_BOXES, number_of_elements(shape) // LEAST_ELEMENTS)
     done: list[Piece] = []

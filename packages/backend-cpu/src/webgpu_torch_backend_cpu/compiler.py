@@ -426,7 +426,7 @@ class ScanWriter(Writer):
 
 
 class SortWriter(Writer):
-    """NumPy's stable argsort; descending order sorts the reversed row, so that equal values keep their order."""
+    """A stable order of positions, and what lies there."""
 
     def write(self) -> None:
         kernel = self.kernel
@@ -440,7 +440,7 @@ class SortWriter(Writer):
         self.body.append(
             f"order = r.first_sorted({keys}, {kernel.limit}, {kernel.descending})"
             if few and kernel.limit
-            else f"order = r.sorted_order({keys}, {kernel.descending})[..., :{kernel.limit}]"
+            else f"order = r.sorted_order({keys}, {kernel.descending}, {kernel.limit})"
         )
         shape = (*kernel.shape[:-1], kernel.limit)
         for index, result in enumerate(("n.take_along_axis(x, order, -1)", "order")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array
     if source.strides[-1] != source.itemsize and starts.size >= SEVERAL:
         # The elements of a row lie apart: all rows' first elements together, then all second ones, …
         found, order = np.empty((*source.shape[1:], *starts.shape), source.dtype), (*row, *axes)
+        starts = starts.astype(np.intp, copy=False)
         for place in np.ndindex(source.shape[1:]):
             source[(slice(None), *place)].take(starts, out=found[place], mode="clip")
     else:
@@ -249,11 +251,42 @@ def first_sorted(keys: Array, limit: int, descending: bool) -> Array:
     return order
 
 
-def sorted_order(keys: Array, descending: bool) -> Array:
-    """Return the positions of elements in stable order."""
+def sorted_order(keys: Array, descending: bool, limit: int | None = None) -> Array:
+    """Return the positions of elements in stable order, or of the first ``limit``; NaN is the greatest.
+
+    Keys of up to 32 bits are sorted as integers with their positions in the low half, for which NumPy has vector instructions and
+    where no two are equal; others by merging.
+    """
+    length = keys.shape[-1]
+    if keys.dtype.itemsize <= 4 and 0 < length < 1 << 32:
+        packed = _with_positions(keys, descending)
+        if limit and limit < length:
+            packed = np.partition(packed, limit - 1, axis=-1)[..., :limit].copy()
+        packed.sort(axis=-1)
+        return packed.view(np.uint32)[..., _LOW_HALF::2].astype(np.int64)[..., :limit]
     if not descending:
-        return np.argsort(keys, axis=-1, kind="stable")
-    return (keys.shape[-1] - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable"))[..., ::-1]
+        return np.argsort(keys, axis=-1, kind="stable")[..., :limit]
+    return (length - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable"))[..., ::-1][..., :limit]
+
+
+_LOW_HALF = 0 if sys.byteorder == "little" else 1
+
+
+def _with_positions(keys: Array, descending: bool) -> Array:
+    """Return integers of 64 bits in the order of keys: the keys' high, their positions low."""
+    if keys.dtype.kind == "f":
+        # Adding 0 makes -0 and 0 one number. The bits of negative numbers count down.
+        bits = (keys.astype(np.float32, copy=False) + np.float32(0.0)).view(np.uint32)
+        ordered = bits ^ ((bits.view(np.int32) >> 31).view(np.uint32) | np.uint32(1 << 31))
+        ordered[np.isnan(keys)] = 0xFFFFFFFF
+    elif keys.dtype.kind == "i":
+        ordered = keys.astype(np.int32).view(np.uint32) ^ np.uint32(1 << 31)
+    else:
+        ordered = keys.astype(np.uint32)
+    halves = np.empty((*keys.shape, 2), np.uint32)
+    halves[..., 1 - _LOW_HALF] = ~ordered if descending else ordered
+    halves[..., _LOW_HALF] = np.arange(keys.shape[-1], dtype=np.uint32)
+    return halves.view(np.uint64)[..., 0]
 
 
 class Combination(NamedTuple):

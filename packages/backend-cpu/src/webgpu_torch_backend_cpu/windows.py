@@ -3,7 +3,7 @@
 What a kernel reads at computed positions is a window where every position is a sum of coordinates times numbers, kept inside
 of some axes, with zero outside: then one padded copy and a strided view of it hold every patch. Patches are laid out for
 BLAS a cache-sized block at a time (Chellapilla et al., 2006, a piece at a time); groups of one channel, where a product
-would have one row, are shifted multiply-adds.
+would have one row, are products of tiles of lines with banded matrices, or shifted multiply-adds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ Array = Any
 PATCH_BYTES = 1 << 21
 #: bytes of the sums of shifted multiply-adds that are added up at a time
 SHIFTED_BYTES = 1 << 17
+#: bytes of tiles laid out at a time, the widest tile, and the longest line that is cut into tiles where positions are neighbours
+TILE_BYTES = 1 << 18
+WIDEST_TILE, LONGEST_BANDED = 28, 64
 
 
 class Affine(NamedTuple):
@@ -179,7 +182,7 @@ def contract(left: Array, right: Array, counts: tuple[int, int, int]) -> Array:
     right = right[(slice(None),) * batch + (0,) * rows]
     if math.prod(m) == 1 and math.prod(lead) > 1:
         one = left.reshape((*lead, *k))
-        found = _shifted(one, right, batch) if math.prod(k) <= math.prod(n) else _correlated(one, right, batch, columns)
+        found = _alone(one, right, batch, columns)
     elif columns and _run(right, batch + columns - 1) >= _run(right, right.ndim - 1):
         found = _columns(left.reshape((*lead, -1, math.prod(k))), right, batch, columns)
     else:
@@ -190,6 +193,103 @@ def contract(left: Array, right: Array, counts: tuple[int, int, int]) -> Array:
 def _run(array: Array, axis: int) -> float:
     """Return how many elements along an axis lie close together."""
     return array.shape[axis] * array.itemsize / max(abs(array.strides[axis]), 1)
+
+
+def _alone(left: Array, right: Array, batch: int, columns: int) -> Array:
+    """Return the sums over k of ``left[batch, k] * right[batch, n, k]``: a window over one channel, or such a window's gradient."""
+    n, k = range(batch, batch + columns), range(batch + columns, right.ndim)
+    forward = math.prod(left.shape[batch:]) <= math.prod(right.shape[axis] for axis in n)
+    places, taps = (n, k) if forward else (k, n)
+    if batch == 1 and places and taps:
+        if right.strides[taps[-1]] < 0:
+            right = np.flip(right, taps[-1])
+            if not forward:
+                return np.flip(_alone(left, right, batch, columns), taps[-1])
+            left = np.flip(left, -1)
+        bands = _bands(right, tuple(places), tuple(taps))
+        if bands is not None:
+            found = _banded(left, bands) if forward else _banded_gradient(left, bands)
+            # A number that is not finite reaches, times 0, all of its tile: then only what a window covers may count.
+            if np.isfinite(found).all():
+                return found
+    return _shifted(left, right, batch) if forward else _correlated(left, right, batch, columns)
+
+
+class Bands(NamedTuple):
+    """A window whose last axis is cut into tiles: ``tiles[channel, places…, tile, taps…, position]``.
+
+    Every tile reads a run of positions, and the product of its run with a matrix that holds the taps on diagonals is the sum over
+    the last taps for all of the tile: a few multiplications by 0 buy products of matrices for BLAS.
+    """
+
+    tiles: Array
+    places: tuple[int, ...]
+    taps: tuple[int, ...]
+    width: int
+    steps: tuple[int, int]
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Yield channels and their tiles laid out as rows of a matrix, as many as stay in cache."""
+        depth = math.prod(self.taps[:-1]) * self.tiles.shape[-1]
+        for block in _blocks(len(self.tiles), math.prod(self.tiles.shape[1:]) * self.tiles.itemsize, TILE_BYTES):
+            part = self.tiles[block]
+            yield block, part.reshape(len(part), -1, depth)
+
+    def diagonals(self, matrix: Array) -> Array:
+        """Return the elements ``[channel, taps…, place in its tile]`` of matrices ``[channel, taps…, position, place]``."""
+        across, along = self.steps
+        *outer, row, column = matrix.strides
+        strides = (*outer, along * row, across * row + column)
+        return np.lib.stride_tricks.as_strided(matrix, (len(matrix), *self.taps, self.width), strides)
+
+
+def _bands(right: Array, places: tuple[int, ...], taps: tuple[int, ...]) -> Bands | None:
+    """Return a window cut into tiles, or None where its shape is no good for that."""
+    size, length = right.itemsize, right.shape[places[-1]]
+    across, along = (right.strides[axis[-1]] // size for axis in (places, taps))
+    count = right.shape[taps[-1]]
+    width = next((each for each in range(min(length, WIDEST_TILE), 5, -1) if length % each == 0), 0)
+    if not width or across < 1 or along < 1 or count < 2 or (across == 1 and length > LONGEST_BANDED):
+        return None
+    run = (width - 1) * across + (count - 1) * along + 1
+    outer, inner = places[:-1], taps[:-1]
+    shape = (
+        len(right),
+        *(right.shape[axis] for axis in outer),
+        length // width,
+        *(right.shape[axis] for axis in inner),
+        run,
+    )
+    strides = (
+        right.strides[0], *(right.strides[axis] for axis in outer), width * across * size,
+        *(right.strides[axis] for axis in inner), size,
+    )  # fmt: skip
+    tiles = np.lib.stride_tricks.as_strided(right, shape, strides)
+    lengths, counts = (tuple(right.shape[axis] for axis in group) for group in (places, taps))
+    return Bands(tiles, lengths, counts, width, (across, along))
+
+
+def _banded(left: Array, bands: Bands) -> Array:
+    """Return the sums over taps of ``left[channel, taps…]`` times a window."""
+    tiles, width = bands.tiles, bands.width
+    result = np.empty((len(tiles), *bands.places), tiles.dtype)
+    for block, rows in bands.blocks():
+        matrix = np.zeros((len(rows), *bands.taps[:-1], tiles.shape[-1], width), tiles.dtype)
+        bands.diagonals(matrix)[...] = left[block][..., None]
+        matrix = matrix.reshape(len(rows), -1, width)
+        np.matmul(rows, matrix, out=result[block].reshape(len(rows), -1, width))
+    return result
+
+
+def _banded_gradient(left: Array, bands: Bands) -> Array:
+    """Return the sums over places of ``left[channel, places…]`` times a window."""
+    result = np.empty((len(left), *bands.taps), left.dtype)
+    left = left.reshape(len(left), -1, bands.width)
+    for block, rows in bands.blocks():
+        products = np.matmul(rows.swapaxes(-1, -2), left[block])
+        products = products.reshape(len(rows), *bands.taps[:-1], -1, bands.width)
+        result[block] = bands.diagonals(products).sum(-1)
+    return result
 
 
 def _shifted(left: Array, right: Array, batch: int) -> Array:

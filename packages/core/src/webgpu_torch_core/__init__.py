@@ -148,9 +148,15 @@ def load(f: Any, map_location: Any = None, weights_only: builtins.bool | None = 
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Set the type that Python floats and new tensors take."""
-    if not d.is_floating_point:
-        raise TypeError("only floating-point types are supported as the default type")
+    """Set the type that Python floats and new tensors take.
+
+    Raises:
+        TypeError: it is no floating-point type.
+    """
+    if not (isinstance(d, dtype) and d.is_floating_point):
+        raise TypeError(
+            f"invalid dtype object: only floating-point types are supported as the default type, got {d!r:.80}"
+        )
     _use_default_float(d)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 
 import pytest
-from webgpu_torch_core.backend.interface import Copy, Plan, Step
-from webgpu_torch_core.ir.dtypes import float32, int8, int32
-from webgpu_torch_core.ir.expression import parameter, reduced
+from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
+from webgpu_torch_core.ir.dtypes import float32, int8, int32, int64
+from webgpu_torch_core.ir.expression import Expression, checked, parameter, reduced
 from webgpu_torch_core.ir.kernels import Pointwise, Reduction, RowProgram
 from webgpu_torch_core.ir.monoids import monoid
 
@@ -200,6 +200,24 @@ class PlanTests(Conformance):
         gc.collect()
         if self.target.live_buffers() > before:
             raise AssertionError(f"{self.target.live_buffers() - before} buffers of finished runs are still in use")
+
+    def test_reports(self) -> None:
+        """A device whose kernels report tells the code and all 64 bits of what was found, once."""
+        if not self.target.reports:
+            if self.target.reported():
+                raise AssertionError("reported() is for devices that say so by `reports`")
+            return
+
+        def value(x: Expression) -> Expression:
+            return checked(x * 2.0, x < 0, parameter(0, int32), parameter(1, int64))
+
+        kernel = elementwise((5,), (float32,), value, float32, (int32, int64), "reporting")
+        for code, found in ((70, -5), (REPORT_SLOTS * 3 + 63, (1 << 40) + 7)):
+            for given, wanted in (([1.0, 2.0, 3.0, 4.0, 5.0], []), ([1.0, -2.0, 3.0, -4.0, 5.0], [(code, found)])):
+                run_kernel(self.target, kernel, [given], (code, found))
+                told = self.target.reported(), self.target.reported()
+                if told != (wanted, []):
+                    raise AssertionError(f"reported() gave {told[0]}, then {told[1]}; expected {wanted}, then []")
 
     def test_description(self) -> None:
         if not self.target.name or float32 not in self.target.dtypes or int32 not in self.target.dtypes:

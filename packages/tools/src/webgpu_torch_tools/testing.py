@@ -403,6 +403,8 @@ def make_tensor(
             an integral type; ``noncontiguous`` with ``memory_format``.
         TypeError: the type has no random numbers.
     """
+    if type(dtype) is not type(torch.float32):
+        raise TypeError(f"The requested dtype {dtype!r:.80} is not supported by torch.testing.make_tensor().")
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
     whole = not (dtype.is_floating_point or dtype.is_complex)
     if noncontiguous and memory_format is not None:

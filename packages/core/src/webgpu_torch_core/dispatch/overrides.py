@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any
 
 from ..tensors.tensor import Tensor
+from .argument_types import RAW, wrong_argument
 
 #: whether anything may override: a class was made that does, an object was seen that does, or a mode is open
 _active = False
@@ -245,7 +246,8 @@ def public(
 ) -> Callable[..., Any]:
     """Return a function as the public API has it: its calls go to overriding arguments and modes first.
 
-    ``direct`` answers calls without keyword arguments. ``whole``: plain tensors are named among the ``types``.
+    ``direct`` answers calls without keyword arguments. ``whole``: plain tensors are named among the ``types``. The function raises
+    a TypeError where a call failed and an argument is of a type that its annotation excludes.
     """
     positional = direct or function
 
@@ -255,10 +257,13 @@ def public(
             return dispatch(call, function, args, kwargs, whole)
         try:
             return function(*args, **kwargs) if kwargs else positional(*args)
-        except Exception:
-            # Only a call that failed is worth looking for objects of other classes that override.
+        except Exception as error:
+            # Only a call that failed is worth looking for objects of other classes that override, or of wrong types.
             if not notice(args, kwargs):
-                raise
+                wrong = wrong_argument(function, args, kwargs) if type(error) in RAW else None
+                if wrong is None:
+                    raise
+                raise wrong from error
         return dispatch(call, function, args, kwargs, whole)
 
     PATHS[call] = path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .. import files
@@ -36,13 +37,27 @@ def _contiguous_host(tensor: Tensor) -> HostTensor:
     return HostTensor.from_bytes(source.dtype, tuple(source.shape), data)
 
 
-def save(obj: Any, f: Any, **options: Any) -> None:
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Write an object of tensors and plain containers to a file that PyTorch reads with ``weights_only=True``.
 
     The file says of every storage that it was on the CPU, wherever it was: a file that names a ``webgpu`` device is one that
-    PyTorch reads only with ``map_location``.
+    PyTorch reads only with ``map_location``. How it is written cannot be chosen: the other arguments count for nothing.
+
+    Raises:
+        AttributeError: ``f`` is neither a path nor can it be written.
     """
-    del options
+    del pickle_module, pickle_protocol, _use_new_zipfile_serialization, _disable_byteorder_record
+    if not (isinstance(f, str | os.PathLike) or hasattr(f, "write")):
+        raise AttributeError(
+            f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
+        )
     storages: dict[tuple[int, Any], HostStorage] = {}
 
     def describe(value: Any) -> HostTensor | None:
@@ -63,7 +78,7 @@ def save(obj: Any, f: Any, **options: Any) -> None:
     files.write_pickle(f, obj, describe)
 
 
-def load(f: Any, map_location: Any = None, weights_only: bool = True, **options: Any) -> Any:
+def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool | None = None, **options: Any) -> Any:
     """Read a file ``torch.save`` wrote: tensors, plain containers, and what ``torch.serialization.add_safe_globals`` lets files
     name; anything else is refused by name.
 
@@ -72,16 +87,27 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, **options:
     backend is installed.
 
     Raises:
-        TypeError: another ``map_location``.
+        TypeError: another ``map_location``, or an option that there is none of; ``encoding`` and ``errors`` count for nothing.
+        AttributeError: ``f`` is neither a path nor can it be read.
+        ValueError: ``mmap`` of what is no path.
         NotImplementedError: ``weights_only=False``, which would run code from the file.
     """
-    del options
+    unknown = options.keys() - {"encoding", "errors"}
+    if unknown:
+        raise TypeError(f"load() got an unexpected keyword argument '{min(unknown)}'")
+    if not (isinstance(f, str | os.PathLike) or (hasattr(f, "read") and hasattr(f, "seek"))):
+        raise AttributeError(f"'{type(f).__name__}' object is no path, and has no 'read' and 'seek' to load from")
+    if mmap and not isinstance(f, str | os.PathLike):
+        raise ValueError("f must be a file path in order to use the mmap argument")
     if not weights_only:
         raise NotImplementedError("torch.load(weights_only=False) would run code from the file; it is not supported")
     if not (map_location is None or isinstance(map_location, str | device | dict) or callable(map_location)):
         raise TypeError(
             f"map_location must be a device, a string naming one, a dict or a function, not {type(map_location).__name__}"
         )
+    if isinstance(map_location, str | device):
+        # What is wrong with it is not the file's fault.
+        _place(map_location)
     storages: dict[int, Any] = {}
 
     def make(host: HostTensor) -> Tensor:

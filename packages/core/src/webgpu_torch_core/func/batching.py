@@ -16,6 +16,7 @@ from typing import Any
 from ..dispatch.overrides import PATHS, DisableTorchFunctionSubclass, count_modes, disabled_implementation
 from ..dispatch.registry import OPERATIONS
 from ..ir.layouts import Layout, layout
+from ..record.context import context
 from ..record.devices import meta_engine
 from ..tensors.pytree import tree_leaves, tree_map
 from ..tensors.storage import MetaValue, Storage
@@ -29,6 +30,10 @@ class _Levels(threading.local):
 
 
 _levels = _Levels()
+RANDOM_REFUSED = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+    "flags on vmap or perform the randomness operation out of vmap"
+)
 
 
 class BatchedTensor(Tensor):
@@ -67,9 +72,12 @@ class BatchRegion:
 
     def __init__(self, size: int, randomness: str) -> None:
         self.size, self.randomness = size, randomness
+        self._before: str | None = None
 
     def __enter__(self) -> int:
         count_modes(1)
+        self._before = context.refuses_random
+        context.refuses_random = RANDOM_REFUSED if self.randomness == "error" else None
         _levels.sizes.append(self.size)
         _levels.randomness.append(self.randomness)
         return len(_levels.sizes)
@@ -77,6 +85,7 @@ class BatchRegion:
     def __exit__(self, *_: object) -> None:
         _levels.sizes.pop()
         _levels.randomness.pop()
+        context.refuses_random = self._before
         count_modes(-1)
 
 

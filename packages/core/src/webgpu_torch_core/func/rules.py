@@ -16,7 +16,7 @@ from ..ir.dtypes import promote_types
 from ..operations.creation.conversion import memory_format
 from ..tensors.pytree import tree_leaves, tree_map
 from ..tensors.tensor import Tensor
-from .batching import batched, held, is_batched, is_in_place, one_by_one, randomness, rewrap
+from .batching import RANDOM_REFUSED, batched, held, is_batched, is_in_place, one_by_one, randomness, rewrap
 from .subscripts import get_item, set_item
 
 Rule = Callable[[Any, int, Any, Any], Any]
@@ -236,10 +236,7 @@ def random_numbers(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     if "dropout" in func.__name__ and (not given.get("training", True) or given.get("p", 0.5) == 0):
         return args[0]
     if randomness(level) == "error":
-        raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
-            "randomness flags on vmap or perform the randomness operation out of vmap"
-        )
+        raise RuntimeError(RANDOM_REFUSED)
     if randomness(level) == "different":
         simple = func.__name__ in (*_DRAWN_LIKE, "bernoulli", "bernoulli_", "dropout", "normal_", "uniform_", "poisson")
         if simple and is_batched(args[0], level):

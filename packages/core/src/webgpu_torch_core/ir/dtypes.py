@@ -106,10 +106,18 @@ BY_NAME = {each.name: each for each in ALL_DTYPES} | {
 }  # fmt: skip
 
 
+def require_dtype(function: str, name: str, given: object) -> None:
+    """Raise PyTorch's TypeError where an argument is no element type."""
+    if not isinstance(given, dtype):
+        raise TypeError(f"{function}(): argument '{name}' must be torch.dtype, not {type(given).__name__}")
+
+
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """Return the smallest type to which both can be converted, as :func:`torch.promote_types`."""
     if type1 is type2:
         return type1
+    require_dtype("promote_types", "type1", type1)
+    require_dtype("promote_types", "type2", type2)
     if type1.category != type2.category:
         return type1 if type1.category > type2.category else type2
     if type1.category == 1:

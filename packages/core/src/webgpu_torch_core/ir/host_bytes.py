@@ -67,8 +67,12 @@ def _flatten_inside(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     if isinstance(data, str | bytes):
         raise ValueError(f"too many dimensions '{type(data).__name__}'")
     shape, numbers = flatten(data)
-    # A tensor of one element stands for its number.
-    return ((), numbers) if hasattr(data, "_storage") and len(numbers) == 1 else (shape, numbers)
+    if hasattr(data, "_storage"):
+        # A tensor of one element stands for its number.
+        if len(numbers) != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return (), numbers
+    return shape, numbers
 
 
 def _numbers(tensor: Any) -> list[Any]:
@@ -80,11 +84,14 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
 
     Raises:
         TypeError: an element is not a number.
-        RuntimeError: an integer does not fit.
+        RuntimeError: an integer does not fit the type.
+        ValueError: it does not fit 64 bits.
     """
     try:
         return _pack(numbers, kind)
     except OverflowError as error:
+        if any(isinstance(each, int) and not -(1 << 63) <= each < 1 << 63 for each in numbers):
+            raise ValueError("Overflow when unpacking long long") from error
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow") from error
     except (TypeError, ValueError) as error:
         wrong = next((each for each in numbers if not isinstance(each, bool | int | float | complex)), None)

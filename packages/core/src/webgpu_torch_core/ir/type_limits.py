@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .dtypes import dtype, float32
+from .dtypes import dtype, float32, require_dtype
 
 # name: (significand bits, smallest normal exponent)
 _FLOATS = {
@@ -22,6 +22,7 @@ class finfo:
     """Limits of a floating-point type: ``max``, ``min``, ``eps``, ``tiny``, ``resolution``, ``bits``."""
 
     def __init__(self, type: dtype = float32) -> None:
+        require_dtype("finfo", "type", type)
         if not (type.is_floating_point or type.is_complex):
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type.name}'"
@@ -48,6 +49,7 @@ class iinfo:
     """Limits of an integer type: ``max``, ``min``, ``bits``."""
 
     def __init__(self, type: dtype) -> None:
+        require_dtype("iinfo", "type", type)
         if type.category != 1:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type.name}'")
         self.dtype = type.name

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, SupportsIndex
 
 from ..ir.dtypes import complex64, dtype, float32, float64
 from ..ir.layouts import Layout, broadcast_strides, contiguous_layout, dense_strides, is_dense, layout, wrap_dimension
 from ..record.devices import MetaEngine
 from ..record.grad_mode import recording
 from ..record.node import Node
+from ..tensors.kinds import layout as memory_layout
 from ..tensors.tensor import MetaValue, Tensor, check_supported
 
 kernel_cache = lru_cache(maxsize=4096)
+#: the largest number of elements or bytes that there can be
+LARGEST_SIZE = 2**63 - 1
 
 
 def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()) -> Any:
@@ -112,11 +115,35 @@ def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
         raise RuntimeError(f"only tensors with up to 64 dims are supported, got {ndim}")
     if dim is None or (isinstance(dim, tuple | list) and not dim):
         return tuple(range(ndim))
-    chosen = [wrap_dimension(int(each), ndim) for each in (dim if isinstance(dim, tuple | list) else (dim,))]
+    chosen = [wrap_dimension(as_dimension(each), ndim) for each in (dim if isinstance(dim, tuple | list) else (dim,))]
     if len(set(chosen)) != len(chosen):
         repeated = next(each for each in chosen if chosen.count(each) > 1)
         raise RuntimeError(f"{name} {repeated} appears multiple times in the list of dims")
     return tuple(sorted(chosen)) if ndim else ()
+
+
+def as_dimension(dim: SupportsIndex) -> int:
+    """Return a dimension as an integer.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if dim.__class__ is int or is_whole(dim):
+        return int(dim)
+    raise TypeError(f"argument 'dim' must be tuple of ints, not {type(dim).__name__}: {dim!r:.80}")
+
+
+def one_or_all(name: str, dim: object, ndim: int) -> tuple[int, ...]:
+    """Return the one dimension that is given, or all where none is: ``...``, because None is an argument that is refused.
+
+    Raises:
+        TypeError: the dimension is no integer.
+    """
+    if dim is ...:
+        return as_dimensions(None, ndim)
+    if not is_whole(dim):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
+    return as_dimensions(dim, ndim)
 
 
 def single_dimension(name: str, dim: object) -> None:
@@ -170,14 +197,37 @@ def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
     """Return sizes given as separate integers (0-d tensors among them), one tuple, or one Size.
 
     Raises:
-        TypeError: one of them is a float.
+        TypeError: there are none, or one of them is no integer.
     """
-    if len(sizes) == 1 and not isinstance(sizes[0], int) and not is_whole(sizes[0]) and hasattr(sizes[0], "__iter__"):
+    if not sizes:
+        raise TypeError("missing 1 required positional arguments: the sizes")
+    if (
+        len(sizes) == 1
+        and not isinstance(sizes[0], int | str)
+        and not is_whole(sizes[0])
+        and hasattr(sizes[0], "__iter__")
+    ):
         sizes = sizes[0]
     for position, each in enumerate(sizes, 1):
-        if isinstance(each, float):
-            raise TypeError(f"argument 'size' (position {position}) must be tuple of ints, not float: {each}")
-    return tuple(int(each) for each in sizes)
+        if each.__class__ is not int and not is_whole(each):
+            raise TypeError(
+                f"argument 'size' (position {position}) must be tuple of ints, not {type(each).__name__}: {each!r:.80}"
+            )
+    found = tuple(map(int, sizes))
+    if any(abs(each) > LARGEST_SIZE for each in found):
+        raise TypeError(f"argument 'size' must be tuple of 64-bit ints, got {max(found, key=abs)}")
+    return found
+
+
+def one_tuple_of_sizes(function: str, size: object, position: int) -> tuple[int, ...]:
+    """Return sizes that have to be given as one tuple.
+
+    Raises:
+        TypeError: they are anything else.
+    """
+    if is_whole(size):
+        raise TypeError(f"{function}(): argument 'size' (position {position}) must be tuple of ints, not int")
+    return sizes_from((size,))
 
 
 def is_whole(value: Any) -> bool:
@@ -201,6 +251,12 @@ def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> t
     if keepdim:
         return tuple(1 if index in dims else size for index, size in enumerate(shape))
     return tuple(size for index, size in enumerate(shape) if index not in dims)
+
+
+def require_layout(given: object, *_: object) -> None:
+    """Raise PyTorch's TypeError where an argument is no memory layout; dense is the only one here, and the others count for nothing."""
+    if given is not None and not isinstance(given, memory_layout):
+        raise TypeError(f"argument 'layout' must be torch.layout, not {type(given).__name__}")
 
 
 def require_tensor(function: str, name: str, position: int, value: Any) -> None:
@@ -250,3 +306,20 @@ def _moved(number: Tensor, target: Tensor) -> Tensor:
     if number.dtype is float64 and target._layout.ndim and (target.dtype.is_floating_point or target.dtype.is_complex):
         number = number.to(float32)
     return number.to(target.device)
+
+
+def check_apart(target: Tensor | None, *sources: object) -> None:
+    """Raise where a tensor that is to be written lies in memory that is read for it."""
+    if target is None or not target._layout.is_contiguous or not target._layout.numel:
+        return
+    start, count = target._layout.offset, target._layout.numel
+    for each in sources:
+        if not isinstance(each, Tensor) or each._storage.number != target._storage.number:
+            continue
+        if each._layout.is_contiguous and max(start, each._layout.offset) < min(
+            start + count, each._layout.offset + each._layout.numel
+        ):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )

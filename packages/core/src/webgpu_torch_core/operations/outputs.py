@@ -15,15 +15,16 @@ def into(result: Any, out: Any, exact: bool = False) -> Any:
     ``exact``: the operation does not convert between element types.
 
     Raises:
-        RuntimeError: the types cannot be cast, gradients are being recorded, or another number of tensors.
+        RuntimeError: the types cannot be cast, or gradients are being recorded.
+        TypeError: ``out`` is no tensor, or no tuple of as many tensors as there are results.
     """
     if out is None:
         return result
     if isinstance(result, Tensor):
         return _written(result, out, exact)
+    if not isinstance(out, tuple | list) or len(out) != len(result):
+        raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors, got {type(out).__name__} {out!r:.80}")
     targets = tuple(out)
-    if len(targets) != len(result):
-        raise RuntimeError(f"expected {len(result)} tensors for 'out', but got {len(targets)}")
     for target, each in zip(targets, result, strict=True):
         _written(each, target, exact)
     return type(result)(*targets) if hasattr(result, "_fields") else targets

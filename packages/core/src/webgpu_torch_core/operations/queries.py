@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch.registry import operation
-from ..ir.dtypes import dtype
+from ..ir.dtypes import dtype, require_dtype
 from ..tensors.tensor import Tensor
 from .movement.joining import flip
 
@@ -45,6 +45,8 @@ def is_view(self: Tensor) -> bool:
 @operation("composite", method=False)
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether PyTorch converts silently: never from complex to real, float to integer, number to bool."""
+    require_dtype("can_cast", "from_", from_)
+    require_dtype("can_cast", "to", to)
     return from_.category <= to.category
 
 

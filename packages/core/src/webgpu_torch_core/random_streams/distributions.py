@@ -59,13 +59,54 @@ def _bfloat16_bits(values: array[float]) -> array[int]:
     )
 
 
-def _uniform_doubles(generator: MersenneTwister, count: int) -> list[float]:
+def uniform_doubles(generator: MersenneTwister, count: int) -> list[float]:
+    """Return draws from [0, 1) in double precision."""
     return [(word & 0x1FFFFFFFFFFFFF) * 2.0**-53 for word in generator.words64(count)]
 
 
-def _require_floating(name: str, element: dtype) -> None:
-    if not element.is_floating_point:
-        raise TypeError(f'"{name}" is not implemented for {element!r}: expected a floating point type')
+#: what PyTorch calls its kernels of distributions that have no integral numbers
+_CONTINUOUS = {
+    "uniform": "check_uniform_bounds", "normal": "normal_kernel_cpu", "normal_pairs": "normal_kernel_cpu",
+    "exponential": "exponential", "log_normal": "log_normal", "cauchy": "cauchy",
+}  # fmt: skip
+
+
+def require_distribution(kind: str, element: dtype, first: float, second: float = 0.0) -> None:
+    """Refuse what no device draws: integral types of continuous distributions, and parameters outside of their ranges.
+
+    Raises:
+        NotImplementedError: the element type.
+        RuntimeError: the parameters.
+    """
+    if kind in _CONTINUOUS and not (element.is_floating_point or element.is_complex):
+        raise NotImplementedError(
+            f'"{_CONTINUOUS[kind]}" not implemented for {element!r}: expected a floating point type'
+        )
+    if kind == "integers":
+        _require_bounds(element, int(first), int(second))
+    elif kind == "uniform" and not first <= second:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={first} > to={second}")
+    elif kind in ("normal", "normal_pairs") and second < 0.0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {second}")
+    elif kind == "log_normal" and not second > 0.0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={second}")
+    elif kind == "cauchy" and not second > 0.0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={second}")
+    elif kind == "exponential" and not first > 0.0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={first}")
+    elif kind == "geometric" and not 0.0 < first < 1.0:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={first}")
+    elif kind == "bernoulli" and not 0.0 <= first <= 1.0:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={first}")
+
+
+def _require_bounds(element: dtype, low: int, high: int) -> None:
+    largest, smallest = int(element.maximum), int(element.minimum)
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    for name, value in (("from", low), ("to - 1", high - 1)):
+        if not smallest <= value <= largest:
+            raise RuntimeError(f"{name} is out of bounds for {element!r}: expected {smallest} <= {value} <= {largest}")
 
 
 def fill_uniform(
@@ -73,13 +114,11 @@ def fill_uniform(
 ) -> array[Any]:
     """Return draws from ``[low, high)``, as :func:`torch.rand` and :meth:`torch.Tensor.uniform_`.
 
-    Raises ValueError when ``low > high``, TypeError for integral types.
+    Raises RuntimeError when ``low > high``, NotImplementedError for integral types.
     """
     if element is complex64:
         return fill_uniform(generator, 2 * count, float32, low, high)
-    _require_floating("uniform_", element)
-    if not low <= high:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    require_distribution("uniform", element, low, high)
     words = uniform_words(generator, count, element)
     if element is float64:
         return array("d", _scale_doubles(words, low, high))
@@ -113,16 +152,14 @@ def fill_normal(
 
     From 16 elements on PyTorch transforms blocks of 16; below it draws pairs in double precision and keeps the
     second number of a pair for the next call. Source: G. Box and M. Muller, "A note on the generation of random
-    normal deviates", 1958. Raises ValueError when ``std < 0``, TypeError for integral types.
+    normal deviates", 1958. Raises RuntimeError when ``std < 0``, NotImplementedError for integral types.
     """
-    if std < 0.0:
-        raise ValueError(f"normal expects std >= 0.0, but found std {std}")
+    require_distribution("normal", element, mean, std)
     if element is complex64:
         # Half of the variance each to the real and the imaginary part.
         return _complex_normal(generator, count, mean, std)
-    _require_floating("normal_", element)
     if count < 16:
-        return encode(_normal_doubles(generator, count, mean, std), element)
+        return encode(normal_doubles(generator, count, mean, std), element)
     words = normal_words(generator, count, element)
     blocks = normal_float64(words, mean, std) if element is float64 else normal_float32(words, mean, std)
     blocks = encode(blocks, element) if element.itemsize == 2 else blocks
@@ -140,14 +177,14 @@ def _complex_normal(generator: MersenneTwister, count: int, mean: float, std: fl
     return parts
 
 
-def _normal_doubles(generator: MersenneTwister, count: int, mean: float, std: float) -> list[float]:
+def normal_doubles(generator: MersenneTwister, count: int, mean: float, std: float) -> list[float]:
     """Return ``count`` normal numbers drawn one pair at a time, through the generator's cached sample."""
     samples = []
     if count > 0 and generator.next_double_normal_sample is not None:
         samples.append(generator.next_double_normal_sample)
         generator.next_double_normal_sample = None
     while len(samples) < count:
-        turn, depth = _uniform_doubles(generator, 2)
+        turn, depth = uniform_doubles(generator, 2)
         radius = math.sqrt(-2.0 * math.log1p(-depth))
         angle = 2.0 * math.pi * turn
         samples += (radius * math.cos(angle), radius * math.sin(angle))
@@ -159,11 +196,9 @@ def _normal_doubles(generator: MersenneTwister, count: int, mean: float, std: fl
 def fill_log_normal(
     generator: MersenneTwister, count: int, element: dtype = float32, mean: float = 1.0, std: float = 2.0
 ) -> array[Any]:
-    """Return ``exp`` of normal draws, as :meth:`torch.Tensor.log_normal_`; raises ValueError unless ``std > 0``."""
-    _require_floating("log_normal_", element)
-    if not std > 0.0:
-        raise ValueError(f"log_normal_ expects std > 0.0, but found std={std}")
-    return encode([_exp(value) for value in _normal_doubles(generator, count, mean, std)], element)
+    """Return ``exp`` of normal draws, as :meth:`torch.Tensor.log_normal_`; raises RuntimeError unless ``std > 0``."""
+    require_distribution("log_normal", element, mean, std)
+    return encode([_exp(value) for value in normal_doubles(generator, count, mean, std)], element)
 
 
 def _exp(value: float) -> float:
@@ -176,31 +211,26 @@ def _exp(value: float) -> float:
 def fill_exponential(
     generator: MersenneTwister, count: int, element: dtype = float32, lambd: float = 1.0
 ) -> array[Any]:
-    """Return ``-log(1 - u) / lambd``, as :meth:`torch.Tensor.exponential_`; raises ValueError unless ``lambd > 0``."""
-    _require_floating("exponential_", element)
-    if not lambd > 0.0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    """Return ``-log(1 - u) / lambd``, as :meth:`torch.Tensor.exponential_`; raises RuntimeError unless ``lambd > 0``."""
+    require_distribution("exponential", element, lambd)
     factor = -1.0 / lambd
-    return encode([factor * math.log1p(-u) for u in _uniform_doubles(generator, count)], element)
+    return encode([factor * math.log1p(-u) for u in uniform_doubles(generator, count)], element)
 
 
 def fill_cauchy(
     generator: MersenneTwister, count: int, element: dtype = float32, median: float = 0.0, sigma: float = 1.0
 ) -> array[Any]:
-    """Return ``median + sigma * tan(pi * (u - 1/2))``, as :meth:`torch.Tensor.cauchy_`; ValueError unless ``sigma > 0``."""
-    _require_floating("cauchy_", element)
-    if not sigma > 0.0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    tangents = [math.tan(math.pi * (u - 0.5)) for u in _uniform_doubles(generator, count)]
+    """Return ``median + sigma * tan(pi * (u - 1/2))``, as :meth:`torch.Tensor.cauchy_`; RuntimeError unless ``sigma > 0``."""
+    require_distribution("cauchy", element, median, sigma)
+    tangents = [math.tan(math.pi * (u - 0.5)) for u in uniform_doubles(generator, count)]
     return encode([fused_multiply_add(sigma, tangent, median) for tangent in tangents], element)
 
 
 def fill_geometric(generator: MersenneTwister, count: int, element: dtype, p: float) -> array[Any]:
-    """Return ``ceil(log(u) / log(1 - p))``, as :meth:`torch.Tensor.geometric_`; raises ValueError unless ``0 < p < 1``."""
-    if not 0.0 < p < 1.0:
-        raise ValueError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    """Return ``ceil(log(u) / log(1 - p))``, as :meth:`torch.Tensor.geometric_`; raises RuntimeError unless ``0 < p < 1``."""
+    require_distribution("geometric", element, p)
     divisor = math.log1p(-p)
-    draws = _uniform_doubles(generator, count)
+    draws = uniform_doubles(generator, count)
     return encode([math.ceil(math.log(u) / divisor) if u else math.inf for u in draws], element)
 
 
@@ -209,18 +239,12 @@ def fill_integers(
 ) -> array[Any]:
     """Return integers from ``[low, high)``, as :func:`torch.randint` and ``Tensor.random_(low, high)``.
 
-    ``high=None`` means up to the largest integer of ``element``. Raises ValueError when the interval is empty or
+    ``high=None`` means up to the largest integer of ``element``. Raises RuntimeError when the interval is empty or
     ``element`` cannot hold it.
     """
-    largest, smallest = int(element.maximum), int(element.minimum)
-    if not smallest <= low <= largest:
-        raise ValueError(f"from is out of bounds for {element!r}: expected {smallest} <= {low} <= {largest}")
     if high is None:
-        high = (1 << _DIGITS[element.name] if element.is_floating_point else largest) + 1
-    elif not smallest <= high - 1 <= largest:
-        raise ValueError(f"to - 1 is out of bounds for {element!r}: expected {smallest} <= {high - 1} <= {largest}")
-    if low >= high:
-        raise ValueError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        high = (1 << _DIGITS[element.name] if element.is_floating_point else int(element.maximum)) + 1
+    require_distribution("integers", element, low, high)
     span = high - low
     if span == 1 << 64:
         # All 64 bits at once, as they are.
@@ -246,10 +270,10 @@ def fill_permutation(generator: MersenneTwister, count: int) -> array[int]:
     """Return the numbers ``0 .. count - 1`` shuffled, as :func:`torch.randperm`, in an ``array('q')``.
 
     Source: R. Fisher and F. Yates, in the form of R. Durstenfeld, "Algorithm 235: Random permutation", 1964.
-    Raises ValueError when ``count < 0``.
+    Raises RuntimeError when ``count < 0``.
     """
     if count < 0:
-        raise ValueError(f"n must be non-negative, got {count}")
+        raise RuntimeError(f"n must be non-negative, got {count}")
     result = list(range(count))
     # A 32-bit word modulo a much longer range would favour its low end.
     words = generator.words(count - 1) if count < 0xFFFFFFFF // 20 else generator.words64(count - 1)
@@ -266,12 +290,11 @@ def fill_bernoulli(
     """Return ones with probability ``p`` and zeros otherwise, as :meth:`torch.Tensor.bernoulli_`.
 
     A number ``p`` is compared with double precision draws; a sequence of ``count`` probabilities (a tensor ``p``)
-    with draws in the precision of its type ``p_dtype``. Raises ValueError unless ``0 <= p <= 1``.
+    with draws in the precision of its type ``p_dtype``. Raises RuntimeError unless ``0 <= p <= 1``.
     """
     one = encode((1.0,), element)[0]
     if isinstance(p, (int, float)):
-        if not 0.0 <= p <= 1.0:
-            raise ValueError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+        require_distribution("bernoulli", element, p)
         limit = p * 2.0**53
         draws = [one if (word & 0x1FFFFFFFFFFFFF) < limit else 0 for word in generator.words64(count)]
         return array(TYPECODES[element.name], draws)
@@ -279,7 +302,7 @@ def fill_bernoulli(
         raise ValueError(f"bernoulli_ expects one probability per element: got {len(p)} for {count} elements")
     outside = next((each for each in p if not 0.0 <= each <= 1.0), None)
     if outside is not None:
-        raise ValueError(f"Expected p_in >= 0 && p_in <= 1 to be true, but got p={outside}")
+        raise RuntimeError(f"Expected p_in >= 0 && p_in <= 1 to be true, but got p={outside}")
     words = uniform_words(generator, count, p_dtype)
     bits = 53 if p_dtype is float64 else 24
     mask, scale = (1 << bits) - 1, 2.0**-bits
@@ -357,7 +380,7 @@ def _sample_with_replacement(
     total = running[0]
     sums = array(typecode, [value / total for value in sums])
     sums[-1] = 1.0
-    return [bisect_left(sums, u) for u in _uniform_doubles(generator, num_samples)]
+    return [bisect_left(sums, u) for u in uniform_doubles(generator, num_samples)]
 
 
 def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, first: Any, second: Any) -> array[Any]:
@@ -367,9 +390,12 @@ def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, firs
     (and of ``normal_pairs``, drawn as fewer than 16 are),
     the probability of ``bernoulli`` and the rate of ``exponential``; of ``permutation`` neither counts. Where each draw has
     an argument of its own, ``first`` is host bytes: probabilities of type ``second`` for ``bernoulli_of``, rates for
-    ``poisson``, and for ``multinomial`` weights, of which there are ``second``: rows, samples a row, with replacement or
+    ``poisson``, concentrations for ``gamma``, and for ``multinomial`` weights, of which there are ``second``: rows, samples a row, with replacement or
     not. Errors as the ``fill_*`` functions.
     """
+    # Circles: those modules import this one.
+    from . import counts, gamma
+
     if kind == "permutation":
         return fill_permutation(generator, count)
     if kind == "bernoulli_of":
@@ -378,16 +404,15 @@ def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, firs
         rows, samples, replacement = second
         return fill_multinomial(generator, unpack(first, element), rows, samples, replacement, element)
     if kind == "poisson":
-        # A circle: that module imports this one.
-        from .counts import fill_poisson
-
-        return fill_poisson(generator, unpack(first, element), element)
+        return counts.fill_poisson(generator, unpack(first, element), element)
+    if kind == "gamma":
+        return gamma.fill_gamma(generator, unpack(first, element), element)
     if kind == "uniform":
         return fill_uniform(generator, count, element, first, second)
     if kind == "normal":
         return fill_normal(generator, count, element, first, second)
     if kind == "normal_pairs":
-        return encode(_normal_doubles(generator, count, first, second), element)
+        return encode(normal_doubles(generator, count, first, second), element)
     if kind == "bernoulli":
         return fill_bernoulli(generator, count, first, element)
     if kind == "integers":

@@ -21,6 +21,7 @@ class Context(threading.local):
         casting_depth: how many regions are open.
         saved_hooks: pairs of functions that pack and unpack what is saved for backward, the innermost last.
         capture: the recording of a compiled function that the thread is in, or None.
+        refuses_random: why no random numbers may be drawn, or None; ``vmap`` sets it while examples must not share draws.
         engines: device types -> the engine that stands in for their devices; empty but while an export is captured.
     """
 
@@ -35,6 +36,7 @@ class Context(threading.local):
         self.casts: dict[int, tuple[Any, Any]] = {}
         self.saved_hooks: list[tuple[Any, Any]] = []
         self.capture: Any = None
+        self.refuses_random: str | None = None
         self.engines: dict[str, Any] = {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import threading
 from typing import Any
@@ -14,6 +15,13 @@ from .engine import Engine
 META = "meta"
 #: recorded operations that are worth a plan of their own
 WORTH_A_PLAN = 20
+#: types that a program may name on any machine, whether tensors can live there or not: this library's and PyTorch's
+_DEVICE_TYPES = frozenset(
+    (
+        "cpu", "webgpu", "python", META, "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga",
+        "maia", "xla", "lazy", "vulkan", "mps", "hpu", "mtia", "privateuseone",
+    )
+)  # fmt: skip
 
 
 class device:
@@ -21,7 +29,7 @@ class device:
     tensors land there.
 
     Raises:
-        RuntimeError: the string is not ``type`` or ``type:index``.
+        RuntimeError: the string is not ``type`` or ``type:index``, or nothing here is of that type.
     """
 
     __slots__ = ("_previous", "index", "type")
@@ -31,14 +39,23 @@ class device:
             self.type, self.index = type.type, type.index
         elif isinstance(type, int):
             self.type, self.index = "webgpu", type
+        elif not isinstance(type, str):
+            raise TypeError(
+                f"device(): argument 'type' must be str, int or torch.device, not {builtins.type(type).__name__}"
+            )
         else:
             name, _, number = type.partition(":")
             if not name or (number and not number.isdigit()) or (":" in type and not number):
                 raise RuntimeError(
                     f"Invalid device string: '{type}'; expected 'type' or 'type:index', such as 'webgpu:0'"
                 )
+            if name not in _DEVICE_TYPES:
+                # Of a plugin, or an error that says what there is.
+                registry.backend(name)
             self.type = name
             self.index = int(number) if number else index
+        if self.index is not None and self.index < 0:
+            raise RuntimeError(f"Device index must not be negative, got {self.index}")
         self._previous: list[Any] = []
 
     def __repr__(self) -> str:

@@ -224,17 +224,30 @@ def _drawn() -> Any:
     return random.getstate(), None if states is None else (states[1].tobytes(), states[2])
 
 
+#: PyTorch's own compilers; whichever is named, functions are recorded and replayed
+_BACKENDS = ("inductor", "eager", "aot_eager", "cudagraphs", "onnxrt", "openxla", "tvm")
+
+
 def compile(model: Any = None, **options: Any) -> Any:
     """Return a function (or module) whose operations are recorded on the first call and replayed afterwards.
 
-    Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, ``backend``) are accepted and have no effect. A
-    function that cannot be replayed runs as it is, with one warning that says why.
+    Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, names of PyTorch's own as ``backend``) are accepted
+    and have no effect. A function that cannot be replayed runs as it is, with one warning that says why.
+
+    Raises:
+        TypeError: what is to be compiled cannot be called.
+        RuntimeError: the ``backend`` is unknown.
     """
+    backend = options.get("backend", "inductor")
+    if not callable(backend) and backend not in _BACKENDS:
+        raise RuntimeError(f"Invalid backend: {backend!r:.80}; names that are accepted: {', '.join(_BACKENDS)}")
     if model is None:
         return lambda function: compile(function, **options)
     if hasattr(model, "forward") and hasattr(model, "parameters"):
         model.forward = CompiledFunction(model.forward)
         return model
+    if not callable(model):
+        raise TypeError(f"A callable function is expected, but {type(model).__name__} is provided.")
     return CompiledFunction(model)
 
 

@@ -105,3 +105,17 @@ class MetaValue:
         self.dtype = dtype
         self.numel = numel
         self.owner: Any = None
+
+
+def check_countable(shape: tuple[int, ...], numel: int, dtype: dtype) -> None:
+    """Raise a RuntimeError where nobody could have the memory that elements take."""
+    if numel * dtype.itemsize >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+
+
+def require_differentiable(
+    dtype: dtype, wanted: bool, which: str = "only Tensors of floating point and complex dtype"
+) -> None:
+    """Raise a RuntimeError, in words that say which would be right, where a gradient is wanted of a type that has none."""
+    if wanted and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"{which} can require gradients")

@@ -17,7 +17,7 @@ from ..record.grad_mode import recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds, warn_of_inner_gradient
 from .saved_tensors import SavedResult, SavedTensor
-from .storage import DataStorage
+from .storage import DataStorage, check_countable, require_differentiable
 from .storage import MetaValue as MetaValue
 from .storage import Size as Size
 from .storage import Storage as Storage
@@ -109,6 +109,7 @@ class Tensor(TensorKinds, TensorMethods):
     def _make_subclass(subclass: Any, data: Tensor, require_grad: bool = False) -> Any:
         """Return a tensor of a subclass sharing ``data``'s storage."""
         result = subclass._from_storage(data._storage, data._layout, data.dtype, data.device)
+        require_differentiable(data.dtype, require_grad, "Only Tensors of floating point and complex dtype")
         result._requires_grad = require_grad
         return result
 
@@ -247,24 +248,22 @@ class Tensor(TensorKinds, TensorMethods):
             raise RuntimeError("requires_grad must be a bool")
         if value and self._storage.inference and not recording.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-        if value and not (self.dtype.is_floating_point or self.dtype.is_complex):
-            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        require_differentiable(self.dtype, value)
         if not value and self._grad_fn is not None:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
                 "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
-        if value and self._grad_fn is not None:
-            return
-        if self._requires_grad != value:
+        if self._requires_grad != value and (not value or self._grad_fn is None):
             self._requires_grad = bool(value)
             changed_tensor(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set :attr:`requires_grad` in place and return the tensor."""
-        if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        self.requires_grad = bool(requires_grad)
+        if not isinstance(requires_grad, bool):
+            raise TypeError(f"requires_grad_(): 'requires_grad' must be bool, not {type(requires_grad).__name__}")
+        require_differentiable(self.dtype, requires_grad, "only Tensors of floating point dtype")
+        self.requires_grad = requires_grad
         return self
 
     @property
@@ -496,5 +495,6 @@ def check_supported(engine: Engine, dtype: dtype) -> None:
 def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
     """Return a contiguous tensor of undefined contents."""
     layout = contiguous_layout(shape)
+    check_countable(shape, layout.numel, dtype)
     place = canonical_device(place)
     return Tensor._from_value(make_value(place, dtype, layout.numel), layout, dtype, place)

@@ -8,13 +8,13 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.operations.random.gamma import standard_gamma
 
 from webgpu_torch_nn import functional
 
 from . import constraints
 from .categorical import Categorical
 from .exp_family import ExponentialFamily
-from .gamma import standard_gamma
 from .parametric import ByProbability, ByProbabilityOf, Parametric
 from .utils import broadcast_all
 

@@ -8,39 +8,13 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core.operations.random.gamma import gamma_shares, standard_gamma
 
 from . import constraints
 from .exp_family import ExponentialFamily
 from .parametric import Parametric
 from .sensitivities import DifferentiableDirichlet, DifferentiableGamma
 from .utils import broadcast_all
-
-
-def standard_gamma(concentration: Tensor) -> Tensor:
-    """Return gamma variates of rate 1 (Marsaglia & Tsang, "A simple method for generating gamma variables", 2000).
-
-    They carry no gradient. Each round accepts more than 95 % of what is left; the device is asked after
-    each whether all are there.
-    """
-    with torch.no_grad():
-        kind = concentration.dtype
-        wide = concentration if kind in (torch.float32, torch.float64) else concentration.float()
-        small = wide < 1
-        shifted = torch.where(small, wide + 1, wide) - 1 / 3
-        slope = torch.rsqrt(9 * shifted)
-        result = torch.zeros_like(wide)
-        missing = torch.ones_like(wide, dtype=torch.bool)
-        tiny = torch.finfo(wide.dtype).tiny
-        while missing.any():
-            normal, chance = torch.randn_like(wide), torch.rand_like(wide).clamp(min=tiny)
-            cube = (1 + slope * normal) ** 3
-            bound = 0.5 * normal * normal + shifted * (1 - cube + cube.clamp(min=tiny).log())
-            taken = missing & (cube > 0) & (chance.log() < bound)
-            result = torch.where(taken, shifted * cube, result)
-            missing = missing & ~taken
-        # Below 1: a variate of one more, times a uniform number's power.
-        boost = torch.rand_like(wide).clamp(min=tiny).pow(wide.reciprocal())
-        return torch.where(small, result * boost, result).clamp(min=tiny).to(kind)
 
 
 def differentiable_gamma(concentration: Tensor) -> Tensor:
@@ -170,9 +144,7 @@ class Dirichlet(Parametric, ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return values with gradients of the concentrations."""
         concentration = self.concentration.expand(self._extended_shape(sample_shape))
-        with torch.no_grad():
-            parts = standard_gamma(concentration)
-            drawn = parts / parts.sum(-1, True)
+        drawn = gamma_shares(concentration)
         if not (torch.is_grad_enabled() and concentration.requires_grad):
             return drawn
         return DifferentiableDirichlet.apply(concentration, drawn)

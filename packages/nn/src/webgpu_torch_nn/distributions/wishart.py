@@ -118,23 +118,31 @@ class Wishart(Parametric, ExponentialFamily):
         counts = torch.arange(size, dtype=self.df.dtype, device=self.df.device)
         squares = Chi2(self.df.unsqueeze(-1) - counts, validate_args=False).rsample(sample_shape)
         diagonal = squares.sqrt().clamp(min=torch.finfo(squares.dtype).eps)
-        shape = (*sample_shape, *self._batch_shape, size, size)
-        normal = torch.randn(shape, dtype=self.df.dtype, device=self.df.device)
-        factor = self._unbroadcasted_scale_tril @ (normal.tril(-1) + diagonal.diag_embed())
+        shape = (*sample_shape, *self._batch_shape, size * (size - 1) // 2)
+        noise = diagonal.diag_embed()
+        rows, columns = torch.tril_indices(size, size, -1, device=self.df.device)
+        noise[..., rows, columns] = torch.randn(shape, dtype=self.df.dtype, device=self.df.device)
+        factor = self._unbroadcasted_scale_tril @ noise
         return factor @ factor.mT
+
+    def _sound(self, sample: Tensor) -> Tensor:
+        """Return for each sample whether all of its batch, or any, can be told from singular matrices."""
+        return self.support.check(sample).reshape(sample.shape[: sample.dim() - 2 - len(self._batch_shape)] + (-1,))
 
     def rsample(self, sample_shape: Sequence[int] = Size(), max_try_correction: int | None = None) -> Tensor:
         """Return matrices with gradients of all parameters; singular ones are drawn anew some times."""
         sample = self._drawn(sample_shape)
-        singular = ~self.support.check(sample)
-        if not singular.any():
-            return sample
-        warnings.warn("Singular sample detected.", stacklevel=2)
-        for _ in range(_TRIES if max_try_correction is None else max_try_correction):
-            sample = torch.where(singular[..., None, None], self._drawn(sample_shape), sample)
-            singular = ~self.support.check(sample)
-            if not singular.any():
+        # PyTorch draws anew what is not singular (it tests the opposite of what it means): its samples are second draws.
+        anew = self._sound(sample).any(-1)
+        for attempt in range(_TRIES if max_try_correction is None else max_try_correction):
+            if not anew.any():
                 break
+            if attempt == 1:
+                warnings.warn("Singular sample detected.", stacklevel=2)
+            drawn = self._drawn((int(anew.sum()),))
+            sample = sample.clone()
+            sample[anew] = drawn
+            anew = ~self._sound(sample).all(-1)
         return sample
 
     def _half_log_determinant(self) -> Tensor:

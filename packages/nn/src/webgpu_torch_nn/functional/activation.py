@@ -212,16 +212,23 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return input.narrow(dim, 0, half) * input.narrow(dim, half, half).sigmoid()
 
 
+def _implicit(input: Tensor, dim: int | None) -> int:
+    """Return a dimension; without one PyTorch's legacy choice."""
+    if dim is None:
+        return 0 if input.ndim in (0, 1, 3) else 1
+    return dim
+
+
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``."""
     del _stacklevel
-    return _softmax(input, dim, dtype)
+    return _softmax(input, _implicit(input, dim), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
     """``exp(-x) / sum(exp(-x))`` along ``dim``."""
     del _stacklevel
-    return _softmax(-input, dim, dtype)
+    return _softmax(-input, _implicit(input, dim), dtype)
 
 
 def log_softmax(
@@ -229,7 +236,7 @@ def log_softmax(
 ) -> Tensor:
     """``x - log(sum(exp(x)))`` along ``dim``."""
     del _stacklevel
-    return _log_softmax(input, dim, dtype)
+    return _log_softmax(input, _implicit(input, dim), dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, overlapping_sum, patches
 
 from ._arguments import Sizes, spread
@@ -35,6 +36,8 @@ def _block_window(
 
 def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Sliding blocks of [n, c, height, width] (or without n) as columns: [n, c * taps, blocks]."""
+    # PyTorch looks at the channels before anything else.
+    wrap_dimension(1, input.ndim)
     if input.ndim == 3:
         return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
     if input.ndim != 4 or 0 in input.shape[1:]:

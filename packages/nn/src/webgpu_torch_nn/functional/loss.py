@@ -10,8 +10,8 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import binary_cross_entropy_with_logits as _with_logits
 from webgpu_torch_core.dispatch.titles import titled
-from webgpu_torch_core.operations.common import dtype_title
-from webgpu_torch_core.operations.random.draws import HOST_DEVICES
+from webgpu_torch_core.operations.common import dtype_title, type_title
+from webgpu_torch_core.operations.value_checks import require_none
 
 from ._arguments import legacy_reduction, narrowed, reduced, wide
 
@@ -105,13 +105,24 @@ def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """``-(y log x + (1 - y) log(1 - x))``, logarithms limited to -100, reduced; probabilities in, same shapes."""
+    """``-(y log x + (1 - y) log(1 - x))``, logarithms limited to -100, reduced; probabilities in, same shapes.
+
+    Raises:
+        ValueError: other shapes.
+        RuntimeError: other types, or elements outside of [0, 1], which the next reading of results tells.
+    """
     reduction = legacy_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
             "deprecated. Please ensure they have the same size."
         )
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {type_title(target)} but expected {type_title(input)}")
+    require_none(
+        (input.detach() < 0) | (input.detach() > 1) | input.detach().isnan(),
+        "all elements of input should be between 0 and 1",
+    )
     single, wanted = wide(input), wide(target)
     loss = (wanted - 1) * torch.log1p(-single).clamp(min=-100) - wanted * single.log().clamp(min=-100)
     return reduced(loss if weight is None else loss * weight, reduction).to(input.dtype)
@@ -177,15 +188,17 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """``(log v + (x - y)² / v) / 2`` with ``v = max(var, eps)``, plus ``log(2 pi) / 2`` where ``full``, reduced.
 
-    ``var`` has the input's shape, lacks its last dimension or has 1 for one of its sizes. Negative variances are refused where reading
-    them costs nothing (on the CPU).
+    ``var`` has the input's shape, lacks its last dimension or has 1 for one of its sizes.
+
+    Raises:
+        ValueError: a negative variance; in a tensor, when results are read next.
     """
     if not isinstance(var, Tensor):
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = torch.full_like(input.detach(), var)
-    elif var.device.type in HOST_DEVICES and bool((var.detach() < 0).any().item()):
-        raise ValueError("var has negative entry/entries")
+    else:
+        require_none(var.detach() < 0, "var has negative entry/entries", ValueError)
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)

@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int64
 from ...ir.kernels import Contraction, Operand, Output, Store
-from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements
+from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements, wrap_dimension
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, kernel_cache, needs_gradient, no_view, record, refuse_types, require_tensor
@@ -273,6 +273,9 @@ def baddbmm(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """``beta * input + alpha * (batch1 @ batch2)`` over a batch; computed in ``out_dtype`` if that is given."""
+    for number, each in enumerate((batch1, batch2)):
+        # The sum is expanded to sizes of both before the product is looked at.
+        wrap_dimension(1 + number, each.ndim)
     _check_bmm(batch1, batch2)
     if out_dtype is not None:
         input, batch1, batch2 = input.to(out_dtype), batch1.to(out_dtype), batch2.to(out_dtype)

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import float32, promote_types
-from ...ir.layouts import wrap_dimension
+from ...ir.dtypes import float32, float64, promote_types
+from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import is_half, no_view, refuse_types
+from ..common import attach, is_half, needs_gradient, no_view, refuse_types
 from ..creation.factories import arange
-from ..elementwise.overloads import where
+from ..elementwise.arithmetic import sqrt
+from ..elementwise.overloads import clamp, where
 from ..movement.joining import cat, place_inside, stack
 from ..outputs import into
 from ..reduction.moments import vector_norm
@@ -218,14 +219,25 @@ def cross_of_torch(input: Tensor, other: Tensor, dim: int | None = None, *, out:
     return cross(input, other, dim=dim, out=out)
 
 
+#: whether a product of matrices gives Euclidean distances; None: where there are many
+_COMPUTE_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True, "donot_use_mm_for_euclid_dist": False,
+}  # fmt: skip
+
+
 @operation("composite", method=False, title="CdistBackward0")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The ``p``-distances between the rows of two matrices: [..., n, d] and [..., m, d] give [..., n, m].
 
+    Euclidean distances of more than 25 rows come from a product of matrices, ``|x|^2 - 2 x y + |y|^2``, which is much quicker and
+    loses digits where rows nearly agree; ``compute_mode`` asks for it always or never. 16-bit numbers are always subtracted.
+
     Raises:
         RuntimeError: fewer than two dimensions, rows of different sizes, or a negative ``p``.
+        ValueError: a ``compute_mode`` that there is not.
     """
-    del compute_mode
+    if compute_mode not in _COMPUTE_MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for name, each in (("X1", x1), ("X2", x2)):
         if each.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {each.ndim}D")
@@ -233,10 +245,41 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
+    many = max(x1.shape[-2], x2.shape[-2]) > 25
+    by_product = _COMPUTE_MODES[compute_mode]
+    if p == 2 and (many if by_product is None else by_product) and {x1.dtype, x2.dtype} <= {float32, float64}:
+        batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        if x1.dtype is x2.dtype and math.prod((*batch, *x1.shape[-2:], x2.shape[-2])):
+            return _euclidean(*(each.expand((*batch, *each.shape[-2:])) for each in (x1, x2)))
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if difference.shape[-1] == 0:
         return difference.new_zeros(difference.shape[:-1])
     return vector_norm(difference, p, -1)
+
+
+def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
+    """Return the distances between rows from one product of matrices: [..., n, d] and [..., m, d] give [..., n, m]."""
+    left, right = x1.detach(), x2.detach()
+    norms = [(each * each).sum(-1, True) for each in (left, right)]
+    ones = [each.new_ones(each.shape) for each in norms]
+    squares = matmul(cat([left * -2, norms[0], ones[0]], -1), cat([right, ones[1], norms[1]], -1).mT)
+    result = sqrt(clamp(squares, min=0))
+    if not needs_gradient(x1, x2):
+        return result
+    saved = x1._save(), x2._save()
+    found = result.detach()
+
+    def run_backward(grad: Tensor) -> tuple[Tensor, Tensor]:
+        one, other = (each.unpack() for each in saved)
+        distances = _euclidean(one, other) if needs_gradient(one, other) else found
+        # Rows that agree have a distance without a derivative: PyTorch takes 0.
+        ratio = (grad / distances).masked_fill(distances == 0, 0.0)
+        return (
+            one * ratio.sum(-1, True) - matmul(ratio, other),
+            other * ratio.sum(-2).unsqueeze(-1) - matmul(ratio.mT, one),
+        )
+
+    return attach(result, "EuclideanDistBackward0", (x1, x2), run_backward)
 
 
 @operation("composite", namespace="linalg", method=False)

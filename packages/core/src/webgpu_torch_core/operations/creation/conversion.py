@@ -249,11 +249,17 @@ def type(self: Tensor, dtype: dtype | str | None = None, non_blocking: bool = Fa
 
 @operation("composite", namespace="method")
 def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
-    """Overwrite the elements with another tensor's, broadcast and converted."""
+    """Overwrite the elements with another tensor's, broadcast and converted.
+
+    Raises:
+        TypeError: what is given is neither a tensor nor a number.
+    """
     del non_blocking
     check_writable(self)
     source = other
     if not isinstance(source, Tensor):
+        if not (hasattr(source, "__float__") or isinstance(source, complex)):
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
         source = self.new_tensor(other, dtype=complex64 if isinstance(other, complex) else None)
     if source.device != self.device:
         source = to(source, device=self.device)

@@ -23,10 +23,11 @@ from ...ir.dtypes import (
 )
 from ...ir.host_bytes import check_number, flatten, pack, require_numpy
 from ...ir.kernels import Output, Pointwise, Store
-from ...ir.layouts import contiguous_layout
+from ...ir.layouts import contiguous_layout, number_of_elements
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
+from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
-from ..common import kernel_cache, record_on, require_tensor, sizes_from
+from ..common import kernel_cache, one_tuple_of_sizes, record_on, require_layout, require_tensor, sizes_from
 from ..complex.interleaving import complex_alias, join
 from ..elementwise.call import default_float
 from ..outputs import into
@@ -199,6 +200,7 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Te
         number = complex(value)
         return join(number.real, number.imag, contiguous_layout(shape), place)
     engine = engine_for(place)
+    check_countable(shape, number_of_elements(shape), kind)
     check_number(value, kind)
     if isinstance(value, complex):
         value = value != 0 if kind is bool_ else value.real
@@ -227,14 +229,14 @@ def full(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of one number; its type follows the number unless given."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     if isinstance(fill_value, Tensor):
         fill_value = _single_number("full", fill_value)
     elif type(fill_value).__module__ == "numpy":
         # PyTorch takes NumPy's truth values for floats.
         fill_value = float(fill_value) if fill_value.dtype.name == "bool" else fill_value.item()
     kind, place = asked(dtype, device, out, dtype_of_number(fill_value, default_float[0]))
-    result = filled(sizes_from((size,)), fill_value, kind, place)
+    result = filled(one_tuple_of_sizes("full", size, 1), fill_value, kind, place)
     if out is not None:
         return into(result, out)
     return result.requires_grad_() if requires_grad else result
@@ -251,7 +253,7 @@ def _constant(name: str, value: int, doc: str) -> Any:
         requires_grad: bool = False,
         **named: Any,
     ) -> Tensor:
-        del layout, pin_memory
+        require_layout(layout, pin_memory)
         if "size" in named:
             size = (named.pop("size"),)
         if named:
@@ -285,7 +287,7 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of undefined contents."""
-    del layout, pin_memory, memory_format
+    require_layout(layout, pin_memory, memory_format)
     if out is not None:
         asked(dtype, device, out, out.dtype)
         return out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size))
@@ -315,7 +317,7 @@ def _like(name: str, doc: str, make: Any) -> Any:
         memory_format: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        del layout, pin_memory
+        require_layout(layout, pin_memory)
         require_tensor(name, "input", 1, input)
         place = input.device if device is None else canonical_device(device)
         result = make(input._layout.shape, as_dtype(dtype) or input.dtype, place)
@@ -345,7 +347,7 @@ def full_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """One number in the input's shape and type."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     require_tensor("full_like", "input", 1, input)
     place = input.device if device is None else canonical_device(device)
     if isinstance(fill_value, Tensor):
@@ -365,7 +367,7 @@ def _new(name: str, value: int | None) -> None:
         layout: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        del layout, pin_memory
+        require_layout(layout, pin_memory)
         place = self.device if device is None else canonical_device(device)
         kind = as_dtype(dtype) or self.dtype
         shape = sizes_from(size)
@@ -395,7 +397,7 @@ def new_full(
     pin_memory: bool = False,
 ) -> Tensor:
     """As ``torch.full`` with this tensor's type and device."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     return full(
         size, fill_value, dtype=as_dtype(dtype) or self.dtype, device=device or self.device, requires_grad=requires_grad
     )
@@ -434,7 +436,7 @@ def _range(count: int, start: Any, step: Any, kind: dtype, place: device) -> Ten
 
 @operation("creation", method=False)
 def arange(
-    start: Tensor | Number = 0,
+    start: Tensor | Number | None = None,
     end: Tensor | Number | None = None,
     step: Tensor | Number = 1,
     *,
@@ -448,16 +450,22 @@ def arange(
     """Numbers from ``start`` up to but without ``end``.
 
     Raises:
+        TypeError: there is no end.
         RuntimeError: the step is zero or points away from the end, or an end is not finite.
         ValueError: the step of an int64 range is less than one.
     """
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     if end is None:
-        start, end = 0, start
+        start, end = None, start
+        if end is None:
+            raise TypeError('arange() missing 1 required positional arguments: "end"')
+    start = 0 if start is None else start
     numbers: list[Any] = [each.item() if isinstance(each, Tensor) else each for each in (start, end, step)]
     first, last, by = numbers
     usual = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
     kind, place = asked(dtype, device, out, usual)
+    if kind is bool_:
+        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
     if not (math.isfinite(first) and math.isfinite(last)):
         raise RuntimeError(f"unsupported range: {float(first):g} -> {float(last):g}")
     if by == 0:

@@ -101,7 +101,10 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
     Raises:
         ValueError: an empty buffer, an offset outside of it, or elements that do not fit.
     """
-    view = memoryview(buffer).cast("B")
+    try:
+        view = memoryview(buffer).cast("B")
+    except TypeError as error:
+        raise ValueError(f"object does not implement Python buffer protocol: {type(buffer).__name__}") from error
     length, size = len(view), dtype.itemsize
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")

@@ -12,7 +12,7 @@ from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout
 from ...record.devices import engine_for
 from ...tensors.tensor import Tensor
-from ..common import is_whole, kernel_cache, record_on
+from ..common import is_whole, kernel_cache, record_on, require_layout
 from ..elementwise.call import default_float
 from ..outputs import into
 from .factories import asked, tensor
@@ -57,7 +57,7 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     start, end = (each.item() if isinstance(each, Tensor) else each for each in (start, end))
     if not is_whole(steps):
         raise TypeError(f"linspace(): argument 'steps' must be int, not {type(steps).__name__}")
@@ -105,7 +105,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """The identity matrix."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     n = operator.index(n)
     columns = n if m is None else operator.index(m)
     if n < 0 or columns < 0:

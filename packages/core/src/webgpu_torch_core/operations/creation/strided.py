@@ -9,6 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import dtype
 from ...ir.layouts import layout, storage_extent
 from ...tensors.tensor import Tensor
+from ..common import require_layout
 from ..elementwise.call import default_float
 from ..movement.splitting import resize_
 from ..neural.composites import pad
@@ -30,7 +31,7 @@ def empty_strided(
     Raises:
         RuntimeError: as many strides as sizes are needed, none negative.
     """
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     result = _strided(tuple(size), tuple(stride), as_dtype(dtype) or default_float[0], device)
     return result.requires_grad_() if requires_grad else result
 
@@ -52,7 +53,7 @@ def new_empty_strided(
     device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """:func:`empty_strided` with this tensor's type and device."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     place = self.device if device is None else device
     result = _strided(tuple(size), tuple(stride), as_dtype(dtype) or self.dtype, place)
     return result.requires_grad_() if requires_grad else result
@@ -64,7 +65,7 @@ def empty_permuted(
     device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Undefined contents whose dimensions lie in memory in the given order, outermost first."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     order = list(physical_layout)
     if sorted(order) != list(range(len(size))):
         raise RuntimeError(
@@ -84,7 +85,7 @@ def scalar_tensor(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A number as a tensor of no dimensions."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     value = s.item() if isinstance(s, Tensor) else s
     result = filled((), value, as_dtype(dtype) or default_float[0], place_of(device))
     return result.requires_grad_() if requires_grad else result
@@ -97,7 +98,7 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """``base`` to the powers evenly spaced from ``start`` to ``end``, both included."""
-    del layout, pin_memory
+    require_layout(layout, pin_memory)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind, place = asked(dtype, device, out, default_float[0])

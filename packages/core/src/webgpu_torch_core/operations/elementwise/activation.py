@@ -90,7 +90,7 @@ def leaky_relu(input, *, negative_slope=0.01):
     return where(less(0.0, input), input, input * negative_slope)
 
 
-@elementwise(promotion="float", namespace="functional", method=False)
+@elementwise(promotion="float", namespace="functional", method=False, refuses=floats_only("elu_cpu"))
 def elu_(input, *, alpha=1.0, slope=1.0):
     """``input`` where positive, else ``alpha * (exp(slope * input) - 1)``."""
     return where(less(0.0, input), input, _expm1(input * slope) * alpha)

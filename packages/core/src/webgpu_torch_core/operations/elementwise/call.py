@@ -19,7 +19,7 @@ from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
-from ..common import needs_gradient, refusing, result_layout, same_device, type_title
+from ..common import check_apart, needs_gradient, refusing, result_layout, same_device, type_title
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
 from .facts import Facts
@@ -209,8 +209,12 @@ class Elementwise:
 
     def _types(self, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> tuple[dtype, dtype]:
         promoted = result_type(*operands)
-        if promoted.category < 2 and self.name in ("add", "sub") and any(each.__class__ is float for each in extras):
-            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        if self.name in ("add", "sub"):
+            (alpha,) = extras
+            if isinstance(alpha, str):
+                raise TypeError(f"{self.name}(): argument 'alpha' must be Number, not str")
+            if promoted.category < 2 and alpha.__class__ is float:
+                raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
         if self.facts.refuses is not None:
             self.facts.refuses(operands, promoted)
         if self.facts.whole and promoted.category >= 2:
@@ -440,7 +444,7 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise,
     source = (
         f"def {name}({', '.join(parts)}):\n{checks}"
         f"    _result = _call(({operand_tuple}), ({extra_tuple}))\n"
-        f"    return _result if out is None else _finish(_result, out)\n"
+        f"    return _result if out is None else _finish(_result, out, ({operand_tuple}))\n"
     )
     exec(compile(source, f"<operation {name}>", "exec"), scope)
     function = scope[name]
@@ -455,12 +459,19 @@ def _require_tensor(function: str, name: str, position: int, value: Any) -> None
     raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
 
 
-def finish_out(result: Tensor, out: Tensor) -> Tensor:
-    """Write a result into the caller's ``out`` tensor and return that.
+def finish_out(result: Tensor, out: Tensor, operands: tuple[object, ...] = ()) -> Tensor:
+    """Write a result into the caller's ``out`` tensor and return that; operands may be ``out`` itself, and no other part of it.
 
     Raises:
         RuntimeError: the result's type cannot be cast to that of ``out``, or gradients are being recorded.
     """
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    place = (out._layout.offset, out._layout.numel)
+    check_apart(
+        out,
+        *(each for each in operands if isinstance(each, Tensor) and (each._layout.offset, each._layout.numel) != place),
+    )
     if recording.enabled and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."

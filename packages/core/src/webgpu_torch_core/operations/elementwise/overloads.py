@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, complex64, float64
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import is_half, needs_gradient, require_tensor, type_title
+from ..common import is_half, is_whole, needs_gradient, require_tensor, type_title
 from ..in_place.writing import make_in_place
 from .call import finish_out, result_type
 
@@ -162,7 +162,13 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
 
 @operation("elementwise")
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
+    """The nearest integer (or multiple of ``10**-decimals``), ties to even.
+
+    Raises:
+        TypeError: ``decimals`` is no integer.
+    """
+    if not is_whole(decimals):
+        raise TypeError(f"round(): argument 'decimals' must be int, not {type(decimals).__name__}")
     if decimals == 0:
         return _out(e.round_(input), out)
     return _out(e.round_decimals_(input, scale=10.0**decimals), out)
@@ -424,5 +430,20 @@ Tensor.__rdiv__ = Tensor.__rtruediv__  # type: ignore[attr-defined]
 Tensor.__neg__ = lambda self: e.neg(self)  # type: ignore[attr-defined]
 Tensor.__pos__ = lambda self: positive(self)  # type: ignore[attr-defined]
 Tensor.__abs__ = lambda self: e.abs(self)  # type: ignore[attr-defined]
-Tensor.__invert__ = lambda self: e.bitwise_not(self)  # type: ignore[attr-defined]
+
+
+def _invert(self: Tensor) -> Tensor:
+    """``~self``.
+
+    Raises:
+        TypeError: a type without bits.
+    """
+    if self.dtype.category > 1:
+        raise TypeError(
+            f"~ (operator.invert) is only implemented on integer and Boolean-type tensors, got {self.dtype!r}"
+        )
+    return e.bitwise_not(self)
+
+
+Tensor.__invert__ = _invert  # type: ignore[attr-defined]
 Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -179,22 +179,6 @@ def check_distinct(target: Tensor) -> None:
         )
 
 
-def check_apart(target: Tensor | None, *sources: Any) -> None:
-    """Raise where a tensor that is to be written lies in memory that is read for it."""
-    if target is None or not target._layout.is_contiguous or not target._layout.numel:
-        return
-    start, count = target._layout.offset, target._layout.numel
-    for each in sources:
-        same = (
-            isinstance(each, Tensor) and each._storage.number == target._storage.number and each._layout.is_contiguous
-        )
-        if same and max(start, each._layout.offset) < min(start + count, each._layout.offset + each._layout.numel):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-                "location. Please clone() the tensor before performing the operation."
-            )
-
-
 def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
     """Make ``target``'s elements those of ``source`` (same shape; converted to its type), with gradient, and return it.
 

@@ -20,9 +20,8 @@ from ...ir.layouts import (
 )
 from ...ir.monoids import monoid
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, no_view, record, type_title
+from ..common import attach, check_apart, kernel_cache, needs_gradient, no_view, record, type_title
 from ..elementwise.overloads import where
-from ..in_place.writing import check_apart
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
 from .index_checks import Report, check_positions, check_selected, check_source, check_written
@@ -90,6 +89,7 @@ def gather_kernel(
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``index`` along a dimension; the result has the index's shape."""
     del sparse_grad
+    wrap_dimension(dim, input.ndim)
     if index.numel():
         _check_index("gather", index)
     check_apart(out, input, index)
@@ -155,6 +155,11 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
         return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out)
     if indices.dtype is not int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {type_title(indices)}")
+    if indices.ndim != input.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
     axis = wrap_dimension(dim, input.ndim)
     if not input.ndim:
         raise IndexError(f"Dimension specified as {axis} but tensor has no dimensions")
@@ -182,7 +187,10 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if input.ndim == 0:
         if index.numel() != 1:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
-        return into(input.clone(), out)
+        row = input.reshape(1)
+        report = check_selected("index_select", row, 0, index)
+        picked = take_positions(row, 0, index.reshape(-1), "IndexSelectBackward0", report=report)
+        return into(no_view(picked.reshape(())), out)
     report = check_selected("index_select", input, axis, index)
     return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0", report=report), out)
 
@@ -378,10 +386,13 @@ def scatter(
 ) -> Tensor:
     """``input`` with ``src`` (a tensor or number) written at ``index`` along a dimension."""
     source = value if src is None else src
+    wrap_dimension(dim, input.ndim)
     if isinstance(source, Tensor) and source.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if not isinstance(source, Tensor):
         source = input.new_full((), source).expand(index._layout.shape)
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r:.80}")
     kind = None if reduce is None else REDUCE[reduce]
     result = scatter_along(input, dim, index, source.detach(), kind, "scatter")
     return into(attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, int64, uint8
 from ...ir.layouts import broadcast_shapes, contiguous_strides, dense_strides, layout, number_of_elements
 from ...tensors.tensor import Tensor
-from ..common import attach_empty, needs_gradient, type_title
+from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
 from ..creation.factories import arange, tensor
 from ..elementwise.overloads import where
-from ..in_place.writing import check_apart, check_distinct, check_writable, make_in_place
+from ..in_place.writing import check_distinct, check_writable, make_in_place
 from ..movement.joining import stack
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
@@ -122,16 +122,25 @@ def _in_range(position: int, size: int, dim: int) -> int:
 
 
 def _slice(view: Tensor, dim: int, each: slice) -> Tensor:
-    step = 1 if each.step is None else int(each.step)
+    first, last, step = (None if bound is None else _bound(bound) for bound in (each.start, each.stop, each.step))
+    step = 1 if step is None else step
     if step <= 0:
         raise ValueError("step must be greater than zero")
     size = view._layout.shape[dim]
-    bounds = [None if bound is None else int(bound) for bound in (each.start, each.stop)]
-    start, stop, _ = slice(bounds[0], bounds[1], step).indices(size)
+    start, stop, _ = slice(first, last, step).indices(size)
     length = max(-(-(stop - start) // step), 0)
     if length == size and step == 1:
         return view
     return slice_view(view, dim, start, length, step)
+
+
+def _bound(bound: object) -> int:
+    if not isinstance(bound, SupportsIndex):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    try:
+        return int(bound.__index__())
+    except TypeError as error:
+        raise TypeError("only integer tensors of a single element can be converted to an index") from error
 
 
 def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
@@ -223,6 +232,8 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
     entries = _expand_subscript(self, None if subscript is True else subscript)
     view, indices = _apply_basic(self, entries)
     if not isinstance(value, Tensor):
+        if not isinstance(value, bool | int | float | complex) and getattr(value, "shape", None) != ():
+            raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtype_title(self.dtype)}Tensor")
         value = self.new_full((), value) if isinstance(value, bool | int | float | complex) else self.new_tensor(value)
     value = value.to(self.device) if value.device != self.device and value.ndim == 0 else value
     if all(each is None for each in indices):
@@ -268,7 +279,13 @@ def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tens
 
 @operation("scatter", namespace="method")
 def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """Write (or add) values at the positions index tensors list."""
+    """Write (or add) values at the positions index tensors list.
+
+    Raises:
+        TypeError: the tensors are not given as a tuple or list.
+    """
+    if not isinstance(indices, tuple | list):
+        raise TypeError(f"index_put_(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
     view, found = _apply_basic(self, _expand_subscript(self, tuple(indices)))
     if all(each is None for each in found):
         # Every index was a single position: a plain view is written.
@@ -286,8 +303,14 @@ def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False
     return index_put_(input.clone(), indices, values, accumulate)
 
 
+def _delitem(self: Tensor, item: object) -> None:
+    """Refuse: elements cannot be taken out of a tensor."""
+    raise TypeError("Tensor does not support deleting items")
+
+
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
+Tensor.__delitem__ = _delitem  # type: ignore[attr-defined]
 
 
 # Data-dependent shapes

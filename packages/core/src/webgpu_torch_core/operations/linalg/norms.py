@@ -10,7 +10,7 @@ from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..outputs import into
 from ..reduction.moments import vector_norm
-from .common import require_square
+from .common import require_matrix, require_square
 from .eigenvalues import svdvals
 from .solving import inv_ex
 
@@ -104,6 +104,7 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: a matrix that is not square where an inverse is needed.
     """
+    require_matrix("linalg.cond", A)
     if p in (None, 2, -2):
         if A.shape[-1] == 0 or A.shape[-2] == 0:
             return into(A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real()), out)

@@ -10,7 +10,7 @@ from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes
 from ...ir.type_limits import finfo
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient
+from ..common import attach, needs_gradient, type_title
 from ..complex.views import complex as from_parts
 from ..creation.ranges import eye
 from ..host_algorithms import host_call
@@ -89,6 +89,11 @@ def _is_vector(A: Tensor, B: Tensor) -> bool:
 
 def _solve(A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
     require_square("linalg.solve", A)
+    if A.dtype is not B.dtype:
+        raise RuntimeError(
+            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {type_title(A)} and B of type "
+            f"{type_title(B)} instead"
+        )
     vector = _is_vector(A, B)
     columns = B.unsqueeze(-1) if vector else B
     if vector and not left:

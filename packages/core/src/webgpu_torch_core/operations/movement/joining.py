@@ -13,11 +13,10 @@ from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, contiguous_strides, layout, wrap_dimension
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_empty, is_whole, kernel_cache, no_view, record, sizes_from, type_title
+from ..common import attach, attach_empty, check_apart, is_whole, kernel_cache, no_view, record, sizes_from, type_title
 from ..creation.conversion import dense_layout
 from ..creation.factories import arange
 from ..elementwise.overloads import where
-from ..in_place.writing import check_apart
 from ..outputs import into
 from .views import copy_as, slice_view
 

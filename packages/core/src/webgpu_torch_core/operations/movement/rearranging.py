@@ -10,7 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Size, Tensor
-from ..common import no_view
+from ..common import no_view, require_layout, sizes_from
 from ..creation.factories import arange, as_tensor
 from ..indexing.subscripts import coordinates, nonzero_positions
 from ..outputs import into
@@ -336,7 +336,9 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """
     if indices.dtype.category != 1:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype!r}")
-    sizes = [shape] if isinstance(shape, int) else list(shape)
+    sizes = list(sizes_from((shape,)))
+    if any(each < 0 for each in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     found: list[Tensor] = []
     for size in reversed(sizes):
         found.append(indices % size)
@@ -350,7 +352,7 @@ def tril_indices(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and below a diagonal."""
-    del layout, pin_memory, requires_grad
+    require_layout(layout, pin_memory, requires_grad)
     return _triangle(row, col, _below(row, col, offset), lambda i, j: j - i <= offset, dtype, device)
 
 
@@ -360,7 +362,7 @@ def triu_indices(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and above a diagonal."""
-    del layout, pin_memory, requires_grad
+    require_layout(layout, pin_memory, requires_grad)
     count = row * col - _below(row, col, offset - 1)
     return _triangle(row, col, count, lambda i, j: j - i >= offset, dtype, device)
 

@@ -31,7 +31,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
         sizes = [min(step, size - start) for start in range(0, size, step)] if size else [0]
     else:
-        sizes = [int(each) for each in split_size_or_sections]
+        sizes = list(sizes_from((split_size_or_sections,)))
+        if any(each < 0 for each in sizes):
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}"
+            )
         if sum(sizes) != size:
             raise RuntimeError(
                 f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {index}), "

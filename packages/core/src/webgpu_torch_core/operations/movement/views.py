@@ -25,7 +25,7 @@ from ...ir.layouts import (
 )
 from ...record.grad_mode import recording
 from ...tensors.tensor import Tensor, storage_size
-from ..common import attach, needs_gradient, sizes_from
+from ..common import as_dimensions, attach, needs_gradient, sizes_from
 
 if TYPE_CHECKING:
     from ...ir.dtypes import dtype as dtype_class
@@ -283,7 +283,7 @@ def squeeze(input: Tensor, dim: Dimensions = None) -> Tensor:
     if dim is None:
         chosen = range(input.ndim)
     else:
-        chosen = [wrap_dimension(each, input.ndim) for each in ((dim,) if isinstance(dim, int) else dim)]
+        chosen = as_dimensions(dim, input.ndim) if dim != () else ()
     dropped = {index for index in chosen if input.ndim and shape[index] == 1}
     kept = [index for index in range(input.ndim) if index not in dropped]
     target = layout(tuple(shape[i] for i in kept), tuple(input._layout.strides[i] for i in kept), input._layout.offset)
@@ -315,9 +315,12 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         RuntimeError: negative strides, or elements outside of the storage.
     """
     offset = input._layout.offset if storage_offset is None else operator.index(storage_offset)
-    target = layout(tuple(map(operator.index, size)), tuple(map(operator.index, stride)), offset)
-    if len(target.shape) != len(target.strides):
-        raise RuntimeError(f"mismatch in length of strides and shape: {len(target.strides)} and {len(target.shape)}")
+    sizes, strides = tuple(map(operator.index, size)), tuple(map(operator.index, stride))
+    if len(sizes) != len(strides):
+        raise RuntimeError(f"mismatch in length of strides and shape: {len(strides)} and {len(sizes)}")
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    target = layout(sizes, strides, offset)
     if any(each < 0 for each in target.strides):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     if storage_extent(target) > storage_size(input):

@@ -37,7 +37,11 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
             f"{len(amounts)} and input of dimension {input.ndim}"
         )
     if mode != "constant":
+        if value:
+            raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
         return _pad_by_index(input, amounts, mode)
+    if not amounts:
+        return input.clone()
     before, shape = [0] * input.ndim, list(input._layout.shape)
     for pair in range(len(amounts) // 2):
         dim = input.ndim - 1 - pair

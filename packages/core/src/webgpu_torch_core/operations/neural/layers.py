@@ -61,14 +61,6 @@ def _softmax(input: Tensor, dim: int) -> Tensor:
     return result
 
 
-def _chosen(input: Tensor, dim: Any) -> int:
-    if dim is None:
-        # PyTorch's legacy choice for functional.softmax without dim.
-        return 0 if input.ndim in (0, 1, 3) else 1
-    as_dimensions(dim, input.ndim)
-    return dim
-
-
 def _require_float(source: Tensor, name: str) -> None:
     if source.dtype.category < 2 and source.numel():
         raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{type_title(source)}'")
@@ -78,7 +70,7 @@ def _require_float(source: Tensor, name: str) -> None:
 @remembered
 def softmax(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: int,
     dtype: dtype | None = None,
     *,
     _stacklevel: Any = 3,
@@ -87,18 +79,18 @@ def softmax(
     """``exp(input) / sum(exp(input))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
-    _chosen(source, dim)
+    as_dimensions(dim, source.ndim)
     _require_float(source, "softmax")
     if source.ndim == 0:
         return into(no_view(_softmax(source.reshape(1), 0).reshape(())), out, True)
-    return into(_softmax(source, _chosen(source, dim)), out, True)
+    return into(_softmax(source, dim), out, True)
 
 
 @operation("reduction", aliases=("special_log_softmax",))
 @remembered
 def log_softmax(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: int,
     dtype: dtype | None = None,
     *,
     _stacklevel: Any = 3,
@@ -107,11 +99,11 @@ def log_softmax(
     """``input - log(sum(exp(input)))`` along a dimension."""
     del _stacklevel
     source = input if dtype is None else input.to(dtype)
-    _chosen(source, dim)
+    as_dimensions(dim, source.ndim)
     _require_float(source, "log_softmax")
     if source.ndim == 0:
         return into(no_view(log_softmax(source.reshape(1), 0).reshape(())), out, True)
-    return into(_log_softmax(source, _chosen(source, dim)), out, True)
+    return into(_log_softmax(source, dim), out, True)
 
 
 def _log_softmax(input: Tensor, dim: int) -> Tensor:
@@ -390,6 +382,11 @@ def _attention(
             )
         scores = _causal(scores)
     elif attn_mask is not None:
+        if attn_mask.dtype.category == 1:
+            raise RuntimeError(
+                f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+                f"{attn_mask.dtype!r} and query.dtype: {query.dtype!r} instead."
+            )
         if attn_mask.dtype is bool_:
             scores = masked_fill(scores, ~attn_mask, -math.inf)
         else:

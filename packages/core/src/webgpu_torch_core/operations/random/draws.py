@@ -12,16 +12,27 @@ from ...ir.dtypes import complex64, compute_dtype, dtype, float32, int32, int64,
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import philox
+from ...random_streams.distributions import require_distribution
+from ...record.context import context
 from ...record.devices import canonical_device, device, engine_for
 from ...tensors.tensor import Tensor, empty_tensor
-from ..common import attach, kernel_cache, record_on, sizes_from, type_title
+from ..common import (
+    attach,
+    is_whole,
+    kernel_cache,
+    one_tuple_of_sizes,
+    record_on,
+    require_layout,
+    sizes_from,
+    type_title,
+)
 from ..complex.interleaving import complex_alias
 from ..creation.factories import as_dtype, asked, empty_like, from_bytes, place_of
 from ..creation.reading import read_bytes
 from ..elementwise.call import default_float
 from ..outputs import into
+from ..value_checks import check_deviations, check_probabilities, check_weights
 from .generator import Generator, default_generator
-from .weight_checks import check_weights
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike, Number
@@ -85,17 +96,28 @@ def _philox(
 
 def source_generator(given: Generator | None, place: device) -> Generator:
     """Return the generator that draws on a device come from: the given one, or the device's own."""
+    if context.refuses_random is not None:
+        raise RuntimeError(context.refuses_random)
     if given is None:
         return default_generator(place)
-    if given.device.type != place.type and not (given.device.type == "cpu" and place.type in HOST_DEVICES):
-        raise RuntimeError(f"Expected a '{place}' device type for generator but found '{given.device}'")
+    own = _place_of(given)
+    if own.type != place.type and not (own.type == "cpu" and place.type in HOST_DEVICES):
+        raise RuntimeError(f"Expected a '{place}' device type for generator but found '{own}'")
     return given
+
+
+def _place_of(generator: object) -> device:
+    """Return the device that a generator is for."""
+    if not isinstance(generator, Generator):
+        raise TypeError(f"argument 'generator' must be torch.Generator, not {type(generator).__name__}")
+    return canonical_device(generator.device)
 
 
 def draw(
     kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Any, first: Any, second: Any
 ) -> Tensor:
     """Return random numbers on a device: the same stream as PyTorch's on the CPU."""
+    require_distribution(kind, result, first, second)
     if place.type == "meta":
         return empty_tensor(shape, result, place)
     if result is complex64:
@@ -136,11 +158,11 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         pin_memory: bool = False,
         **named: Any,
     ) -> Tensor:
-        del layout, pin_memory
+        require_layout(layout, pin_memory)
         size = (named.pop("size"),) if "size" in named else size
         place = place_of(device) if out is None else out.device
         if device is None and out is None and generator is not None:
-            place = canonical_device(generator.device)
+            place = _place_of(generator)
         element, shape = asked(dtype, place, out, default_float[0])[0], sizes_from(size)
         if out is not None:
             return _drawn_into(out, shape, kind, generator)
@@ -162,7 +184,7 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         memory_format: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        del layout, pin_memory
+        require_layout(layout, pin_memory)
         result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
         if result._layout.is_contiguous:
             result = draw(kind, tuple(result._layout.shape), result.dtype, result.device, generator, *numbers)
@@ -195,21 +217,20 @@ def randint(
     pin_memory: bool = False,
 ) -> Tensor:
     """Integers from ``[low, high)``."""
-    del layout, pin_memory, requires_grad
+    require_layout(layout, pin_memory, requires_grad)
     if size is None:
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
     place = place_of(device)
     kind = as_dtype(dtype) or int64
-    if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    result = integers(int(low), int(high), sizes_from((size,)), kind, place, generator)
+    result = integers(int(low), int(high), one_tuple_of_sizes("randint", size, 3), kind, place, generator)
     return into(result, out)
 
 
 def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: device, generator: Any) -> Tensor:
     """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
+    require_distribution("integers", kind, low, high)
     source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
         count = number_of_elements(shape)
@@ -235,7 +256,7 @@ def randint_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """Integers from ``[low, high)`` in the input's shape and type."""
-    del layout, requires_grad, pin_memory
+    require_layout(layout, requires_grad, pin_memory)
     low, high = (0, low) if high is None else (low, high)
     result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
     if not result._layout.is_contiguous:
@@ -255,16 +276,27 @@ def randperm(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The numbers 0 to n - 1 in random order."""
-    del layout, requires_grad, pin_memory
+    """The numbers 0 to n - 1 in random order.
+
+    Raises:
+        TypeError: ``n`` is no integer.
+        RuntimeError: ``n`` is negative, or too large for the type.
+    """
+    require_layout(layout, requires_grad, pin_memory)
+    if not is_whole(n):
+        raise TypeError(f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     n, place = int(n), place_of(device)
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    kind = as_dtype(dtype) or int64
+    if n - 1 > kind.maximum:
+        raise RuntimeError(f"n is too large for {kind!r}, which counts to {kind.maximum}: got {n}")
     source = source_generator(generator, place)
     if place.type in HOST_DEVICES:
         result = host_draw("permutation", (n,), int64, place, source)
     else:
         result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
-    result = result if dtype is int64 else result.to(dtype)
-    return into(result, out)
+    return into(result.to(kind), out)
 
 
 @operation("random", method=False)
@@ -281,21 +313,29 @@ def normal(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Normal numbers with given means and standard deviations (numbers or tensors)."""
-    del layout, pin_memory
+    """Normal numbers with given means and standard deviations (numbers or tensors).
+
+    Raises:
+        TypeError: two numbers without a size.
+        RuntimeError: a negative deviation; of one in a tensor the next reading of results tells.
+    """
+    require_layout(layout, pin_memory)
     if out is not None and out.dtype.category < 2:
         raise NotImplementedError(f"\"normal_kernel\" not implemented for '{type_title(out)}'")
     if size is not None:
         result = draw(
             "normal",
-            sizes_from((size,)),
+            one_tuple_of_sizes("normal", size, 3),
             as_dtype(dtype) or default_float[0],
             place_of(device),
             generator,
             float(mean),
             float(std),
         )
+    elif not (isinstance(mean, Tensor) or isinstance(std, Tensor)):
+        raise TypeError(f"normal() of two numbers takes a size, too: got mean={mean!r:.80}, std={std!r:.80}")
     else:
+        check_deviations(std)
         like = mean if isinstance(mean, Tensor) else std
         shape = (
             (mean + std)._layout.shape if isinstance(mean, Tensor) and isinstance(std, Tensor) else like._layout.shape
@@ -310,7 +350,14 @@ def normal(
 
 @operation("random")
 def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
-    """1 with the probability in each element (or with probability ``p``), else 0."""
+    """1 with the probability in each element (or with probability ``p``), else 0.
+
+    Raises:
+        NotImplementedError: elements that are no probabilities.
+        RuntimeError: a probability outside of [0, 1]; of one in a tensor on a GPU the next reading of results tells.
+    """
+    if p is None and input.dtype.category < 2:
+        raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{type_title(input)}'")
     if p is not None:
         result = draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, generator, float(p), 0.0)
     else:
@@ -335,6 +382,7 @@ def bernoulli_of(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:
     if place.type in HOST_DEVICES:
         shape, source = tuple(probabilities._layout.shape), source_generator(generator, place)
         return host_draw("bernoulli_of", shape, kind, place, source, read_bytes(probabilities), probabilities.dtype)
+    check_probabilities(probabilities)
     uniform = draw("uniform", tuple(probabilities._layout.shape), float32, place, generator, 0.0, 1.0)
     return (uniform < probabilities).to(kind)
 
@@ -362,6 +410,8 @@ def multinomial(
     if out is not None and out.dtype is not int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {type_title(out)}")
     num_samples = operator.index(num_samples)
+    if num_samples <= 0:
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
     rows = 1 if input.ndim == 1 else input.shape[0]
     shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
     if input.device.type in HOST_DEVICES:

@@ -26,6 +26,8 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of a seed."""
+        if not hasattr(seed, "__index__"):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         self.twister.manual_seed(int(seed))
         self._seed = self.twister.initial_seed()
         self._offset = 0

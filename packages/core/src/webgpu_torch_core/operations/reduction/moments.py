@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
     """Return variance and mean in at least float32."""
-    dims = as_dimensions(dim, input.ndim)
-    count = count_of(input, dims)
     if input.dtype.category < 2:
         raise RuntimeError("std and var only support floating point and complex dtypes")
+    dims = as_dimensions(dim, input.ndim)
+    count = count_of(input, dims)
     wide = input if input.dtype in (float32, float64) else input.to(float32)
     center = mean(wide, dims, True)
     deviation = wide - center

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -22,6 +23,7 @@ from ..common import (
     kernel_cache,
     needs_gradient,
     no_view,
+    one_or_all,
     record,
     reduced_shape,
     refuse_types,
@@ -151,16 +153,15 @@ def mean(
 @operation("reduction", title=by_dimension("Prod", 0, 1))
 def prod(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: int | EllipsisType = ...,
     keepdim: bool = False,
     *,
     dtype: dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The product over one dimension (all by default); integers multiply in int64."""
-    single_dimension("prod", dim)
+    dims = one_or_all("prod", dim, input.ndim)
     input = input if dtype is None else input.to(dtype)
-    dims = as_dimensions(dim, input.ndim)
     result = reduce(input, "product", dims, keepdim, _sum_type(input, dtype))
     if needs_gradient(input):
         saved = input._save()

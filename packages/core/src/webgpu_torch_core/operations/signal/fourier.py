@@ -10,6 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import complex64, dtype, float32
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
+from ..common import require_layout
 from ..creation.factories import arange
 from ..elementwise.call import default_float, finish_out
 from ..movement.joining import place_inside, roll
@@ -304,7 +305,7 @@ def fftfreq(
 ) -> Tensor:
     """The frequencies ``[0, 1, …, (n - 1) // 2, -(n // 2), …, -1] / (n * d)`` of :func:`fft`'s result."""
 
-    del layout
+    require_layout(layout)
     positions = arange(n, device=device)
     half = (n - 1) // 2 + 1
     return _frequencies((positions + n // 2) % n - n // 2 if half else positions, n, d, dtype, out, requires_grad)
@@ -323,7 +324,7 @@ def rfftfreq(
 ) -> Tensor:
     """The frequencies ``[0, 1, …, n // 2] / (n * d)`` of :func:`rfft`'s result."""
 
-    del layout
+    require_layout(layout)
     return _frequencies(arange(n // 2 + 1, device=device), n, d, dtype, out, requires_grad)
 
 

@@ -1,0 +1,66 @@
+"""Checks of weights, probabilities and deviations on a device whose results are not read back for it."""
+
+from __future__ import annotations
+
+from ..ir.dtypes import float32, int64
+from ..record.checks import check_base
+from ..record.devices import MetaEngine
+from ..tensors.tensor import Tensor
+from .elementwise.overloads import where
+
+_BAD_WEIGHTS = (
+    "probability tensor contains either `inf`, `nan` or element < 0",
+    "invalid multinomial distribution (sum of probabilities <= 0)",
+)
+
+
+def _fail(failed: Tensor) -> None:
+    """Have the next reading of results raise where a number says that a check failed."""
+    engine = failed._engine
+    if engine.failed is not None:
+        failed = failed.maximum(Tensor._from_value(engine.failed, failed._layout, int64, failed.device))
+    engine.failed = failed._storage.value
+
+
+def _unchecked(values: Tensor) -> bool:
+    """Return whether nothing is checked: there are no values, or they are another call's when a recording is replayed."""
+    engine = values._engine
+    return isinstance(engine, MetaEngine) or engine.capture is not None or not values.numel()
+
+
+def require_none(wrong: Tensor, message: str, kind: type[Exception] = RuntimeError) -> None:
+    """Have elements checked where they are: the next reading of results raises an error of a type if any is True.
+
+    Replayed recordings do not repeat it.
+    """
+    if not _unchecked(wrong):
+        base = check_base((message, kind), lambda found: kind(message))
+        _fail(where(wrong.any(), base, 0).to(int64))
+
+
+def check_weights(weights: Tensor) -> None:
+    """Have rows of weights checked, as :func:`require_none`."""
+    if _unchecked(weights):
+        return
+    wrong = weights.isnan() | weights.isinf() | (weights < 0)
+    empty = weights.to(float32).sum(-1) == 0
+    base = check_base("weights", lambda found: RuntimeError(_BAD_WEIGHTS[found]))
+    _fail(where(wrong.any(), base, where(empty.any(), base + 1, 0)).to(int64))
+
+
+def check_probabilities(probabilities: Tensor) -> None:
+    """Have probabilities checked, as :func:`require_none`."""
+    inside = (probabilities >= 0) & (probabilities <= 1)
+    require_none(~inside, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+
+
+def check_deviations(std: Tensor | float) -> None:
+    """Have standard deviations checked: a number at once, a tensor as by :func:`require_none`.
+
+    Raises:
+        RuntimeError: a number is negative.
+    """
+    if isinstance(std, Tensor):
+        require_none(std.detach() < 0, "normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
