@@ -74,7 +74,7 @@ def test_extreme_arguments_are_the_cores() -> None:
         ours = random.draw("uniform", MersenneTwister(5), 40, dtypes.float64, first, second)
         cores = random_distributions.fill_uniform(MersenneTwister(5), 40, dtypes.float64, first, second)
         assert bytes(memoryview(ours).cast("B")) == cores.tobytes()
-    with pytest.raises(ValueError, match="std"):
+    with pytest.raises(RuntimeError, match="std"):
         random.draw("normal", MersenneTwister(1), 100, dtypes.float32, 0.0, -1.0)
-    with pytest.raises(TypeError, match="int64"):
+    with pytest.raises(NotImplementedError, match="int64"):
         random.draw("uniform", MersenneTwister(1), 100, dtypes.int64, 0.0, 1.0)

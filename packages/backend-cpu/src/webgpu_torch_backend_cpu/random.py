@@ -330,30 +330,29 @@ def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> A
 def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Array:
     """Return what :func:`random_distributions.fill_permutation` returns.
 
-    Exchange ``i`` takes what place ``other[i]`` holds and leaves there what place ``i`` held. So a number is followed back: what a
-    place holds was left there by the last exchange with it, or is the place's own number.
+    Exchange ``i`` takes what place ``others[i]`` holds and leaves there what place ``i`` held. So numbers are followed back: what a
+    place holds was left there by the exchange with it before, or is the place's own number. Sorted by places, the exchanges with one
+    stand together in their order.
     """
     kind = np.uint32 if count < 0xFFFFFFFF // 20 else np.uint64
-    steps = np.arange(count)
-    others = (_words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)).astype(np.int64)
-    others += steps[:-1]
-    moved = np.flatnonzero(others != steps[:-1])
-    # What place i holds when its turn comes: left by the last exchange with it, which is one before i.
-    last = steps.astype(np.int32 if count < 1 << 30 else np.int64)
-    last[others[moved]] = moved
-    held = _roots(last)
-    # What place other[i] holds when exchange i comes: left by the last exchange with it before i, else its own number. About half of
-    # the places have another exchange, half of those a third, and so on: each turn settles the last ones of all places.
-    result, left = held.astype(np.int64), np.concatenate((held, steps.astype(held.dtype)))
-    places = others.take(moved)
-    while moved.size:
-        settles = last.take(places) == moved
-        here, there = moved.compress(settles), places.compress(settles)
-        np.logical_not(settles, out=settles)
-        moved, places = moved.compress(settles), places.compress(settles)
-        last[there] = there + count
-        last[places] = moved
-        result[here] = left.take(last.take(there))
+    others = np.zeros(count, np.uint64)
+    others[:-1] = _words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)
+    others += np.arange(count, dtype=np.uint64)
+    others <<= np.uint64(32)
+    others |= np.arange(count, dtype=np.uint64)
+    others.sort()
+    places, steps = (others >> np.uint64(32)).view(np.int64), (others & np.uint64(0xFFFFFFFF)).view(np.int64)
+    changes = np.flatnonzero(places[1:] != places[:-1])
+    before = np.empty(count, np.int64)
+    before[1:] = steps[:-1]
+    before[0] = before[changes + 1] = -1
+    # What a place holds when its own turn comes: left by the last exchange with it, its own apart.
+    ends = np.append(changes, count - 1)
+    last = np.where(steps[ends] == places[ends], before[ends], steps[ends])
+    parents = np.arange(count, dtype=np.int32 if count < 1 << 30 else np.int64)
+    parents[places[ends]] = np.where(last < 0, places[ends], last)
+    result = np.empty(count, np.int64)
+    result[steps] = np.where(before < 0, places, _roots(parents).take(before, mode="clip"))
     return result
 
 

@@ -35,6 +35,7 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array
     if source.strides[-1] != source.itemsize and starts.size >= SEVERAL:
         # The elements of a row lie apart: all rows' first elements together, then all second ones, …
         found, order = np.empty((*source.shape[1:], *starts.shape), source.dtype), (*row, *axes)
+        starts = starts.astype(np.intp, copy=False)
         for place in np.ndindex(source.shape[1:]):
             source[(slice(None), *place)].take(starts, out=found[place], mode="clip")
     else:
