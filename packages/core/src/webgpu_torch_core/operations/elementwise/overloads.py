@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, complex64, float64
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import is_half, is_whole, needs_gradient, require_tensor, type_title
+from ..common import is_half, is_whole, needs_gradient, refuse_types, require_tensor, type_title
 from ..in_place.writing import make_in_place
 from .call import finish_out, result_type
 
@@ -80,7 +80,10 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
 
     Raises:
         RuntimeError: an integer to a negative integer power.
+        NotImplementedError: a truth value to powers that are truth values.
     """
+    if isinstance(input, bool) and isinstance(exponent, Tensor):
+        refuse_types("pow", exponent, 0)
     if isinstance(exponent, int | float) and isinstance(input, Tensor) and not isinstance(exponent, bool):
         kind = result_type(input, exponent)
         if kind.category < 2 and exponent < 0:

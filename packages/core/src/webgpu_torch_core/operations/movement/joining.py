@@ -110,7 +110,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
         empty = [each for each in tensors if not each.numel()]
         result = attach_empty(_join(filled, index), "CatBackward0", empty)
     else:
-        result = _join_nothing(pieces, index)
+        left_out = [each for each in tensors if all(each is not other for other in useful)]
+        result = attach_empty(_join_nothing(pieces, index), "CatBackward0", left_out)
     return into(result, out)
 
 

@@ -123,6 +123,8 @@ def norm(
     if isinstance(out, dtype_class):
         # The method has the type in this place.
         out, dtype = None, out
+    if p == "fro" and isinstance(dim, tuple | list) and len(dim) > 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     order = 2.0 if p in ("fro", None) else p
     if order == "nuc":
         # A circle: that module imports this one.
