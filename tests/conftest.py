@@ -9,19 +9,23 @@ from collections import defaultdict
 
 import pytest
 
-#: a parametrised test with more cases than these on one GPU device runs one of three of them, and all in the slow run
-FEW = 12
-SHARE = 3
+#: of more cases on a GPU than these, one of so many runs at once, and all in the slow run
+FEW = 6
+SHARE = 6
+#: where the cases of a file count together; those of other folders count by test
+BY_FILE = ("tests/models/", "tests/examples/", "tests/huggingface/")
+#: where every case is one on a GPU
+ON_GPU = "tests/backend_wgpu/"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what ``slow_on`` names, and what is not among the third of a long sweep that a checksum picks."""
+    """Mark as slow what ``slow_on`` names, and what is not among the share of a long sweep that a checksum picks."""
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         test, _, case = item.nodeid.partition("[")
-        if "webgpu" in re.split(r"[-\[\]]", case):
-            sweeps[test].append(item)
+        if "webgpu" in re.split(r"[-\[\]]", case) or (case and test.startswith(ON_GPU)):
+            sweeps[test.partition("::")[0] if test.startswith(BY_FILE) else test].append(item)
         names = {case.removesuffix("]"), *case.removesuffix("]").split("-")}
         if any(names & set(marker.args) for marker in item.iter_markers("slow_on")):
             item.add_marker("slow")

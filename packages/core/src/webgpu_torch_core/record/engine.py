@@ -106,7 +106,7 @@ class Engine:
         return number * REPORT_SLOTS + self._recorder.slot
 
     @property
-    def checks(self) -> tuple[Any, int]:
+    def checks(self) -> tuple[Value | None, int]:
         """What changes with every check that this thread records."""
         return self._recorder.failed, self._recorder.reporting
 

@@ -133,7 +133,7 @@ def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None 
     if needs_gradient(input):
         shape, saved = input._layout.shape, index._save()
 
-        def run_backward(grad: Tensor) -> Any:
+        def run_backward(grad: Tensor) -> tuple[Tensor | None, ...]:
             chosen = saved.unpack()
             chosen = chosen.where(chosen >= 0, chosen + shape[axis]) if wraps else chosen
             return grad.new_zeros(shape).scatter_add(axis, chosen, grad), None
@@ -251,7 +251,7 @@ def take_positions(
     if needs_gradient(input):
         shape, saved, dims = input._layout.shape, index._save(), index.ndim
 
-        def run_backward(grad: Tensor) -> Any:
+        def run_backward(grad: Tensor) -> tuple[Tensor | None, ...]:
             rows = grad.flatten(dim, dim + dims - 1) if dims else grad.unsqueeze(dim)
             # index_add refuses positions that count from the end; what was read may have been named so.
             return _index_write(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows, "sum", "index_put"), None
@@ -362,7 +362,7 @@ def attach_scatter(
         return result
     saved, shape = index._save(), src._layout.shape
 
-    def run_backward(grad: Tensor) -> Any:
+    def run_backward(grad: Tensor) -> tuple[Tensor | None, ...]:
         chosen = saved.unpack()
         kept = grad if kind == "sum" else scatter(grad, dim, chosen, 0)
         part = gather(grad, dim, chosen)
@@ -465,7 +465,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
     if needs_gradient(input, source):
         saved = index._save()
 
-        def run_backward(grad: Tensor) -> Any:
+        def run_backward(grad: Tensor) -> tuple[Tensor | None, ...]:
             chosen = saved.unpack()
             kept = grad if kind == "sum" else index_fill(grad, axis, chosen, 0)
             return kept, None, take_positions(grad, axis, chosen, "IndexSelectBackward0")
