@@ -164,14 +164,7 @@ def test_vector_variants(strip: Strip, layouts: tuple[str, str], sizes: tuple[in
     close(got, exact, sizes[-1])
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-@given(data=st.data())
-def test_any_product(data: st.DataObject) -> None:
+def any_product(data: st.DataObject) -> None:
     size = st.integers(1, 70)
     b, m, n, k = data.draw(st.integers(1, 4)), data.draw(size), data.draw(size), data.draw(st.integers(0, 70))
     kind = data.draw(st.sampled_from([float32, float32, float16, bfloat16, int32, int64]))
@@ -180,6 +173,13 @@ def test_any_product(data: st.DataObject) -> None:
     kernel, operands, exact = product(b, m, n, k, layouts, kind, shared)
     (got,) = run(kernel, operands, emulate=emulate)
     close(got, exact, k)
+
+
+@pytest.mark.parametrize("count", [pytest.param(6, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
+def test_any_product(count: int) -> None:
+    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    drawn = settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=checks)
+    drawn(given(data=st.data())(any_product))()
 
 
 @pytest.mark.parametrize("make", [generate, lambda k, c: generate_tile(k, c, TILES["split"])], ids=["chosen", "split"])
