@@ -40,11 +40,15 @@ if TYPE_CHECKING:
 HOST_DEVICES = ("cpu", "python")
 
 
-def _word(number: int) -> ir.Expression:
-    """Return word ``number`` of the Philox block of this element: counter (position, offset), key (seed)."""
-    position = ir.cast(ir.coordinate(0), uint32)
+def _position() -> ir.Expression:
+    """Return the number of this element."""
+    return ir.cast(ir.coordinate(0), uint32)
+
+
+def _word(number: ir.Expression) -> ir.Expression:
+    """Return a word of the Philox block that four elements share: counter (position / 4, offset), key (seed)."""
     zero = ir.constant(0, uint32)
-    counter = (position, ir.parameter(2, uint32), ir.parameter(3, uint32), zero)
+    counter = (_position() >> 2, ir.parameter(2, uint32), ir.parameter(3, uint32), zero)
     return philox(counter, (ir.parameter(0, uint32), ir.parameter(1, uint32)), number)
 
 
@@ -53,15 +57,25 @@ def _unit(word: ir.Expression) -> ir.Expression:
     return ir.cast(word >> 8, float32) * (2.0**-24)
 
 
+def _standard_normal() -> ir.Expression:
+    """Return a normal number by Box and Muller's transform: two elements share a radius, one has its cosine, one its sine."""
+    pair = _position() & 2
+    # 1 - u keeps the logarithm's argument away from 0.
+    radius = ir.apply("sqrt", ir.apply("log", 1.0 - _unit(_word(pair))) * -2.0)
+    quarter = ir.cast(_position() & 1, float32) * 0.25
+    return radius * ir.apply("cos", (_unit(_word(pair + 1)) - quarter) * (2.0 * math.pi))
+
+
 @kernel_cache
 def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
     """Return the kernel drawing ``count`` numbers: uniform, normal, bernoulli, exponential or integers.
 
     Parameters: seed (low, high), offset (low, high), then two numbers of the distribution.
     """
+    own = _word(_position() & 3)
     if kind == "integers":
         low, span = ir.parameter(4, uint32), ir.parameter(5, uint32)
-        draw = ir.cast(_word(0), uint32)
+        draw = ir.cast(own, uint32)
         value = ir.cast(ir.apply("remainder", draw, span), compute_dtype(result)) + ir.cast(
             ir.cast(low, int32), compute_dtype(result)
         )
@@ -70,15 +84,13 @@ def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
         first, second = ir.parameter(4, float32), ir.parameter(5, float32)
         types = (uint32,) * 4 + (float32,) * 2
         if kind == "uniform":
-            value = first + _unit(_word(0)) * (second - first)
+            value = first + _unit(own) * (second - first)
         elif kind == "bernoulli":
-            value = ir.select(_unit(_word(0)) < first, 1.0, 0.0)
+            value = ir.select(_unit(own) < first, 1.0, 0.0)
         elif kind == "exponential":
-            value = -ir.apply("log", 1.0 - _unit(_word(0))) / first
+            value = -ir.apply("log", 1.0 - _unit(own)) / first
         else:
-            # Box-Muller; 1 - u keeps the logarithm's argument away from 0.
-            radius = ir.apply("sqrt", ir.apply("log", 1.0 - _unit(_word(0))) * -2.0)
-            value = first + radius * ir.apply("cos", _unit(_word(1)) * (2.0 * math.pi)) * second
+            value = first + _standard_normal() * second
     store = Store(0, 0, (1,), ir.cast(ir.cast(value, compute_dtype(result)), result))
     return Pointwise((), (Output(result, count, None),), types, kind, (count,), (store,))
 
