@@ -70,6 +70,15 @@ class Atomic(Statement):
         self.function, self.buffer, self.nodes = function, buffer, (index, value)
 
 
+class Invoke(Statement):
+    """Call a function whose result, if any, is of no interest."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, call: Node) -> None:
+        self.nodes = (call,)
+
+
 class Exchange(Statement):
     """Write one packed element by compare and exchange: two writers of the same element do not mix their bits."""
 

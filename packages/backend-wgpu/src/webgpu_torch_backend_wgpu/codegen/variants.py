@@ -13,6 +13,7 @@ from ..facts import Facts
 from ..program import Capabilities, Program
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_vector
+from .module import WORKGROUP
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart
 from .row_chunks import generate_chunks
 from .row_programs import generate_rows
@@ -25,6 +26,7 @@ from .scatter import (
     generate_sorted_scatter,
     separate,
 )
+from .scatter_rows import Row, generate_row_scatter, row_of
 from .sort import RunSort, generate_block_sort, generate_run_sort, sorting_of
 from .transpose import generate_turned, turned_loads
 
@@ -149,6 +151,12 @@ def _separable(kernel: Scatter, capabilities: Capabilities) -> Iterator[Expressi
         yield parts[1]
 
 
+def _bounded(kernel: Scatter, capabilities: Capabilities) -> Iterator[Row]:
+    row = row_of(kernel, capabilities)
+    if row is not None:
+        yield row
+
+
 def _always(kernel: Kernel, capabilities: Capabilities) -> Iterator[None]:
     yield None
 
@@ -158,6 +166,15 @@ def _entries(dispatches: float, each: float) -> Callable[[Scatter, Any, Facts], 
     return lambda kernel, plan, facts: (dispatches + each * number_of_elements(kernel.entries)) * facts.dispatch
 
 
+def _chunks(kernel: Scatter, row: Row, facts: Facts) -> float:
+    """Return the cost of rows in workgroup memory: of groups that run one after another, and of barriers in each."""
+    lanes, entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
+    groups = max(lanes * WORKGROUP / facts.threads, 1.0)
+    return groups * (_ROW + _CHUNK * -(-entries // WORKGROUP)) * facts.dispatch
+
+
+#: the shares of a dispatch that a workgroup takes for its row and for each entry of its threads
+_ROW, _CHUNK = 1.0, 0.5
 #: the dispatches of a sort; the share of a dispatch that an entry takes which has to wait for the one before it
 _SORTING, _AFTER_ANOTHER = 4.2, 0.25
 
@@ -188,6 +205,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
     Scatter: [
         Variant("an entry per thread", _parallel, _entries(0.0, 0.0), lambda k, c, _: generate_parallel_scatter(k, c)),
         Variant("sorted entries", _separable, _entries(_SORTING, 1e-4), generate_sorted_scatter),
+        Variant("a workgroup per lane", _bounded, _chunks, generate_row_scatter),
         Variant("a lane per thread", _always, _entries(0.0, _AFTER_ANOTHER), lambda k, c, _: generate_serial_scatter(k, c)),
     ],
 }  # fmt: skip

@@ -45,6 +45,7 @@ from .statements import (
     For,
     Function,
     If,
+    Invoke,
     Let,
     Return,
     Statement,
@@ -310,6 +311,9 @@ class Printer:
     def atomic(self, statement: Atomic, depth: int) -> None:
         self._change(statement.function, statement.buffer, *statement.nodes)
 
+    def invoke(self, statement: Invoke, depth: int) -> None:
+        self.say(statement.nodes[0], ";")
+
     def exchange(self, statement: Exchange, depth: int) -> None:
         buffer, (index, value) = statement.buffer, statement.nodes
         if len(buffer.bindings) > 1:
@@ -375,7 +379,7 @@ NODES: dict[type[Node], Callable[[Printer, Any, int], None]] = {
 #: how each statement is spelled: ``spell(printer, statement, depth)``
 STATEMENTS: dict[type[Statement], Callable[[Printer, Any, int], None]] = {
     Let: Printer.let, Var: Printer.var, Assign: Printer.assign, Store: Printer.store, StoreGroup: Printer.store_group,
-    Atomic: Printer.atomic, Exchange: Printer.exchange, If: Printer.condition, For: Printer.loop, While: Printer.repetition,
+    Atomic: Printer.atomic, Invoke: Printer.invoke, Exchange: Printer.exchange, If: Printer.condition, For: Printer.loop, While: Printer.repetition,
     Return: Printer.exit, Break: Printer.interruption, Barrier: Printer.barrier,
 }  # fmt: skip
 

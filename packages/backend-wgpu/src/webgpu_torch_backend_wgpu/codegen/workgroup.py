@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .ir import Buffer, Load, Node, bitcast, choose, convert_to, fixed, u32, vector
+from .ir import Buffer, Call, Load, Node, Prefix, bitcast, choose, convert_to, fixed, u32, vector
 from .module import Module, join_words
-from .statements import Store
+from .statements import Invoke, Store
 from .types import ElementType
 
 
@@ -23,6 +23,33 @@ def to_shared(value: Node) -> Node:
 def from_shared(value: Node, scalar: str) -> Node:
     """Return a value that workgroup memory holds."""
     return value.differs(fixed(0)) if scalar == "bool" else value
+
+
+class AtomicWords:
+    """Words in workgroup memory that several threads change at a time."""
+
+    def __init__(self, module: Module, name: str, size: int) -> None:
+        self.body = module.body
+        self.array = module.array(name, "atomic<u32>", size)
+
+    def _call(self, function: str, at: Node, *value: Node) -> Node:
+        return Call(function, (Prefix("&", self.array[at]), *value), "u32")
+
+    def read(self, at: Node) -> Node:
+        """Return a word."""
+        return self._call("atomicLoad", at)
+
+    def write(self, at: Node, value: Node) -> None:
+        """Write the statement that sets a word."""
+        self.body.add(Invoke(self._call("atomicStore", at, value)))
+
+    def raise_to(self, at: Node, value: Node) -> None:
+        """Write the statement after which a word is at least the value."""
+        self.body.add(Invoke(self._call("atomicMax", at, value)))
+
+    def add(self, at: Node, value: Node) -> Node:
+        """Return a word as it is before a value is added to it; the addition is made where this is written."""
+        return self._call("atomicAdd", at, value)
 
 
 def words_of(scalar: str) -> int:
