@@ -24,12 +24,12 @@ from .workgroup import Partials
 def sorting_of(kernel: Sort, capabilities: Capabilities) -> RunSort:
     """Return how the rows of a sort are sorted."""
     rows, length = number_of_elements(kernel.shape[:-1]), kernel.shape[-1]
-    return RunSort(rows, length, kernel.limit, lambda: _KernelSorter(kernel, capabilities))
+    return RunSort(rows, length, kernel.limit, lambda: KernelSorter(kernel, capabilities))
 
 
 def generate_block_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSort) -> Program:
     """Return the program of a sort of rows that fit workgroup memory: one pass."""
-    sorter = _KernelSorter(kernel, capabilities)
+    sorter = KernelSorter(kernel, capabilities)
     body = sorter.module.body
     first_row, _ = sorting.sort_blocks(sorter)
     with body.loop("e", THREAD, lambda e: e < sorting.rows_together * kernel.limit, sorting.workgroup) as e:
@@ -44,7 +44,7 @@ def generate_block_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSo
 def generate_run_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSort) -> Program:
     """Return the program of a sort of long rows: passes over scratch memory."""
     passes = sorting.passes()
-    sorter = _KernelSorter(kernel, capabilities)
+    sorter = KernelSorter(kernel, capabilities)
     module, body = sorter.module, sorter.module.body
     count = sorting.rows * kernel.limit
     i = body.let("i", LINEAR_GROUP * module.workgroup + THREAD)
@@ -114,7 +114,7 @@ class Sorter:
 _ZERO = Literal(0.0, "f32")
 
 
-class _KernelSorter(Sorter):
+class KernelSorter(Sorter):
     """A pass of a sort kernel, which can also store its results."""
 
     def __init__(self, kernel: Sort, capabilities: Capabilities) -> None:
@@ -185,7 +185,6 @@ class RunSort:
         module, body, padded = sorter.module, sorter.module.body, self.padded
         total = padded * self.rows_together
         sorter.keys, sorter.places = module.array("keys", self.kind, total), module.array("places", "u32", total)
-        behind = _behind(module, self.kind)
         group = body.let("group_number", LINEAR_GROUP)
         first_row = body.let("first_row", (group // self.row_blocks) * self.rows_together)
         block_start = body.let("block_start", (group % self.row_blocks) * padded)
@@ -199,21 +198,7 @@ class RunSort:
             with body.otherwise():
                 body.set(sorter.keys[e], vector("u32", [fixed(0xFFFFFFFF)] * (1 + self.wide)))
         body.barrier()
-        with (
-            body.loop("size", fixed(2), lambda size: size <= padded, fixed(2), "*=") as size,
-            body.loop("distance", size // fixed(2), lambda each: each > fixed(0), fixed(2), "/=") as distance,
-        ):
-            with body.loop("e", THREAD, lambda e: e < total // 2, self.workgroup) as e:
-                i = body.let("i", (e // distance) * distance * fixed(2) + e % distance)
-                j = body.let("j", i + distance)
-                x, y = body.let("x", sorter.keys[i]), body.let("y", sorter.keys[j])
-                a, b = body.let("a", sorter.places[i]), body.let("b", sorter.places[j])
-                rising = ((i % padded) & size).equals(fixed(0))
-                with body.when(behind(x, a, y, b).equals(rising)):
-                    for array, values in ((sorter.keys, (y, x)), (sorter.places, (b, a))):
-                        body.set(array[i], values[0])
-                        body.set(array[j], values[1])
-            body.barrier()
+        sort_block(module, sorter.keys, sorter.places, padded, total, self.workgroup)
         return first_row, block_start
 
     def passes(self) -> list[Pass]:
@@ -280,6 +265,30 @@ class RunSort:
             to = body.let("to", base + (run // fixed(2)) * wider + rank)
             self._write(module, to, own, own_place)
         return module.finish(self.workgroup, -(-self.rows * count // self.workgroup), " (merge)")
+
+
+def sort_block(module: Module, keys: Array, places: Array, padded: int, total: int, threads: int) -> None:
+    """Write the sort of blocks of ``padded`` keys, a power of two, in workgroup memory, and of their places with them.
+
+    All threads are past a barrier before and after it.
+    """
+    body = module.body
+    behind = _behind(module, keys.type)
+    with (
+        body.loop("size", fixed(2), lambda size: size <= padded, fixed(2), "*=") as size,
+        body.loop("distance", size // fixed(2), lambda each: each > fixed(0), fixed(2), "/=") as distance,
+    ):
+        with body.loop("e", THREAD, lambda e: e < total // 2, threads) as e:
+            i = body.let("i", (e // distance) * distance * fixed(2) + e % distance)
+            j = body.let("j", i + distance)
+            x, y = body.let("x", keys[i]), body.let("y", keys[j])
+            a, b = body.let("a", places[i]), body.let("b", places[j])
+            rising = ((i % padded) & size).equals(fixed(0))
+            with body.when(behind(x, a, y, b).equals(rising)):
+                for array, values in ((keys, (y, x)), (places, (b, a))):
+                    body.set(array[i], values[0])
+                    body.set(array[j], values[1])
+        body.barrier()
 
 
 def _behind(module: Module, kind: str) -> Callable[[Node, Node, Node, Node], Node]:

@@ -27,6 +27,7 @@ from .scatter import (
     separate,
 )
 from .scatter_rows import Row, generate_row_scatter, row_of
+from .select import Selection, generate_selection, selection_of
 from .sort import RunSort, generate_block_sort, generate_run_sort, sorting_of
 from .transpose import generate_turned, turned_loads
 
@@ -140,6 +141,12 @@ def _sorts(in_blocks: bool) -> Callable[[Sort, Capabilities], Iterator[RunSort]]
     return fits
 
 
+def _selections(kernel: Sort, capabilities: Capabilities) -> Iterator[Selection]:
+    selection = selection_of(kernel, capabilities)
+    if selection is not None:
+        yield selection
+
+
 def _parallel(kernel: Scatter, capabilities: Capabilities) -> Iterator[None]:
     if any_order(kernel, capabilities):
         yield None
@@ -199,6 +206,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("rows in chunks", _scans(True), _traffic(0.8), generate_chunked_scan),
     ],
     Sort: [
+        Variant("the first few, selected", _selections, _traffic(0.4), generate_selection),
         Variant("rows in workgroup memory", _sorts(True), _traffic(0.3), generate_block_sort),
         Variant("runs that are merged", _sorts(False), _traffic(0.1), generate_run_sort),
     ],
