@@ -62,8 +62,22 @@ def _standard_normal() -> ir.Expression:
     pair = _position() & 2
     # 1 - u keeps the logarithm's argument away from 0.
     radius = ir.apply("sqrt", ir.apply("log", 1.0 - _unit(_word(pair))) * -2.0)
-    quarter = ir.cast(_position() & 1, float32) * 0.25
-    return radius * ir.apply("cos", (_unit(_word(pair + 1)) - quarter) * (2.0 * math.pi))
+    return radius * _cosine_of_turn(_word(pair + 1) >> 8, (_position() & 1) * 3)
+
+
+def _cosine_of_turn(part: ir.Expression, quarters: ir.Expression) -> ir.Expression:
+    """Return the cosine of ``part / 2**24 + quarters / 4`` turns: the quarter and what is left of it are whole numbers."""
+    nearest = (part + (1 << 21)) >> 22
+    angle = ir.cast(ir.cast(part, int32) - ir.cast(nearest, int32) * (1 << 22), float32) * (2.0 * math.pi / (1 << 24))
+    # Polynomials for at most an eighth of a turn, with coefficients fitted for this project.
+    square = angle * angle
+    sine = square * (square * (square * 2.7179399e-06 - 0.00019839295) + 0.008333329) - 0.16666667
+    cosine = square * (square * 2.4429437e-05 - 0.0013887284) + 0.041666646
+    turned = (nearest + quarters) & 3
+    value = ir.select(
+        ir.binary("equal", turned & 1, 0), 1.0 - (square * 0.5 - square * square * cosine), angle + angle * square * sine
+    )
+    return ir.select(ir.binary("equal", (turned + 1) & 2, 0), value, -value)
 
 
 @kernel_cache
