@@ -1,12 +1,13 @@
-"""Scatters whose lanes each reach a bounded row of the output: a workgroup per lane, the row in workgroup memory.
+"""Scatters whose lanes each reach a bounded row of the output: a workgroup per lane sorts its entries by where they go.
 
-Entries are taken in as many at a time as there are threads, in their order. Of those that go to one element, the first
-claims it; then the second does; a third and those behind it are taken in by the second's thread. So every element combines
-its entries in their order, as one thread would that goes through them all, and nothing depends on timing.
+A block of entries at a time is counted by element in workgroup memory; the counts say where each element's entries are
+listed. They are listed in any order, but the thread that owns an element combines them in theirs, as one thread would
+that goes through all entries: nothing depends on timing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from webgpu_torch_core.ir.expression import Expression, binary, constant, topological
@@ -14,15 +15,17 @@ from webgpu_torch_core.ir.kernels import Scatter
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
-from . import statements
 from .access import Buffers, evaluate
-from .ir import Array, Literal, Load, Name, Node, fixed, minimum, u32, zero
+from .ir import Load, Name, Node, fixed, minimum, u32
 from .lowering import as_index
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .scatter import combined
+from .statements import Invoke, Store
 from .types import element_type
-from .wgsl import type_bytes
-from .workgroup import AtomicWords, from_shared, shared_type, to_shared
+from .workgroup import AtomicWords
+
+#: entries whose reads a thread has under way at once; the longest list in which the next entry is looked for
+SEVERAL, MOST_LISTED = 4, 32
 
 
 class Row(NamedTuple):
@@ -39,9 +42,14 @@ def row_of(kernel: Scatter, capabilities: Capabilities) -> Row | None:
     row = _bounded(kernel.index, len(kernel.lanes)) if kernel.monoid is not None and element.lanes == 1 else None
     if row is None:
         return None
-    threads = min(WORKGROUP, capabilities.invocations)
-    nbytes = row.size * (type_bytes(shared_type(element.scalar)) + 4) + 12 * threads
-    return row if nbytes <= capabilities.workgroup_bytes else None
+    return row if _block(kernel, capabilities, row.size) else None
+
+
+def _block(kernel: Scatter, capabilities: Capabilities, size: int) -> int:
+    """Return how many entries are listed at a time, beside the counts of a row's elements: 0 where there is no room."""
+    threads, entries = min(WORKGROUP, capabilities.invocations), number_of_elements(kernel.entries)
+    room = capabilities.workgroup_bytes // 4 - size - 2 * threads
+    return entries if entries <= room else max(room // threads, 0) * threads
 
 
 def _bounded(index: Expression, depth: int) -> Row | None:
@@ -87,24 +95,28 @@ def _of_lane(term: Expression, depth: int) -> bool:
     )
 
 
+class _Entry(NamedTuple):
+    """An entry's number in its block, and the place in the row where it goes."""
+
+    number: Name
+    place: Name
+
+
 def generate_row_scatter(kernel: Scatter, capabilities: Capabilities, row: Row) -> Program:
     """Return the program of a scatter with a workgroup per lane."""
-    writer = _RowWriter(kernel, capabilities, row)
-    body, threads = writer.body, writer.threads
-    writer.last.write(THREAD, fixed(0))
-    with body.loop("e", THREAD, lambda e: e < row.size, threads) as e:
-        body.set(writer.held[e], to_shared(Load(writer.output, writer.element(e))))
-        writer.claims.write(e, fixed(0))
-    body.barrier()
-    with body.loop("chunk", fixed(0), lambda chunk: chunk < writer.chunks, fixed(1)) as chunk:
-        writer.take(chunk)
-    body.barrier()
-    with body.when(writer.valid), body.loop("e", THREAD, lambda e: e < row.size, threads) as e:
-        body.add(statements.Store(writer.output, writer.element(e), writer.read(e)))
-    return Program((writer.module.finish(threads, number_of_elements(kernel.lanes)),), ())
+    writer = _Writer(kernel, capabilities, row)
+    if writer.block == writer.entries:
+        writer.take(fixed(0), u32(writer.entries))
+    else:
+        body, blocks = writer.body, -(-writer.entries // writer.block)
+        with body.loop("block", fixed(0), lambda block: block < blocks, fixed(1)) as block:
+            first = body.let("first_entry", block * writer.block)
+            writer.take(first, body.let("count", minimum(u32(writer.entries) - first, writer.block)))
+            body.barrier()
+    return Program((writer.module.finish(writer.threads, number_of_elements(kernel.lanes)),), ())
 
 
-class _RowWriter:
+class _Writer:
     """The pass under construction; workgroups behind the last lane repeat it without storing."""
 
     def __init__(self, kernel: Scatter, capabilities: Capabilities, row: Row) -> None:
@@ -115,86 +127,117 @@ class _RowWriter:
         self.output = self.buffers.output(0)
         self.threads = module.workgroup
         self.entries = number_of_elements(kernel.entries)
-        self.chunks = -(-self.entries // self.threads)
+        self.block = _block(kernel, capabilities, row.size)
         lanes = number_of_elements(kernel.lanes)
         group = body.let("group_number", LINEAR_GROUP)
         self.valid = body.let("valid", group < lanes)
         self.outer = split_index(module, body.let("lane", minimum(group, lanes - 1)), kernel.lanes)
         ((base,),) = evaluate(self.buffers, [row.base], self.outer)
         self.base = body.let("base", as_index(base))
-        self.scalar = self.output.encoding.scalar
-        self.held = module.array("held", shared_type(self.scalar), row.size)
-        #: for each element the last turn in which a thread asked for it, and the first thread that did
-        self.claims = AtomicWords(module, "claims", row.size)
-        #: the elements of the threads' entries, of this chunk and the one before; the last thread that one stands for
-        self.places: Array = module.array("places", "u32", 2 * self.threads)
-        self.last = AtomicWords(module, "last", self.threads)
+        #: how many entries go to each element; then where the next one of it is listed; in the end where its list ends
+        self.counts = AtomicWords(module, "counts", row.size)
+        self.listed = module.array("listed", "u32", self.block)
+        self.sums = [module.array(name, "u32", self.threads) for name in ("sums", "others")]
 
-    def element(self, place: Node) -> Node:
-        """Return where in the output a place of the row is."""
-        return self.base + (place * self.row.stride if self.row.stride > 1 else place)
+    def take(self, first: Node, count: Node) -> None:
+        """Write the statements that take in a block of entries."""
+        body, row, threads = self.body, self.row, self.threads
+        with body.loop("e", THREAD, lambda e: e < row.size, threads) as e:
+            self.counts.write(e, fixed(0))
+        body.barrier()
+        for each in self._entries(first, count, True):
+            body.add(Invoke(self.counts.add(each.place, fixed(1))))
+        body.barrier()
+        start = self._starts()
+        body.barrier()
+        for each in self._entries(first, count, False):
+            at = body.let("at", self.counts.add(each.place, fixed(1)))
+            body.set(self.listed[at], each.number)
+        body.barrier()
+        with body.loop("e", THREAD, lambda e: e < row.size, threads) as e:
+            end = body.let("end", self.counts.read(e))
+            with body.when(self.valid.both(end > start)):
+                self._combine(e, start, end, first, count)
+            body.set(start, end)
 
-    def read(self, place: Node) -> Node:
-        """Return what the row holds."""
-        return from_shared(self.held[place], self.scalar)
+    def _entries(self, first: Node, count: Node, reports: bool) -> Iterator[_Entry]:
+        """Open a thread's loop over the entries of a block, some at a time so that several reads are under way at once."""
+        body = self.body
+        with body.loop("several", THREAD, lambda several: several < count, self.threads * SEVERAL) as several:
+            found: list[_Entry] = []
+            for number in range(SEVERAL):
+                at = body.let(self.module.fresh("entry"), several + u32(number * self.threads) if number else several)
+                place = body.var(self.module.fresh("place"), fixed(0))
+                with body.when(at < count):
+                    body.set(place, self._place(first + at, reports))
+                found.append(_Entry(at, place))
+            for each in found:
+                with body.when(each.number < count):
+                    yield each
 
-    def _evaluate(self, entry: Node, *roots: Expression) -> list[Node]:
-        return evaluate(self.buffers, roots, [*self.outer, *split_index(self.module, entry, self.kernel.entries)])[0]
+    def _evaluate(self, entry: Node, root: Expression) -> Node:
+        inner = split_index(self.module, entry, self.kernel.entries)
+        return evaluate(self.buffers, [root], [*self.outer, *inner])[0][0]
 
-    def _combine(self, place: Node, value: Node) -> None:
-        self.body.set(self.held[place], to_shared(combined(self.module, self.read(place), value)))
+    def _place(self, entry: Node, reports: bool = False) -> Node:
+        """Return the place in the row where an entry goes; ``reports``: with a look at whether it is right."""
+        index = self.kernel.index
+        while index.step == "checked" and not reports:
+            index = index.arguments[0]
+        distance = as_index(self._evaluate(self.body.let(self.module.fresh("at"), entry), index)) - self.base
+        return distance // self.row.stride if self.row.stride > 1 else distance
 
-    def take(self, chunk: Node) -> None:
-        """Write the statements that take in an entry per thread."""
+    def _starts(self) -> Name:
+        """Write where the list of each element begins into the counts; return where this thread's first one does.
+
+        The threads' sums are added up by doubling (Hillis and Steele, 1986).
+        """
         body, threads = self.body, self.threads
-        first_entry = body.let("first_entry", chunk * threads)
-        entry = body.let("entry", first_entry + THREAD)
-        half = body.let("half", (chunk % fixed(2)) * threads)
-        # Later turns have greater numbers, and of one turn's threads the first has the greatest.
-        turn = body.let("turn", (chunk * fixed(2) + fixed(1)) * threads + (u32(threads - 1) - THREAD))
-        place, value = body.var("place", u32(self.row.size)), body.var("value", zero(self.scalar))
-        waits = body.var("waits", entry < self.entries)
-        with body.when(waits):
-            index, found = self._evaluate(entry, self.kernel.index, self.kernel.value)
-            distance = as_index(index) - self.base
-            body.set(place, distance // self.row.stride if self.row.stride > 1 else distance)
-            body.set(value, found)
-            self.claims.raise_to(place, turn)
-        body.set(self.places[half + THREAD], place)
+        total = body.var("total", fixed(0))
+        with body.loop("e", THREAD, lambda e: e < self.row.size, threads) as e:
+            body.set(total, total + self.counts.read(e))
+        own = body.var("own", total)
+        arrays = list(self.sums)
+        body.set(arrays[0][THREAD], own)
         body.barrier()
-        self._settle(place, value, waits, turn)
-        body.barrier()
-        again = body.let("again", turn + u32(threads))
-        with body.when(waits):
-            self.claims.raise_to(place, again)
-        body.barrier()
-        second = body.let("second", self._settle(place, value, waits, again))
-        with body.when(waits):
-            claimed = body.let("claimed", self.claims.read(place))
-            self.last.raise_to(u32(threads - 1) - claimed % threads, THREAD)
-        body.barrier()
-        with body.when(second):
-            self._stand_for(place, first_entry, half)
+        distance = 1
+        while distance < threads:
+            with body.when(THREAD >= fixed(distance)):
+                body.set(own, own + arrays[0][THREAD - fixed(distance)])
+            arrays.reverse()
+            body.set(arrays[0][THREAD], own)
+            body.barrier()
+            distance *= 2
+        start = body.var("start", own - total)
+        following = body.var("following", start)
+        with body.loop("e", THREAD, lambda e: e < self.row.size, threads) as e:
+            before = body.let("before", following)
+            body.set(following, before + self.counts.read(e))
+            self.counts.write(e, before)
+        return start
 
-    def _settle(self, place: Name, value: Name, waits: Name, turn: Node) -> Node:
-        """Write the combination by threads whose claim holds, which then wait no more; return whether this one's did."""
+    def _combine(self, place: Node, start: Node, end: Node, first: Node, count: Node) -> None:
+        """Write the combination of an element with its entries, in their order."""
         body = self.body
-        wins = body.var(self.module.fresh("wins"), waits)
-        with body.when(waits):
-            body.set(wins, self.claims.read(place).equals(turn))
-        with body.when(wins):
-            self._combine(place, value)
-            body.set(waits, Literal(False, "bool"))
-        return wins
+        element = body.let("element", self.base + (place * self.row.stride if self.row.stride > 1 else place))
+        held = body.var("held", Load(self.output, element))
+        # The next number is looked for in a short list; a long one is met by going through all entries.
+        with body.when(end - start <= fixed(MOST_LISTED)):
+            behind = body.var("behind", fixed(0))
+            with body.loop("times", start, lambda times: times < end, fixed(1)):
+                nearest = body.var("nearest", fixed(0xFFFFFFFF))
+                with body.loop("other", start, lambda other: other < end, fixed(1)) as other:
+                    number = body.let("number", self.listed[other])
+                    with body.when(number >= behind):
+                        body.set(nearest, minimum(nearest, number))
+                body.set(behind, nearest + fixed(1))
+                self._add(held, body.let("its_entry", first + nearest))
+        with body.otherwise(), body.loop("number", fixed(0), lambda number: number < count, fixed(1)) as number:
+            entry = body.let("its_entry", first + number)
+            with body.when(self._place(entry).equals(place)):
+                self._add(held, entry)
+        body.add(Store(self.output, element, held))
 
-    def _stand_for(self, place: Name, first_entry: Node, half: Node) -> None:
-        """Write the loop over entries of later threads that go to this thread's element."""
-        body = self.body
-        until = body.let("until", self.last.read(THREAD))
-        self.last.write(THREAD, fixed(0))
-        with (
-            body.loop("other", THREAD + fixed(1), lambda other: other <= until, fixed(1)) as other,
-            body.when(self.places[half + other].equals(place)),
-        ):
-            (value,) = self._evaluate(body.let("its_entry", first_entry + other), self.kernel.value)
-            self._combine(place, value)
+    def _add(self, held: Name, entry: Node) -> None:
+        value = self._evaluate(entry, self.kernel.value)
+        self.body.set(held, combined(self.module, held, value))

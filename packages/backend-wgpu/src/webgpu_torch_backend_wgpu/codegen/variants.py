@@ -173,15 +173,15 @@ def _entries(dispatches: float, each: float) -> Callable[[Scatter, Any, Facts], 
     return lambda kernel, plan, facts: (dispatches + each * number_of_elements(kernel.entries)) * facts.dispatch
 
 
-def _chunks(kernel: Scatter, row: Row, facts: Facts) -> float:
-    """Return the cost of rows in workgroup memory: of groups that run one after another, and of barriers in each."""
+def _listing(kernel: Scatter, row: Row, facts: Facts) -> float:
+    """Return the cost of listing a lane's entries by element: of groups that run one after another, and what each does."""
     lanes, entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
     groups = max(lanes * WORKGROUP / facts.threads, 1.0)
-    return groups * (_ROW + _CHUNK * -(-entries // WORKGROUP)) * facts.dispatch
+    return groups * (_ROW + _LISTED * -(-(entries + row.size) // WORKGROUP)) * facts.dispatch
 
 
-#: the shares of a dispatch that a workgroup takes for its row and for each entry of its threads
-_ROW, _CHUNK = 1.0, 0.5
+#: the shares of a dispatch that a workgroup takes for its row and for each element and entry of its threads
+_ROW, _LISTED = 1.0, 0.1
 #: the dispatches of a sort; the share of a dispatch that an entry takes which has to wait for the one before it
 _SORTING, _AFTER_ANOTHER = 4.2, 0.25
 
@@ -213,7 +213,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
     Scatter: [
         Variant("an entry per thread", _parallel, _entries(0.0, 0.0), lambda k, c, _: generate_parallel_scatter(k, c)),
         Variant("sorted entries", _separable, _entries(_SORTING, 1e-4), generate_sorted_scatter),
-        Variant("a workgroup per lane", _bounded, _chunks, generate_row_scatter),
+        Variant("a workgroup per lane", _bounded, _listing, generate_row_scatter),
         Variant("a lane per thread", _always, _entries(0.0, _AFTER_ANOTHER), lambda k, c, _: generate_serial_scatter(k, c)),
     ],
 }  # fmt: skip

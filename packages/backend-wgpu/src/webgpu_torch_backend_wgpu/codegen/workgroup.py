@@ -43,10 +43,6 @@ class AtomicWords:
         """Write the statement that sets a word."""
         self.body.add(Invoke(self._call("atomicStore", at, value)))
 
-    def raise_to(self, at: Node, value: Node) -> None:
-        """Write the statement after which a word is at least the value."""
-        self.body.add(Invoke(self._call("atomicMax", at, value)))
-
     def add(self, at: Node, value: Node) -> Node:
         """Return a word as it is before a value is added to it; the addition is made where this is written."""
         return self._call("atomicAdd", at, value)
