@@ -16,16 +16,19 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import Buffers, evaluate
-from .ir import Load, Name, Node, fixed, minimum, u32
+from .ir import Load, Name, Node, fixed, minimum, u32, zero
 from .lowering import as_index
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .scatter import combined
 from .statements import Invoke, Store
 from .types import element_type
-from .workgroup import AtomicWords
+from .wgsl import type_bytes
+from .workgroup import AtomicWords, from_shared, shared_type, to_shared
 
-#: entries whose reads a thread has under way at once; the longest list in which the next entry is looked for
+#: reads that a thread has under way at once; the longest list in which the next entry is looked for
 SEVERAL, MOST_LISTED = 4, 32
+#: most entries of a block: two counts share a word
+MOST_COUNTED = (1 << 16) - 1
 
 
 class Row(NamedTuple):
@@ -48,8 +51,9 @@ def row_of(kernel: Scatter, capabilities: Capabilities) -> Row | None:
 def _block(kernel: Scatter, capabilities: Capabilities, size: int) -> int:
     """Return how many entries are listed at a time, beside the counts of a row's elements: 0 where there is no room."""
     threads, entries = min(WORKGROUP, capabilities.invocations), number_of_elements(kernel.entries)
-    room = capabilities.workgroup_bytes // 4 - size - 2 * threads
-    return entries if entries <= room else max(room // threads, 0) * threads
+    value = type_bytes(shared_type(element_type(kernel.value.dtype.name, capabilities).scalar))
+    room = (capabilities.workgroup_bytes - 4 * (-(-size // 2) + 2 * threads)) // (4 + value)
+    return entries if entries <= min(room, MOST_COUNTED) else max(min(room, MOST_COUNTED) // threads, 0) * threads
 
 
 def _bounded(index: Expression, depth: int) -> Row | None:
@@ -96,10 +100,11 @@ def _of_lane(term: Expression, depth: int) -> bool:
 
 
 class _Entry(NamedTuple):
-    """An entry's number in its block, and the place in the row where it goes."""
+    """An entry's number in its block, the place in the row where it goes, and its value where it is asked for."""
 
-    number: Name
-    place: Name
+    number: Node
+    place: Node
+    value: Node | None
 
 
 def generate_row_scatter(kernel: Scatter, capabilities: Capabilities, row: Row) -> Program:
@@ -135,42 +140,73 @@ class _Writer:
         ((base,),) = evaluate(self.buffers, [row.base], self.outer)
         self.base = body.let("base", as_index(base))
         #: how many entries go to each element; then where the next one of it is listed; in the end where its list ends
-        self.counts = AtomicWords(module, "counts", row.size)
+        self.counts = AtomicWords(module, "counts", -(-row.size // 2))
+        self.scalar = module.type(kernel.value.dtype).scalar
         self.listed = module.array("listed", "u32", self.block)
+        self.values = module.array("listed_values", shared_type(self.scalar), self.block)
         self.sums = [module.array(name, "u32", self.threads) for name in ("sums", "others")]
+
+    def _count(self, place: Node) -> Node:
+        """Return the count of an element."""
+        return (self.counts.read(place >> 1) >> _shift(place)) & fixed(0xFFFF)
+
+    def _add_to_count(self, place: Node, value: Node) -> Node:
+        """Return the addition to an element's count, whose value is the word before it."""
+        return self.counts.add(place >> 1, value << _shift(place))
 
     def take(self, first: Node, count: Node) -> None:
         """Write the statements that take in a block of entries."""
         body, row, threads = self.body, self.row, self.threads
-        with body.loop("e", THREAD, lambda e: e < row.size, threads) as e:
+        with body.loop("e", THREAD, lambda e: e < -(-row.size // 2), threads) as e:
             self.counts.write(e, fixed(0))
         body.barrier()
         for each in self._entries(first, count, True):
-            body.add(Invoke(self.counts.add(each.place, fixed(1))))
+            body.add(Invoke(self._add_to_count(each.place, fixed(1))))
         body.barrier()
         start = self._starts()
         body.barrier()
         for each in self._entries(first, count, False):
-            at = body.let("at", self.counts.add(each.place, fixed(1)))
+            before = body.let("before", self._add_to_count(each.place, fixed(1)))
+            at = body.let("at", (before >> _shift(each.place)) & fixed(0xFFFF))
             body.set(self.listed[at], each.number)
+            body.set(self.values[at], to_shared(each.value or fixed(0)))
         body.barrier()
-        with body.loop("e", THREAD, lambda e: e < row.size, threads) as e:
-            end = body.let("end", self.counts.read(e))
-            with body.when(self.valid.both(end > start)):
-                self._combine(e, start, end, first, count)
-            body.set(start, end)
+        with body.loop("several", THREAD, lambda several: several < row.size, threads * SEVERAL) as several:
+            held: list[tuple[Node, Node, Name]] = []
+            for number in range(SEVERAL):
+                place = body.let(self.module.fresh("place"), several + u32(number * threads) if number else several)
+                element = self.base + (place * row.stride if row.stride > 1 else place)
+                element = body.let(self.module.fresh("element"), element)
+                value = body.var(self.module.fresh("held"), zero(self.output.encoding.scalar))
+                with body.when(place < row.size):
+                    body.set(value, Load(self.output, element))
+                held.append((place, element, value))
+            for place, element, value in held:
+                with body.when(place < row.size):
+                    end = body.let("end", self._count(place))
+                    with body.when(self.valid.both(end > start)):
+                        self._combine(place, value, (start, end), (first, count))
+                        body.add(Store(self.output, element, value))
+                    body.set(start, end)
 
     def _entries(self, first: Node, count: Node, reports: bool) -> Iterator[_Entry]:
-        """Open a thread's loop over the entries of a block, some at a time so that several reads are under way at once."""
+        """Open a thread's loop over the entries of a block, some at a time so that several reads are under way at once.
+
+        ``reports``: only look where they go and whether that is right; else give their values, too.
+        """
         body = self.body
         with body.loop("several", THREAD, lambda several: several < count, self.threads * SEVERAL) as several:
             found: list[_Entry] = []
             for number in range(SEVERAL):
                 at = body.let(self.module.fresh("entry"), several + u32(number * self.threads) if number else several)
                 place = body.var(self.module.fresh("place"), fixed(0))
+                value = None if reports else body.var(self.module.fresh("value"), zero(self.scalar))
                 with body.when(at < count):
-                    body.set(place, self._place(first + at, reports))
-                found.append(_Entry(at, place))
+                    entry = body.let(self.module.fresh("at"), first + at)
+                    body.set(place, self._place(entry, reports))
+                    if value is not None:
+                        body.set(value, self._evaluate(entry, self.kernel.value))
+                found.append(_Entry(at, place, value))
             for each in found:
                 with body.when(each.number < count):
                     yield each
@@ -184,7 +220,7 @@ class _Writer:
         index = self.kernel.index
         while index.step == "checked" and not reports:
             index = index.arguments[0]
-        distance = as_index(self._evaluate(self.body.let(self.module.fresh("at"), entry), index)) - self.base
+        distance = as_index(self._evaluate(entry, index)) - self.base
         return distance // self.row.stride if self.row.stride > 1 else distance
 
     def _starts(self) -> Name:
@@ -195,7 +231,7 @@ class _Writer:
         body, threads = self.body, self.threads
         total = body.var("total", fixed(0))
         with body.loop("e", THREAD, lambda e: e < self.row.size, threads) as e:
-            body.set(total, total + self.counts.read(e))
+            body.set(total, total + self._count(e))
         own = body.var("own", total)
         arrays = list(self.sums)
         body.set(arrays[0][THREAD], own)
@@ -211,33 +247,37 @@ class _Writer:
         start = body.var("start", own - total)
         following = body.var("following", start)
         with body.loop("e", THREAD, lambda e: e < self.row.size, threads) as e:
-            before = body.let("before", following)
-            body.set(following, before + self.counts.read(e))
-            self.counts.write(e, before)
+            own_count = body.let("own_count", self._count(e))
+            # Another thread may change the other half of the word.
+            body.add(Invoke(self._add_to_count(e, following - own_count)))
+            body.set(following, following + own_count)
         return start
 
-    def _combine(self, place: Node, start: Node, end: Node, first: Node, count: Node) -> None:
+    def _combine(self, place: Node, held: Name, listed: tuple[Node, Node], block: tuple[Node, Node]) -> None:
         """Write the combination of an element with its entries, in their order."""
-        body = self.body
-        element = body.let("element", self.base + (place * self.row.stride if self.row.stride > 1 else place))
-        held = body.var("held", Load(self.output, element))
+        body, (start, end), (first, count) = self.body, listed, block
+
+        def add(value: Node) -> None:
+            body.set(held, combined(self.module, held, value))
+
         # The next number is looked for in a short list; a long one is met by going through all entries.
         with body.when(end - start <= fixed(MOST_LISTED)):
             behind = body.var("behind", fixed(0))
             with body.loop("times", start, lambda times: times < end, fixed(1)):
-                nearest = body.var("nearest", fixed(0xFFFFFFFF))
+                nearest, spot = body.var("nearest", fixed(0xFFFFFFFF)), body.var("spot", start)
                 with body.loop("other", start, lambda other: other < end, fixed(1)) as other:
                     number = body.let("number", self.listed[other])
-                    with body.when(number >= behind):
-                        body.set(nearest, minimum(nearest, number))
+                    with body.when((number >= behind) & (number < nearest)):
+                        body.set(nearest, number)
+                        body.set(spot, other)
                 body.set(behind, nearest + fixed(1))
-                self._add(held, body.let("its_entry", first + nearest))
+                add(body.let("next_value", from_shared(self.values[spot], self.scalar)))
         with body.otherwise(), body.loop("number", fixed(0), lambda number: number < count, fixed(1)) as number:
             entry = body.let("its_entry", first + number)
             with body.when(self._place(entry).equals(place)):
-                self._add(held, entry)
-        body.add(Store(self.output, element, held))
+                add(self._evaluate(entry, self.kernel.value))
 
-    def _add(self, held: Name, entry: Node) -> None:
-        value = self._evaluate(entry, self.kernel.value)
-        self.body.set(held, combined(self.module, held, value))
+
+def _shift(place: Node) -> Node:
+    """Return how far the count of an element is shifted in its word."""
+    return (place & fixed(1)) << 4
