@@ -15,7 +15,8 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..program import Capabilities, Program
 from .ir import Name, Node, choose, every, fixed, u32
 from .module import LINEAR_GROUP, THREAD, Module
-from .sort import KernelSorter, sort_block
+from .sort import KernelSorter
+from .sort_block import Block
 from .types import element_type
 from .workgroup import AtomicWords
 
@@ -51,7 +52,7 @@ def selection_of(kernel: Sort, capabilities: Capabilities) -> Selection | None:
     while padded < kernel.limit:
         padded *= 2
     keys = -(-length // threads)
-    fits = keys <= MOST_KEYS and 4 * (2 * threads + 2 * padded + 2 * _ADDERS + 1) <= capabilities.workgroup_bytes
+    fits = keys <= MOST_KEYS and Block.nbytes("u32", padded) + 4 * (2 * threads + 2 * _ADDERS + 1) <= capabilities.workgroup_bytes
     return Selection(rows, threads, keys, padded) if fits and threads <= capabilities.invocations else None
 
 
@@ -62,9 +63,9 @@ def generate_selection(kernel: Sort, capabilities: Capabilities, plan: Selection
     row = body.let("row", LINEAR_GROUP)
     writer = _Writer(sorter, plan, row, kernel.shape[-1])
     writer.gather(kernel.limit)
-    sort_block(module, sorter.keys, sorter.places, plan.padded, plan.padded, plan.threads)
+    sorter.block.sort(plan.padded, plan.threads)
     with body.loop("e", THREAD, lambda e: e < kernel.limit, plan.threads) as e, body.when(row < plan.rows):
-        sorter.emit(row, e, body.let("its_place", sorter.places[e]))
+        sorter.emit(row, e, body.let("its_place", sorter.block.place(e)))
     return Program((module.finish(plan.threads, plan.rows),), ())
 
 
@@ -78,8 +79,7 @@ class _Writer:
         self.counts = [self.module.array(f"counts{part}", "u32", plan.threads) for part in range(2)]
         self.sums = [self.module.array(f"sums{part}", "u32", _ADDERS) for part in range(2)]
         self.filled = AtomicWords(self.module, "filled", 1)
-        sorter.keys = self.module.array("keys", "u32", plan.padded)
-        sorter.places = self.module.array("places", "u32", plan.padded)
+        sorter.block = Block(self.module, "u32", plan.padded)
         self.keys: list[tuple[Name, Node]] = []
         for number in range(plan.keys):
             place = body.let(self.module.fresh("place"), u32(number * plan.threads) + THREAD)
@@ -94,8 +94,8 @@ class _Writer:
         with body.when(THREAD.equals(fixed(0))):
             self.filled.write(fixed(0), fixed(0))
         with body.loop("e", THREAD, lambda e: e < plan.padded, plan.threads) as e:
-            body.set(sorter.keys[e], fixed(0xFFFFFFFF))
-            body.set(sorter.places[e], fixed(0xFFFFFFFF))
+            body.set(sorter.block.key(e), fixed(0xFFFFFFFF))
+            body.set(sorter.block.place(e), fixed(0xFFFFFFFF))
         last = self._last("last_key", 32, u32(limit), lambda key, place, bound: key < bound)
         before = self._count([last], lambda key, place, bound: key < bound)[0]
         wanted = body.let("wanted", u32(limit) - before)
@@ -104,8 +104,8 @@ class _Writer:
         for key, place in self.keys:
             with body.when((key < last) | (key.equals(last) & (place <= last_place))):
                 to = body.let("to", self.filled.add(fixed(0), fixed(1)))
-                body.set(sorter.keys[to], key)
-                body.set(sorter.places[to], place)
+                body.set(sorter.block.key(to), key)
+                body.set(sorter.block.place(to), place)
         body.barrier()
 
     def _last(self, name: str, bits: int, wanted: Node, below: Callable[[Node, Node, Node], Node]) -> Name:

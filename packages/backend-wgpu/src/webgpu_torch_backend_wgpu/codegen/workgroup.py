@@ -48,7 +48,7 @@ class AtomicWords:
         return self._call("atomicAdd", at, value)
 
 
-def words_of(scalar: str) -> int:
+def type_words(scalar: str) -> int:
     """Return how many u32 words a value takes."""
     return 2 if scalar in ("i64", "vec2<u32>") else 1
 
@@ -80,7 +80,7 @@ class Records:
     def __init__(self, base: int, scalars: Sequence[str]) -> None:
         self.base = base
         self.scalars = scalars
-        self.words = sum(words_of(each) for each in scalars)
+        self.words = sum(type_words(each) for each in scalars)
 
     def _word(self, module: Module, index: Node, number: int, writes: bool) -> tuple[Buffer, Node]:
         at = index if self.words == 1 else index * self.words
@@ -98,7 +98,7 @@ class Records:
         values: list[Node] = []
         number = 0
         for scalar in self.scalars:
-            words = [Load(*self._word(module, index, number + each, writes)) for each in range(words_of(scalar))]
+            words = [Load(*self._word(module, index, number + each, writes)) for each in range(type_words(scalar))]
             values.append(_decoded(scalar, words))
             number += len(words)
         return values
