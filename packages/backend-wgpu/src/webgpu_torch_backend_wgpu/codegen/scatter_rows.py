@@ -1,8 +1,8 @@
 """Scatters whose lanes each reach a bounded row of the output: a workgroup per lane sorts its entries by where they go.
 
 A block of entries at a time is counted by element in workgroup memory; the counts say where each element's entries are
-listed. They are listed in any order, but the thread that owns an element combines them in theirs, as one thread would
-that goes through all entries: nothing depends on timing.
+listed. They are listed in any order, but each then finds its place among those of its element, and the thread that owns
+the element combines them in their order, as one thread would that goes through all entries: nothing depends on timing.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import Buffers, evaluate
-from .ir import Load, Name, Node, fixed, minimum, u32, zero
+from .ir import Load, Name, Node, choose, fixed, minimum, u32, zero
 from .lowering import as_index
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .scatter import combined
-from .statements import Invoke, Store
+from .statements import Break, Invoke, Store
 from .types import element_type
 from .wgsl import type_bytes
 from .workgroup import AtomicWords, from_shared, shared_type, to_shared
 
-#: reads that a thread has under way at once; the longest list in which the next entry is looked for
+#: reads that a thread has under way at once; the longest list that is put in order
 SEVERAL, MOST_LISTED = 4, 32
-#: most entries of a block: two counts share a word
+#: most entries of a block, and elements of a row: two counts share a word, and so do an entry and its element
 MOST_COUNTED = (1 << 16) - 1
 
 
@@ -43,14 +43,22 @@ def row_of(kernel: Scatter, capabilities: Capabilities) -> Row | None:
     """Return the row of a scatter's lanes, where they have one that fits workgroup memory with what threads claim."""
     element = element_type(kernel.outputs[0].dtype.name, capabilities)
     row = _bounded(kernel.index, len(kernel.lanes)) if kernel.monoid is not None and element.lanes == 1 else None
-    if row is None:
+    if row is None or row.size > MOST_COUNTED:
         return None
     return row if _block(kernel, capabilities, row.size) else None
 
 
+def _threads(kernel: Scatter, capabilities: Capabilities) -> int:
+    """Return the threads of a lane: as few workgroups' memory fits a unit at a time, long lanes have many."""
+    threads, entries = min(WORKGROUP, capabilities.invocations), number_of_elements(kernel.entries)
+    while threads * SEVERAL < entries and threads * 2 <= min(capabilities.invocations, 1024):
+        threads *= 2
+    return threads
+
+
 def _block(kernel: Scatter, capabilities: Capabilities, size: int) -> int:
     """Return how many entries are listed at a time, beside the counts of a row's elements: 0 where there is no room."""
-    threads, entries = min(WORKGROUP, capabilities.invocations), number_of_elements(kernel.entries)
+    threads, entries = _threads(kernel, capabilities), number_of_elements(kernel.entries)
     value = type_bytes(shared_type(element_type(kernel.value.dtype.name, capabilities).scalar))
     room = (capabilities.workgroup_bytes - 4 * (-(-size // 2) + 2 * threads)) // (4 + value)
     return entries if entries <= min(room, MOST_COUNTED) else max(min(room, MOST_COUNTED) // threads, 0) * threads
@@ -100,11 +108,10 @@ def _of_lane(term: Expression, depth: int) -> bool:
 
 
 class _Entry(NamedTuple):
-    """An entry's number in its block, the place in the row where it goes, and its value where it is asked for."""
+    """An entry's number in its block, and the place in the row where it goes."""
 
     number: Node
     place: Node
-    value: Node | None
 
 
 def generate_row_scatter(kernel: Scatter, capabilities: Capabilities, row: Row) -> Program:
@@ -130,7 +137,7 @@ class _Writer:
         self.body = body = module.body
         self.buffers = Buffers(module)
         self.output = self.buffers.output(0)
-        self.threads = module.workgroup
+        self.threads = _threads(kernel, capabilities)
         self.entries = number_of_elements(kernel.entries)
         self.block = _block(kernel, capabilities, row.size)
         lanes = number_of_elements(kernel.lanes)
@@ -168,8 +175,9 @@ class _Writer:
         for each in self._entries(first, count, False):
             before = body.let("before", self._add_to_count(each.place, fixed(1)))
             at = body.let("at", (before >> _shift(each.place)) & fixed(0xFFFF))
-            body.set(self.listed[at], each.number)
-            body.set(self.values[at], to_shared(each.value or fixed(0)))
+            body.set(self.listed[at], each.place << 16 | each.number)
+        body.barrier()
+        self._order(first, count)
         body.barrier()
         with body.loop("several", THREAD, lambda several: several < row.size, threads * SEVERAL) as several:
             held: list[tuple[Node, Node, Name]] = []
@@ -189,10 +197,30 @@ class _Writer:
                         body.add(Store(self.output, element, value))
                     body.set(start, end)
 
+    def _order(self, first: Node, count: Node) -> None:
+        """Write the values of the listed entries in the entries' order, as far as no element has too many."""
+        body = self.body
+        with body.loop("at", THREAD, lambda at: at < count, self.threads) as at:
+            own = body.let("own_entry", self.listed[at])
+            smaller, lowest = body.var("smaller", fixed(0)), body.var("lowest", at)
+            for step in (-1, 1):
+                other = body.var(self.module.fresh("other"), at + fixed(1) if step > 0 else at)
+                nearby = (other < minimum(count, at + fixed(MOST_LISTED)), (other > fixed(0)).both(at - other < fixed(MOST_LISTED)))
+                with body.repeat(nearby[0] if step > 0 else nearby[1]):
+                    word = body.let(self.module.fresh("word"), self.listed[other if step > 0 else other - fixed(1)])
+                    with body.when((word >> 16).differs(own >> 16)):
+                        body.add(Break())
+                    body.set(smaller, smaller + choose(word < own, fixed(1), fixed(0)))
+                    body.set(other, other + fixed(1) if step > 0 else other - fixed(1))
+                if step < 0:
+                    body.set(lowest, other)
+            entry = body.let("entry", first + (own & fixed(0xFFFF)))
+            body.set(self.values[lowest + smaller], to_shared(self._evaluate(entry, self.kernel.value)))
+
     def _entries(self, first: Node, count: Node, reports: bool) -> Iterator[_Entry]:
         """Open a thread's loop over the entries of a block, some at a time so that several reads are under way at once.
 
-        ``reports``: only look where they go and whether that is right; else give their values, too.
+        ``reports``: with a look at whether they go where they may.
         """
         body = self.body
         with body.loop("several", THREAD, lambda several: several < count, self.threads * SEVERAL) as several:
@@ -200,13 +228,10 @@ class _Writer:
             for number in range(SEVERAL):
                 at = body.let(self.module.fresh("entry"), several + u32(number * self.threads) if number else several)
                 place = body.var(self.module.fresh("place"), fixed(0))
-                value = None if reports else body.var(self.module.fresh("value"), zero(self.scalar))
                 with body.when(at < count):
                     entry = body.let(self.module.fresh("at"), first + at)
                     body.set(place, self._place(entry, reports))
-                    if value is not None:
-                        body.set(value, self._evaluate(entry, self.kernel.value))
-                found.append(_Entry(at, place, value))
+                found.append(_Entry(at, place))
             for each in found:
                 with body.when(each.number < count):
                     yield each
@@ -260,18 +285,9 @@ class _Writer:
         def add(value: Node) -> None:
             body.set(held, combined(self.module, held, value))
 
-        # The next number is looked for in a short list; a long one is met by going through all entries.
-        with body.when(end - start <= fixed(MOST_LISTED)):
-            behind = body.var("behind", fixed(0))
-            with body.loop("times", start, lambda times: times < end, fixed(1)):
-                nearest, spot = body.var("nearest", fixed(0xFFFFFFFF)), body.var("spot", start)
-                with body.loop("other", start, lambda other: other < end, fixed(1)) as other:
-                    number = body.let("number", self.listed[other])
-                    with body.when((number >= behind) & (number < nearest)):
-                        body.set(nearest, number)
-                        body.set(spot, other)
-                body.set(behind, nearest + fixed(1))
-                add(body.let("next_value", from_shared(self.values[spot], self.scalar)))
+        # A long list is not in order: all entries are gone through.
+        with body.when(end - start <= fixed(MOST_LISTED)), body.loop("at", start, lambda at: at < end, fixed(1)) as at:
+            add(body.let("next_value", from_shared(self.values[at], self.scalar)))
         with body.otherwise(), body.loop("number", fixed(0), lambda number: number < count, fixed(1)) as number:
             entry = body.let("its_entry", first + number)
             with body.when(self._place(entry).equals(place)):

@@ -17,7 +17,7 @@ from .access import Buffers, evaluate
 from .ir import Call, Literal, Node, bitcast, choose, convert_to, every, fixed, u32, vector
 from .lowering import as_position
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
-from .sort_block import Block, behind
+from .sort_block import KEYS, Block, behind
 from .steps import convert
 from .workgroup import Partials
 
@@ -36,13 +36,13 @@ def generate_block_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSo
     sorter = KernelSorter(kernel, capabilities)
     body = sorter.module.body
     first_row, _ = sorting.sort_blocks(sorter)
-    with body.loop("e", THREAD, lambda e: e < sorting.rows_together * kernel.limit, sorting.workgroup) as e:
+    with body.loop("e", THREAD, lambda e: e < sorting.rows_together * kernel.limit, sorting.sorters) as e:
         own_row = body.let("own_row", first_row + e // kernel.limit)
         at = body.let("at", e % kernel.limit)
         with body.when(own_row < sorting.rows):
             place = body.let("place", sorter.block.place((e // kernel.limit) * sorting.padded + at))
             sorter.emit(own_row, at, place)
-    return Program((sorter.module.finish(sorting.workgroup, sorting.blocks),), ())
+    return Program((sorter.module.finish(sorting.sorters, sorting.blocks),), ())
 
 
 def generate_run_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSort) -> Program:
@@ -160,7 +160,12 @@ class RunSort:
         while self.padded < min(length, self.block):
             self.padded *= 2
         self.workgroup = min(WORKGROUP, capabilities.invocations)
-        self.rows_together = max(1, min(2 * self.workgroup, self.block) // self.padded) if length <= self.block else 1
+        together = max(1, min(KEYS * self.workgroup, self.block) // self.padded) if length <= self.block else 1
+        self.rows_together = min(together, 1 << max(rows - 1, 0).bit_length())
+        #: threads that sort a block: a group of keys that meet in the network for each
+        self.sorters = self.workgroup
+        while self.sorters * KEYS < self.padded and self.sorters * 2 <= min(capabilities.invocations, 1024):
+            self.sorters *= 2
         #: workgroups that sort blocks, and of these the ones of a row
         self.row_blocks = -(-length // self.padded)
         self.blocks = -(-rows // self.rows_together) * self.row_blocks
@@ -191,7 +196,7 @@ class RunSort:
         group = body.let("group_number", LINEAR_GROUP)
         first_row = body.let("first_row", (group // self.row_blocks) * self.rows_together)
         block_start = body.let("block_start", (group % self.row_blocks) * padded)
-        with body.loop("e", THREAD, lambda e: e < total, self.workgroup) as e:
+        with body.loop("e", THREAD, lambda e: e < total, self.sorters) as e:
             row = body.let("row", first_row + e // padded)
             at = body.let("at", block_start + e % padded)
             body.set(block.place(e), at)
@@ -201,7 +206,7 @@ class RunSort:
             with body.otherwise():
                 body.set(block.key(e), vector("u32", [fixed(0xFFFFFFFF)] * (1 + self.wide)))
         body.barrier()
-        block.sort(padded, self.workgroup)
+        block.sort(padded, self.sorters)
         return first_row, block_start
 
     def passes(self) -> list[Pass]:
@@ -224,12 +229,12 @@ class RunSort:
         first_row, block_start = self.sort_blocks(sorter)
         with (
             body.when(first_row < self.rows),
-            body.loop("e", THREAD, lambda e: e < stride, self.workgroup) as e,
+            body.loop("e", THREAD, lambda e: e < stride, self.sorters) as e,
             body.when(block_start + e < self.length),
         ):
             to = body.let("to", first_row * self.length + (block_start // self.padded) * stride + e)
             self._write(module, to, sorter.block.key(e), sorter.block.place(e))
-        return module.finish(self.workgroup, self.blocks, " (blocks)")
+        return module.finish(self.sorters, self.blocks, " (blocks)")
 
     def _write(self, module: Module, to: Node, key: Node, place: Node) -> None:
         for records, value in zip(self.halves[self.half], (key, place), strict=True):

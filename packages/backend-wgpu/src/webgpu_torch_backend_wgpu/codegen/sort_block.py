@@ -9,8 +9,9 @@ from .ir import Array, Call, Name, Node, choose, fixed
 from .module import THREAD, Module
 from .workgroup import type_words
 
-#: steps of the network that a thread does in registers
+#: steps of the network that a thread does in registers, and the keys that meet in them
 STEPS = 3
+KEYS = 1 << STEPS
 #: behind so many words a word is left out: keys a power of two apart lie in different banks
 _BANKS = 32
 
