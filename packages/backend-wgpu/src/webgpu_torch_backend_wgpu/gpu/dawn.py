@@ -253,17 +253,18 @@ class DawnRuntime(Runtime):
         for each in found:
             self._adapters.append(ffi.gc(each, lib.wgpuAdapterRelease))
             has = frozenset(name for name, number in _FEATURES.items() if lib.wgpuAdapterHasFeature(each, number))
-            units = self._matrix_units(each) if MATRIX_FEATURE in has else ()
-            listed.append(adapter_of(ffi, lib, len(self._adapters) - 1, each, has, units))
+            handle = len(self._adapters) - 1
+            units = self._matrix_units(handle) if MATRIX_FEATURE in has else ()
+            listed.append(adapter_of(ffi, lib, handle, each, has, units))
         return [each for each in listed if suits(each)]
 
-    def _matrix_units(self, adapter: Any) -> tuple[MatrixUnit, ...]:
+    def _matrix_units(self, handle: int) -> tuple[MatrixUnit, ...]:
         """Return what an adapter's matrix units compute; nothing where the size of a subgroup is not known beforehand."""
         ffi, lib = self.ffi, self.lib
         chain = ffi.new("WGPUAdapterPropertiesSubgroupMatrixConfigs *")
         chain.chain.sType = _MATRIX_CONFIGURATIONS
         info = ffi.new("WGPUAdapterInfo *", {"nextInChain": chain})
-        lib.wgpuAdapterGetInfo(adapter, info)
+        lib.wgpuAdapterGetInfo(self._adapters[handle], info)
         threads = int(info.subgroupMaxSize)
         found: list[MatrixUnit] = []
         for number in range(chain.configCount if info.subgroupMinSize == threads else 0):
