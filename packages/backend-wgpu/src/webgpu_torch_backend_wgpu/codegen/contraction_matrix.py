@@ -9,10 +9,11 @@ whole, filled with zeros beyond an operand's end, and results pass through workg
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
-from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction, Record
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
 from ..gpu.interface import MatrixUnit
@@ -60,6 +61,7 @@ class MatrixTile(Tile):
 #: units busy, and how many steps of k pass before they do
 _SHARES = {
     (128, 128, 32, 64, 64): (1.0, 128),
+    (256, 128, 32, 64, 64): (0.93, 160),
     (128, 64, 32, 64, 32): (0.69, 96),
     (64, 128, 32, 32, 64): (0.69, 96),
     (64, 64, 64, 32, 32): (0.65, 64),
@@ -68,6 +70,8 @@ _SHARES = {
 _FASTER = 4.7
 #: the share of its rate that a unit reaches with one block
 _ALONE = 0.68
+#: instructions that finding, loading and packing an element takes, besides its own steps
+_ADDRESSING = 16
 #: rows of blocks that run next to each other, for the cache
 _BAND = 8
 
@@ -108,7 +112,23 @@ def _half_of(side: Expression) -> Expression | None:
 def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for a contraction."""
     share, lead = _SHARES[tile.block]
-    return blocks_seconds(kernel, tile, facts, share * _FASTER * facts.flops, lead, _ALONE)
+    seconds = blocks_seconds(kernel, tile, facts, share * _FASTER * facts.flops, lead, _ALONE)
+    m, n, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.batch))
+    down, across = -(-m // tile.m), -(-n // tile.n)
+    elements = across * down * tile.m * _work(kernel, "m"), across * down * tile.n * _work(kernel, "n")
+    return seconds + sum(elements) * batch * number_of_elements(kernel.k) / facts.flops
+
+
+@lru_cache(64)
+def _work(kernel: Contraction, group: str) -> int:
+    """Return what an element of a side costs in float32 operations where elements are computed one by one."""
+    side = _side(kernel, group)
+    return 0 if side.lanes > 1 else 2 * (_ADDRESSING + sum(1 for _ in topological(side.value)))
+
+
+def _side(kernel: Contraction, group: str) -> Side:
+    """Return one operand as halves."""
+    return Side(kernel, (kernel.left if group == "m" else kernel.right).arguments[0], group, _HALVES)
 
 
 def generate_matrix(kernel: Contraction, capabilities: Capabilities, tile: MatrixTile) -> Program:
@@ -237,10 +257,8 @@ class MatrixBlock(Block):
     def __init__(self, frame: Frame, tile: MatrixTile) -> None:
         self.frame, self.body, self.tile, self.unit = frame, frame.body, tile, tile.unit
         self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
-        left = Side(frame.kernel, frame.kernel.left.arguments[0], "m", _HALVES)
-        right = Side(frame.kernel, frame.kernel.right.arguments[0], "n", _HALVES)
-        self.left = HalvesLoader(frame, left, tile.m, tile, self.blocks, 0)
-        self.right = HalvesLoader(frame, right, tile.n, tile, self.blocks, self.left.size)
+        self.left = HalvesLoader(frame, _side(frame.kernel, "m"), tile.m, tile, self.blocks, 0)
+        self.right = HalvesLoader(frame, _side(frame.kernel, "n"), tile.n, tile, self.blocks, self.left.size)
 
     def declare(self) -> None:
         body, tile, unit = self.body, self.tile, self.unit

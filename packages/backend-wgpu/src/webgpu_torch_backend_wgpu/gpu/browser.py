@@ -181,7 +181,6 @@ def adapter_of(told: _Told) -> Adapter:
         0,
         _FEATURES & frozenset(told["features"]),
         Limits(*map(int, told["limits"])),
-        (),
     )
 
 

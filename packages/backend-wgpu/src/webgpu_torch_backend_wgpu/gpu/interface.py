@@ -132,6 +132,14 @@ class Adapter(Record):
     limits: Limits
     matrix_units: tuple[MatrixUnit, ...]
 
+    def __init__(
+        self, handle: int, vendor: str, device: str, description: str, api: str, kind: str, vendor_id: int, device_id: int,
+        features: frozenset[str], limits: Limits, matrix_units: tuple[MatrixUnit, ...] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(
+            handle, vendor, device, description, api, kind, vendor_id, device_id, features, limits, matrix_units
+        )
+
 
 class PipelineRequest(Record):
     """A compute pipeline to make: WGSL with entry point ``main`` and how it binds each buffer of group 0.

@@ -86,7 +86,7 @@ class ExportDevice(WgpuDevice):
 
     def __init__(self, limits: Limits, features: Sequence[str]) -> None:
         self.kept = KeepingGpu(limits, features)
-        adapter = Adapter(0, "", "any adapter", "", "Vulkan", "integrated", 0, 0, frozenset(features), limits, ())
+        adapter = Adapter(0, "", "any adapter", "", "Vulkan", "integrated", 0, 0, frozenset(features), limits)
         super().__init__(self.kept, adapter, TYPICAL["integrated"], 0)
         self.lasting = LastingPool(self.kept, part_bytes(self.binding_bytes))
         self._prepared: list[Prepared] = []
