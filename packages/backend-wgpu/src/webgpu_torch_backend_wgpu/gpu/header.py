@@ -61,11 +61,13 @@ def adapter_of(
     info, limits = ffi.new("WGPUAdapterInfo *"), ffi.new("WGPULimits *")
     lib.wgpuAdapterGetInfo(adapter, info)
     lib.wgpuAdapterGetLimits(adapter, limits)
-    names = [text_of(ffi, getattr(info, each)) for each in ("vendor", "device", "description")]
+    vendor, device, description = (text_of(ffi, each) for each in (info.vendor, info.device, info.description))
     api, kind = _APIS.get(info.backendType, "unknown"), _ADAPTER_KINDS.get(info.adapterType, "unknown")
-    numbers = int(info.vendorID), int(info.deviceID)
+    vendor_id, device_id = int(info.vendorID), int(info.deviceID)
     lib.wgpuAdapterInfoFreeMembers(info[0])
-    return Adapter(handle, *names, api, kind, *numbers, features, limits_of(limits), matrix_units)
+    return Adapter(
+        handle, vendor, device, description, api, kind, vendor_id, device_id, features, limits_of(limits), matrix_units
+    )
 
 
 class Reports:
