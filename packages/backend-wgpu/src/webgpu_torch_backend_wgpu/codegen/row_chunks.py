@@ -44,7 +44,10 @@ def generate_chunks(kernel: RowProgram, capabilities: Capabilities, team: Team) 
             with writer.body.when(writer.leads):
                 scratch.partial[number].write(writer.module, writer.row * team.chunks + writer.chunk, state.names)
         last = level == max(levels) and not kernel.stores
-        passes += [writer.finish(" (chunks)"), _merge_pass(kernel, capabilities, team, scratch, members, done if last else None)]
+        passes += [
+            writer.finish(" (chunks)"),
+            _merge_pass(kernel, capabilities, team, scratch, members, done if last else None),
+        ]
     everything = list(range(len(levels)))
     if kernel.stores:
         writer = _after(kernel, capabilities, team, scratch, everything)
@@ -78,7 +81,12 @@ def _after(
 
 
 def _merge_pass(
-    kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, members: list[int], done: list[int] | None
+    kernel: RowProgram,
+    capabilities: Capabilities,
+    team: Team,
+    scratch: Scratch,
+    members: list[int],
+    done: list[int] | None,
 ) -> Pass:
     """Merge the states of chunks, a workgroup per row; with the results ``done`` before, make the row stores."""
     writer = RowWriter(kernel, capabilities, team.merging(capabilities))

@@ -96,7 +96,9 @@ class RowWriter:
         first, stop = self._range()
         at = body.var(self.module.fresh("e"), first)
         for several in (team.several, 1):
-            with body.advance(at, (at + u32((several - 1) * team.size) if several > 1 else at) < stop, several * team.size):
+            with body.advance(
+                at, (at + u32((several - 1) * team.size) if several > 1 else at) < stop, several * team.size
+            ):
                 steps = [body.let(self.module.fresh("e"), at + u32(number * team.size)) for number in range(several)]
                 inner = [self._coordinates(each) for each in steps]
                 values = [self.values([value], each, None)[0][0] for each in inner]

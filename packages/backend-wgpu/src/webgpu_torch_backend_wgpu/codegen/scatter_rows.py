@@ -20,7 +20,7 @@ from .ir import Load, Name, Node, choose, fixed, minimum, u32, zero
 from .lowering import as_index
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .scatter import combined
-from .statements import Break, Invoke, Store
+from .statements import Break, Do, Store
 from .types import element_type
 from .wgsl import type_bytes
 from .workgroup import AtomicWords, from_shared, shared_type, to_shared
@@ -168,7 +168,7 @@ class _Writer:
             self.counts.write(e, fixed(0))
         body.barrier()
         for each in self._entries(first, count, True):
-            body.add(Invoke(self._add_to_count(each.place, fixed(1))))
+            body.add(Do(self._add_to_count(each.place, fixed(1))))
         body.barrier()
         start = self._starts()
         body.barrier()
@@ -205,7 +205,10 @@ class _Writer:
             smaller, lowest = body.var("smaller", fixed(0)), body.var("lowest", at)
             for step in (-1, 1):
                 other = body.var(self.module.fresh("other"), at + fixed(1) if step > 0 else at)
-                nearby = (other < minimum(count, at + fixed(MOST_LISTED)), (other > fixed(0)).both(at - other < fixed(MOST_LISTED)))
+                nearby = (
+                    other < minimum(count, at + fixed(MOST_LISTED)),
+                    (other > fixed(0)).both(at - other < fixed(MOST_LISTED)),
+                )
                 with body.repeat(nearby[0] if step > 0 else nearby[1]):
                     word = body.let(self.module.fresh("word"), self.listed[other if step > 0 else other - fixed(1)])
                     with body.when((word >> 16).differs(own >> 16)):
@@ -274,7 +277,7 @@ class _Writer:
         with body.loop("e", THREAD, lambda e: e < self.row.size, threads) as e:
             own_count = body.let("own_count", self._count(e))
             # Another thread may change the other half of the word.
-            body.add(Invoke(self._add_to_count(e, following - own_count)))
+            body.add(Do(self._add_to_count(e, following - own_count)))
             body.set(following, following + own_count)
         return start
 

@@ -52,7 +52,10 @@ def selection_of(kernel: Sort, capabilities: Capabilities) -> Selection | None:
     while padded < kernel.limit:
         padded *= 2
     keys = -(-length // threads)
-    fits = keys <= MOST_KEYS and Block.nbytes("u32", padded) + 4 * (2 * threads + 2 * _ADDERS + 1) <= capabilities.workgroup_bytes
+    fits = (
+        keys <= MOST_KEYS
+        and Block.nbytes("u32", padded) + 4 * (2 * threads + 2 * _ADDERS + 1) <= capabilities.workgroup_bytes
+    )
     return Selection(rows, threads, keys, padded) if fits and threads <= capabilities.invocations else None
 
 
@@ -100,7 +103,9 @@ class _Writer:
         before = self._count([last], lambda key, place, bound: key < bound)[0]
         wanted = body.let("wanted", u32(limit) - before)
         bits = (plan.threads * plan.keys - 1).bit_length()
-        last_place = self._last("last_place", bits, wanted, lambda key, place, bound: key.equals(last) & (place < bound))
+        last_place = self._last(
+            "last_place", bits, wanted, lambda key, place, bound: key.equals(last) & (place < bound)
+        )
         for key, place in self.keys:
             with body.when((key < last) | (key.equals(last) & (place <= last_place))):
                 to = body.let("to", self.filled.add(fixed(0), fixed(1)))

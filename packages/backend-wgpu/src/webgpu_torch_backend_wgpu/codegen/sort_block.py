@@ -44,7 +44,9 @@ class Block:
         behind(self.module, self.keys.type)
         with body.loop("size", fixed(2), lambda size: size <= padded, fixed(2), "*=") as size:
             top = 1 << (STEPS - 1)
-            with body.loop("distance", size // fixed(2), lambda each: each >= fixed(top), fixed(2 * top), "/=") as distance:
+            with body.loop(
+                "distance", size // fixed(2), lambda each: each >= fixed(top), fixed(2 * top), "/="
+            ) as distance:
                 self._steps(STEPS, size, distance // fixed(top), padded, threads)
                 body.barrier()
             left = body.let("left", Call("countTrailingZeros", (size,), "u32") % fixed(STEPS))

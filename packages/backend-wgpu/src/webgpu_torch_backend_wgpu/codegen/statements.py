@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from .ir import Buffer, Name, Node, Number
+from .ir import Buffer, Call, Name, Node, Number
 
 
 class Statement:
@@ -61,6 +61,15 @@ class StoreGroup(Statement):
         self.buffer, self.nodes = buffer, (index, *values)
 
 
+class Do(Statement):
+    """Call a function for what it does."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, call: Call) -> None:
+        self.nodes = (call,)
+
+
 class Atomic(Statement):
     """Combine a value into an element of a buffer of words: ``function`` is WGSL's, such as ``atomicAdd``."""
 
@@ -68,15 +77,6 @@ class Atomic(Statement):
 
     def __init__(self, function: str, buffer: Buffer, index: Node, value: Node) -> None:
         self.function, self.buffer, self.nodes = function, buffer, (index, value)
-
-
-class Invoke(Statement):
-    """Call a function whose result, if any, is of no interest."""
-
-    __slots__ = ("nodes",)
-
-    def __init__(self, call: Node) -> None:
-        self.nodes = (call,)
 
 
 class Exchange(Statement):

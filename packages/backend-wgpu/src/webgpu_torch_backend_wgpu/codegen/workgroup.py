@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .ir import Buffer, Call, Load, Node, Prefix, bitcast, choose, convert_to, fixed, u32, vector
 from .module import Module, join_words
-from .statements import Invoke, Store
+from .statements import Do, Store
 from .types import ElementType
 
 
@@ -41,7 +41,7 @@ class AtomicWords:
 
     def write(self, at: Node, value: Node) -> None:
         """Write the statement that sets a word."""
-        self.body.add(Invoke(self._call("atomicStore", at, value)))
+        self.body.add(Do(self._call("atomicStore", at, value)))
 
     def add(self, at: Node, value: Node) -> Node:
         """Return a word as it is before a value is added to it; the addition is made where this is written."""

@@ -106,7 +106,12 @@ def nll_loss(
 
 
 def _loss_of_picked(
-    pick: Callable[[Tensor], Tensor], input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str
+    pick: Callable[[Tensor], Tensor],
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
 ) -> Tensor:
     """Return the weighted and reduced loss, where ``pick`` gives log-probabilities at int64 classes."""
     ignored = target == ignore_index

@@ -80,7 +80,9 @@ def softmax_values(source: Tensor, dim: int, logarithm: bool = False) -> Tensor:
 
 
 @kernel_cache
-def _log_softmax_at_kernel(source: Layout, numel: int, kind: dtype, dim: int, index: Layout, index_numel: int) -> RowProgram:
+def _log_softmax_at_kernel(
+    source: Layout, numel: int, kind: dtype, dim: int, index: Layout, index_numel: int
+) -> RowProgram:
     rows = Rows(source, numel, kind, (dim,))
     top = rows.reduce("maximum", rows.element)
     total = rows.reduce("sum", exp(rows.element - top))

@@ -75,7 +75,9 @@ def _cosine_of_turn(part: ir.Expression, quarters: ir.Expression) -> ir.Expressi
     cosine = square * (square * 2.4429437e-05 - 0.0013887284) + 0.041666646
     turned = (nearest + quarters) & 3
     value = ir.select(
-        ir.binary("equal", turned & 1, 0), 1.0 - (square * 0.5 - square * square * cosine), angle + angle * square * sine
+        ir.binary("equal", turned & 1, 0),
+        1.0 - (square * 0.5 - square * square * cosine),
+        angle + angle * square * sine,
     )
     return ir.select(ir.binary("equal", (turned + 1) & 2, 0), value, -value)
 
