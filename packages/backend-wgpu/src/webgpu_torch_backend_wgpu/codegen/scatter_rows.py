@@ -16,7 +16,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import Buffers, evaluate
-from .ir import Load, Name, Node, choose, fixed, minimum, u32, zero
+from .ir import Call, Load, Name, Node, choose, fixed, minimum, u32, zero
 from .lowering import as_index
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .scatter import combined
@@ -157,7 +157,7 @@ class _Writer:
         """Return the count of an element."""
         return (self.counts.read(place >> 1) >> _shift(place)) & fixed(0xFFFF)
 
-    def _add_to_count(self, place: Node, value: Node) -> Node:
+    def _add_to_count(self, place: Node, value: Node) -> Call:
         """Return the addition to an element's count, whose value is the word before it."""
         return self.counts.add(place >> 1, value << _shift(place))
 

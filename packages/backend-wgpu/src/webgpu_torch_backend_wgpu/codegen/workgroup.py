@@ -32,7 +32,7 @@ class AtomicWords:
         self.body = module.body
         self.array = module.array(name, "atomic<u32>", size)
 
-    def _call(self, function: str, at: Node, *value: Node) -> Node:
+    def _call(self, function: str, at: Node, *value: Node) -> Call:
         return Call(function, (Prefix("&", self.array[at]), *value), "u32")
 
     def read(self, at: Node) -> Node:
@@ -43,7 +43,7 @@ class AtomicWords:
         """Write the statement that sets a word."""
         self.body.add(Do(self._call("atomicStore", at, value)))
 
-    def add(self, at: Node, value: Node) -> Node:
+    def add(self, at: Node, value: Node) -> Call:
         """Return a word as it is before a value is added to it; the addition is made where this is written."""
         return self._call("atomicAdd", at, value)
 
