@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
+import signal
 import zlib
 from collections import defaultdict
 
 import pytest
 
-#: of more cases on a GPU than these, one of so many runs at once, and all in the slow run
+# The compiler of Mesa's software GPU takes longer to optimise a kernel than a test takes to run it.
+os.environ.setdefault("GALLIVM_PERF", "nopt")
+# A shell that starts tests in the background has them ignore the interrupts that some of them send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+#: of more cases of a file on a GPU than these, one of so many runs at once, and all in the slow run
 FEW = 6
-SHARE = 6
-#: where the cases of a file count together; those of other folders count by test
-BY_FILE = ("tests/models/", "tests/examples/", "tests/huggingface/")
-#: where every case is one on a GPU
+SHARE = 4
+#: where every case is one on a GPU, counted by test: each tests something else
 ON_GPU = "tests/backend_wgpu/"
+#: the suite of a GPU's kernels
+SUITE = "tests/test_conformance_wgpu.py"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -24,8 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         test, _, case = item.nodeid.partition("[")
-        if "webgpu" in re.split(r"[-\[\]]", case) or (case and test.startswith(ON_GPU)):
-            sweeps[test.partition("::")[0] if test.startswith(BY_FILE) else test].append(item)
+        if case and test.startswith(ON_GPU):
+            sweeps[test].append(item)
+        elif "webgpu" in re.split(r"[-\[\]]", case) or test.startswith(SUITE):
+            sweeps[test.partition("::")[0]].append(item)
         names = {case.removesuffix("]"), *case.removesuffix("]").split("-")}
         if any(names & set(marker.args) for marker in item.iter_markers("slow_on")):
             item.add_marker("slow")

@@ -59,6 +59,7 @@ print("same tokens")
 """
 
 
+@pytest.mark.slow
 def test_steps_are_captured(run_code: Callable[..., str]) -> None:
     assert run_code(textwrap.dedent(PROGRAM)).endswith("same tokens\n")
 

@@ -21,7 +21,10 @@ def test_gamma(device: str) -> None:
     sample = ours.distributions.Gamma(concentration, ours.tensor(2.0, device=device)).rsample()
     sample.sum().backward()
     wanted = torch._standard_gamma_grad(torch.tensor(given), torch.tensor(array(sample) * 2.0)) / 2.0
-    np.testing.assert_allclose(array(concentration.grad), wanted.numpy(), 1e-3)
+    # What was drawn below the smallest normal number is not known: it became that number.
+    known = array(sample) > np.finfo(np.float32).tiny
+    assert known.mean() > 0.9 and (array(concentration.grad) > 0).all()
+    np.testing.assert_allclose(array(concentration.grad)[known], wanted.numpy()[known], 1e-3)
 
 
 def test_dirichlet(device: str) -> None:

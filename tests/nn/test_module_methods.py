@@ -23,8 +23,13 @@ def tensors(library: Any) -> Any:
     return ours if library is nn else torch
 
 
+def public_names(kind: type) -> set[str]:
+    # Other libraries that were imported add methods of theirs to PyTorch's modules.
+    return {each for each in dir(kind) if not each.startswith("_") and each != "smart_apply"}
+
+
 def test_public_methods_and_their_parameters_are_those_of_torch() -> None:
-    names = {name for name in dir(torch.nn.Module) if not name.startswith("_")}
+    names = public_names(torch.nn.Module)
     assert names - set(dir(nn.Module)) == ABSENT
     for name in sorted(names - ABSENT):
         expected, actual = getattr(torch.nn.Module, name), getattr(nn.Module, name)
@@ -54,8 +59,7 @@ def test_parameters_of_every_module_are_those_of_torch(name: str) -> None:
             for kind in (actual, expected)
         )
         assert left == right, method
-    # Other libraries that were imported add methods of theirs to PyTorch's modules.
-    names = {each for each in dir(expected) if not each.startswith("_") and each != "smart_apply"}
+    names = public_names(expected)
     assert names - set(dir(actual)) <= ABSENT
 
 

@@ -17,6 +17,8 @@ from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.ir.kernels import Kernel
 
 from . import config
+from .codegen.steps import step_length
+from .codegen.types import element_type
 from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
@@ -37,6 +39,10 @@ BINDINGS_TO_REPORT = 8
 LATER_BYTES = 1 << 16
 
 
+#: most statements of a fused kernel: drivers were seen to take about a millisecond for each of so many, and more of more
+KERNEL_LENGTH = 160
+
+
 class WgpuDevice(Device):
     """One adapter's device.
 
@@ -46,6 +52,7 @@ class WgpuDevice(Device):
     """
 
     asynchronous = True
+    kernel_length = KERNEL_LENGTH
 
     def __init__(self, gpu: Gpu, adapter: Adapter, facts: Facts, index: int) -> None:
         self.name = f"webgpu:{index}"
@@ -71,6 +78,9 @@ class WgpuDevice(Device):
         atexit.register(_close, weakref.ref(self))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=functools.partial(_refuse, weakref.ref(self)))
+
+    def step_length(self, step: str, kind: dtype) -> int:
+        return step_length(step, element_type(kind.name, self.capabilities).scalar)
 
     # Buffers
 

@@ -154,9 +154,8 @@ def set_default_dtype(d: dtype) -> None:
         TypeError: it is no floating-point type.
     """
     if not (isinstance(d, dtype) and d.is_floating_point):
-        raise TypeError(
-            f"invalid dtype object: only floating-point types are supported as the default type, got {d!r:.80}"
-        )
+        known = "" if isinstance(d, dtype) else "invalid dtype object: "
+        raise TypeError(f"{known}only floating-point types are supported as the default type")
     _use_default_float(d)
 
 

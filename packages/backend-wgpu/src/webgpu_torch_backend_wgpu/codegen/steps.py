@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..functions.table import FUNCTIONS, printed_length
 from .ir import Call, Literal, Node, Operation, bitcast, choose, convert_to, fixed, vector, zero
 
 #: a row of the tables: an operator, a function's name, or what makes the node of the arguments
@@ -135,6 +136,12 @@ def spell(step: str, scalar: str, arguments: Sequence[Node]) -> Node:
     if found in _OPERATORS:
         return Operation(found, *arguments)
     return Call(found, arguments, "bool" if step in _TESTS else scalar)
+
+
+def step_length(step: str, scalar: str) -> int:
+    """Return how many statements a step on operands of a scalar type becomes, the helpers that it calls written out."""
+    found = "wt_philox" if step == "philox" else TABLES[scalar].get(step)
+    return printed_length(found) if isinstance(found, str) and found in FUNCTIONS else 1
 
 
 def convert(value: Node, source: tuple[str, str], target: tuple[str, str]) -> Node:

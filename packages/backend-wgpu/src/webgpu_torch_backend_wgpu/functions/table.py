@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from string import Template
 
@@ -59,8 +60,20 @@ def described(source: str, accuracy: float | None = None) -> Function:
     return Function(words[0], source, tuple(dict.fromkeys(word for word in words if word != words[0])), accuracy)
 
 
+@functools.cache
+def printed_length(name: str) -> int:
+    """Return how many statements a helper is where everything it calls is written out, as drivers' compilers do."""
+    code = _code(FUNCTIONS[name].source)
+    return code.count(";") + sum(printed_length(each) for each in _helper_names(code)[1:] if each in FUNCTIONS)
+
+
+def _code(source: str) -> str:
+    """Return WGSL text without comments."""
+    return "\n".join(line.partition("//")[0] for line in source.splitlines())
+
+
 def _helper_names(source: str) -> list[str]:
-    code = "\n".join(line.partition("//")[0] for line in source.splitlines())
+    code = _code(source)
     names = []
     position = code.find(_PREFIX)
     while position >= 0:

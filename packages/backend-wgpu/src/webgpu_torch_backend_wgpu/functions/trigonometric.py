@@ -11,17 +11,11 @@ from webgpu_torch_backend_wgpu.functions.table import define, polynomial
 define("""
 // 32 bits of 2/pi from bit 32 (index - 1) behind the binary point; index 0 is the integer part.
 fn wt_two_over_pi(index: u32) -> u32 {
-  switch index {
-    case 1u: { return 0xa2f9836eu; }
-    case 2u: { return 0x4e441529u; }
-    case 3u: { return 0xfc2757d1u; }
-    case 4u: { return 0xf534ddc0u; }
-    case 5u: { return 0xdb629599u; }
-    case 6u: { return 0x3c439041u; }
-    case 7u: { return 0xfe5163abu; }
-    case 8u: { return 0xdebbc561u; }
-    default: { return 0u; }
-  }
+  // Without control flow: compilers write it out at every use.
+  let low = select(select(0xa2f9836eu, 0x4e441529u, index == 2u), 0xfc2757d1u, index == 3u);
+  let middle = select(select(0xf534ddc0u, 0xdb629599u, index == 5u), 0x3c439041u, index == 6u);
+  let high = select(select(0xfe5163abu, 0xdebbc561u, index == 8u), 0u, index > 8u);
+  return select(select(select(low, middle, index > 3u), high, index > 6u), 0u, index == 0u);
 }
 """)
 define("""

@@ -79,6 +79,8 @@ class Device(ABC):
     maximum_bindings: int = 1 << 30
     #: most bytes of a buffer that one binding reaches; a longer buffer counts once for each such part of it
     binding_bytes: int = 1 << 62
+    #: how long a kernel may become by fusion, as :meth:`step_length` counts
+    kernel_length: int = 128
     #: False asks the scheduler for one kernel per operation
     fuses: bool = True
     #: True where ``run`` returns before the work is done: recording goes on meanwhile, so work is handed over early
@@ -90,6 +92,11 @@ class Device(ABC):
     lost: str | None = None
     #: whether opening the device again could help
     reopens: bool = True
+
+    def step_length(self, step: str, kind: dtype) -> int:
+        """Return how much a step of an expression on operands of a type adds to a kernel's length: what its compiler takes
+        as long for as for so many additions."""
+        return 1
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Any:

@@ -260,10 +260,10 @@ def public(
         except Exception as error:
             # Only a call that failed is worth looking for objects of other classes that override, or of wrong types.
             if not notice(args, kwargs):
-                wrong = wrong_argument(function, args, kwargs) if type(error) in RAW else None
-                if wrong is None:
+                told = _told(function, args, kwargs, error)
+                if told is error:
                     raise
-                raise wrong from error
+                raise told from error
         return dispatch(call, function, args, kwargs, whole)
 
     PATHS[call] = path
@@ -294,17 +294,35 @@ _Function = type(publish)
 def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = False) -> Any:
     state = _state
     if state.off:
-        return function(*args, **kwargs)
+        return _called(function, args, kwargs)
     found: list[Any] = []
     if not state.subclasses_off:
         _overloaded(args, found)
         if kwargs:
             _overloaded(kwargs.values(), found)
     if not (found or state.modes):
-        return function(*args, **kwargs)
+        return _called(function, args, kwargs)
     if whole and found:
         found = _overloaded((*args, *kwargs.values()), [], plain=True)
     return _ask(call, found, args, kwargs)
+
+
+def _told(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
+) -> Exception:
+    """Return what a failed call raises: the error that names an argument of a wrong type, or its own."""
+    return (wrong_argument(function, args, kwargs) if type(error) in RAW else None) or error
+
+
+def _called(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Return the answer to a call that nothing overrides."""
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        told = _told(function, args, kwargs, error)
+        if told is error:
+            raise
+        raise told from error
 
 
 def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:

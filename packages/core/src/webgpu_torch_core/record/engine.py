@@ -21,6 +21,7 @@ from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Pla
 from ..ir.dtypes import dtype
 from ..scheduling import Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
+from ..scheduling.limits import Limits
 from ..scheduling.schedule import Slot
 from .checks import error_of, error_of_check
 from .context import context
@@ -81,6 +82,7 @@ class Engine:
         self._reports: dict[int, tuple[int, int]] = {}
         self.paused: _Work | None = None
         self._recorder = _Recorder()
+        self._limits = Limits(device)
         # What a device that works on its own does in between has states that no exception may interrupt.
         self._hold: Any = hold if device.asynchronous else nullcontext()
 
@@ -381,8 +383,7 @@ class Engine:
             slots,
             frozenset(wanted),
             frozenset(donatable),
-            self.device.maximum_bindings,
-            self.device.binding_bytes,
+            self._limits,
             fuses and self.device.fuses and not self.eager,
         )
 

@@ -16,6 +16,7 @@ from ..ir.kernels import Contraction, Kernel, Record
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from ..ir.reindexing import Terms, reindex
 from .domain import groups, schedule_cache, split_dimensions
+from .limits import Limits, kernel_length
 
 
 class Definition(Record):
@@ -88,20 +89,18 @@ def decompose(offset: int, strides: Shape, sizes: Shape, shape: Shape) -> tuple[
 class Inliner:
     """Expands the loads of one graph's kernels in recording order."""
 
-    def __init__(
-        self, uses: dict[int, int], alive: frozenset[int], maximum_bindings: int, long: dict[int, int]
-    ) -> None:
+    def __init__(self, uses: dict[int, int], alive: frozenset[int], limits: Limits, long: dict[int, int]) -> None:
         self.definitions: dict[int, Definition] = {}
         self.uses = uses
         self.alive = alive
-        self.maximum_bindings = maximum_bindings
+        self.limits = limits
         self.hosts: set[int] = set()
         self.long = tuple(long.items())
 
     def expand(self, kernel: Any) -> Any:
         """Return the kernel with every load inlined that should be."""
         known = tuple([(slot, self.definitions[slot]) for slot in bound_slots(kernel) if slot in self.definitions])
-        return _expanded(kernel, known, self.maximum_bindings, self.long) if known else kernel
+        return _expanded(kernel, known, self.limits, self.long) if known else kernel
 
     def define(self, slot: int, shape: Shape, value: Expression) -> None:
         """Make a slot's expression available to later kernels."""
@@ -115,13 +114,13 @@ class Inliner:
 
 @schedule_cache
 def _expanded(
-    kernel: Any, known: tuple[tuple[int, Definition], ...], maximum_bindings: int, long: tuple[tuple[int, int], ...]
+    kernel: Any, known: tuple[tuple[int, Definition], ...], limits: Limits, long: tuple[tuple[int, int], ...]
 ) -> Any:
     """Return the kernel with loads of slots inlined whose definitions are known."""
     definitions = dict(known)
     for _ in range(64):
         try:
-            return _inlined(kernel, definitions, maximum_bindings, dict(long))
+            return _inlined(kernel, definitions, limits, dict(long))
         except NeedsSplit as split:
             kernel = split_dimensions(kernel, {split.dimension: split.factors})
     return kernel
@@ -136,12 +135,14 @@ def bindings(slots: AbstractSet[int], long: dict[int, int]) -> int:
     return len(slots) + (sum(long.get(slot, 0) for slot in slots) if long else 0)
 
 
-def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_bindings: int, long: dict[int, int]) -> Any:
+def _inlined(kernel: Kernel, definitions: dict[int, Definition], limits: Limits, long: dict[int, int]) -> Any:
     sizes = tuple(size for group in groups(kernel) for size in group)
     slots = set(bound_slots(kernel))
+    length = kernel_length(limits, kernel)
     pays = prologue_pays if isinstance(kernel, Contraction) else _worthwhile
 
     def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+        nonlocal length
         if node.step == "load":
             slot, offset, strides = node.payload
         elif node.step == "load_at" and isinstance(kernel, Contraction):
@@ -152,11 +153,14 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_binding
         if definition is None or not pays(definition, node, kernel):
             return None
         added = (slots | _loaded(definition.value)) - {slot}
-        if bindings(added, long) + 2 > maximum_bindings:
+        grown = length + limits.length_of([definition.value])
+        if bindings(added, long) + 2 > limits.bindings or grown > limits.length:
             return None
         if node.step == "load_at":
             computed = _at_index(definition, arguments[0], len(sizes))
-            slots.update(added if computed is not None else ())
+            if computed is not None:
+                slots.update(added)
+                length = grown
             return computed
         try:
             found = decompose(offset, strides, sizes, definition.shape)
@@ -167,9 +171,15 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], maximum_binding
         if found is None:
             return None
         slots.update(added)
-        return reindex(definition.value, *found)
+        length = grown
+        return definition.value if _is_identity(definition.shape, *found) else reindex(definition.value, *found)
 
     return kernel.map_expressions(lambda each: rewrite(each, replace))
+
+
+def _is_identity(shape: Shape, terms: Terms, constants: list[int]) -> bool:
+    """Return whether a shape's coordinates are the consumer's own."""
+    return terms == tuple(((dimension, 1),) for dimension in range(len(shape))) and not any(constants)
 
 
 def _at_index(definition: Definition, index: Expression, rank: int) -> Expression | None:

@@ -12,6 +12,7 @@ from ..ir.layouts import contiguous_strides
 from . import merging
 from .domain import schedule_cache
 from .inlining import REPORTS, Inliner, bindings, bound_slots
+from .limits import Limits
 from .localizing import localize, unfused
 from .memory import assign_buffers
 
@@ -80,8 +81,7 @@ def schedule(
     slots: list[Slot],
     alive: frozenset[int],
     donatable: frozenset[int],
-    maximum_bindings: int,
-    binding_bytes: int,
+    limits: Limits,
     fuses: bool,
 ) -> Scheduled:
     """Return the plan that computes every alive slot.
@@ -91,19 +91,18 @@ def schedule(
         slots: the graph's values.
         alive: slots that must have a buffer afterwards.
         donatable: leaf slots whose buffers nobody else will read again.
-        maximum_bindings: most buffers one kernel may bind.
-        binding_bytes: what one binding reaches of a buffer; a longer one counts as several.
+        limits: what one kernel may become.
         fuses: False keeps one kernel per recorded operation.
     """
     needed, uses, unread = _live_kernels(recorded, alive)
     if not fuses:
         return assign_buffers([unfused(item) for item in needed if _has_elements(item, slots)], slots, alive, donatable)
     long = {
-        number: -(-slot.numel * slot.dtype.itemsize // binding_bytes) - 1
+        number: -(-slot.numel * slot.dtype.itemsize // limits.binding_bytes) - 1
         for number, slot in enumerate(slots)
-        if slot.dtype is not None and slot.numel * slot.dtype.itemsize > binding_bytes
+        if slot.dtype is not None and slot.numel * slot.dtype.itemsize > limits.binding_bytes
     }
-    builder = _Builder(slots, alive | unread, uses, maximum_bindings, long)
+    builder = _Builder(slots, alive | unread, uses, limits, long)
     for item in needed:
         builder.add(item)
     groups = _ordered(builder.finish())
@@ -141,15 +140,15 @@ class _Builder:
         slots: list[Slot],
         alive: frozenset[int],
         uses: dict[int, int],
-        maximum_bindings: int,
+        limits: Limits,
         long: dict[int, int],
     ) -> None:
         self.slots = slots
         self.alive = alive
-        self.maximum_bindings = maximum_bindings
+        self.limits = limits
         #: how many bindings more than one the buffers of long slots take
         self.long = long
-        self.inliner = Inliner(uses, alive, maximum_bindings, long)
+        self.inliner = Inliner(uses, alive, limits, long)
         self.pending: list[tuple[Any, tuple[int, ...], tuple[int | None, ...]]] = []
 
     def add(self, item: Recorded) -> None:
@@ -172,7 +171,7 @@ class _Builder:
             wanted |= bound_slots(kernel)
             wanted.update(slot for slot in initials if slot is not None)
             kept.append((kernel, outputs, initials))
-        merger = _Merger(wanted, self.maximum_bindings, self.long)
+        merger = _Merger(wanted, self.limits, self.long)
         for kernel, outputs, initials in reversed(kept):
             if not any(self.slots[slot].numel for slot in outputs):
                 continue
@@ -183,9 +182,9 @@ class _Builder:
 class _Merger:
     """Places kernels into groups, joining an earlier group where that keeps the order of dependencies."""
 
-    def __init__(self, wanted: set[int], maximum_bindings: int, long: dict[int, int]) -> None:
+    def __init__(self, wanted: set[int], limits: Limits, long: dict[int, int]) -> None:
         self.wanted = wanted
-        self.maximum_bindings = maximum_bindings
+        self.limits = limits
         self.long = long
         self.groups: list[Group] = []
         self.producer: dict[int, Group] = {}
@@ -223,10 +222,10 @@ class _Merger:
         # Where they would wait for something, all that the group reads would stay in memory until then.
         if apart and any(each.identity > group.identity for each in sources.values()):
             return False
-        if bindings(bound, self.long) > self.maximum_bindings - (ROOM if apart else 0):
+        if bindings(bound, self.long) > self.limits.bindings - (ROOM if apart else 0):
             return False
         merged = merging.merged(kernel, outputs, group.kernel, group.outputs, group.identity in sources)
-        if merged is None:
+        if merged is None or not self.limits.fits(merged[0]):
             return False
         group.kernel, group.outputs = merged
         group.initials = group.initials + (None,) * len(outputs)

@@ -55,8 +55,9 @@ class Gamma(Parametric, ExponentialFamily):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return values with gradients of the concentration and the rate."""
         drawn = differentiable_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
-        # The density may be 0 at 0, and its logarithm infinite.
-        return drawn.clamp(min=torch.finfo(drawn.dtype).tiny)
+        # The density may be 0 at 0, and its logarithm infinite. Gradients are those of what was drawn.
+        drawn.detach().clamp_(min=torch.finfo(drawn.dtype).tiny)
+        return drawn
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""

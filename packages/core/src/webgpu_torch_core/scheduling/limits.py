@@ -1,0 +1,49 @@
+"""What one kernel may become on a device: how much it binds, and how long its text gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..backend.interface import Device
+from ..ir.expression import LEAF_STEPS, Expression, topological
+from ..ir.kernels import Kernel
+from .domain import schedule_cache
+
+
+class Limits:
+    """A device's limits, in the form in which the scheduler asks for them; one object for each device.
+
+    Attributes:
+        bindings: most buffers one kernel may bind.
+        binding_bytes: what one binding reaches of a buffer; a longer one counts as several.
+        length: how long a fused kernel may be: compilers take more than proportionally longer for long texts.
+    """
+
+    __slots__ = ("_device", "binding_bytes", "bindings", "length")
+
+    def __init__(self, device: Device) -> None:
+        self.bindings = device.maximum_bindings
+        self.binding_bytes = device.binding_bytes
+        self.length = device.kernel_length
+        self._device = device
+
+    def length_of(self, roots: Iterable[Expression]) -> int:
+        """Return the length of expressions, each step that they share counted once."""
+        return sum(
+            self._device.step_length(node.step, node.arguments[-1].dtype)
+            for node in topological(*roots)
+            if node.step not in LEAF_STEPS
+        )
+
+    def fits(self, kernel: Kernel) -> bool:
+        """Return whether a fused kernel is short enough."""
+        return kernel_length(self, kernel) <= self.length
+
+
+@schedule_cache
+def kernel_length(limits: Limits, kernel: Kernel) -> int:
+    """Return the length of all that a kernel computes."""
+    return limits.length_of(kernel.expressions())
+
+
+__all__ = ["Limits", "kernel_length"]
