@@ -43,11 +43,8 @@ def _undivided(
     """Return the variance of no more elements than are taken off: infinite or NaN, with PyTorch's gradient."""
     if not total.numel() or not input.numel():
         return total + math.nan
-    # A circle: that module imports this one.
-    from ..elementwise.overloads import where
-
     if whole or not input.ndim:
-        slope = where(deviation == 0, math.nan, math.inf)
+        slope = deviation.new_full(deviation.shape, math.inf).masked_fill(deviation == 0, math.nan)
     else:
         slope = deviation * (2.0 / divisor if divisor else math.inf)
     kept = reduced_shape(input._layout.shape, dims, True)
