@@ -318,3 +318,14 @@ def test_a_device_context_beside_a_mode() -> None:
     with facade.device("meta"), logging_mode(facade, log):
         assert facade.ones(2).device.type == "meta"
     assert log == ["ones", "__get__"]
+
+
+@pytest.mark.parametrize("lib", [torch, facade], ids=["torch", "ours"])
+def test_arguments_of_wrong_types_are_named_under_a_mode(lib: Any) -> None:
+    def wrong() -> Any:
+        return lib.kron([1.0], lib.ones(2))
+
+    with lib.overrides.BaseTorchFunctionMode(), pytest.raises(TypeError, match="must be Tensor, not list"):
+        wrong()
+    with pytest.raises(TypeError, match="must be Tensor, not list"):
+        wrong()

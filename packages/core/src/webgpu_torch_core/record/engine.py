@@ -19,9 +19,8 @@ from .. import config
 from ..backend import profiling
 from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
-from ..scheduling import Recorded, Scheduled, schedule
+from ..scheduling import Limits, Recorded, Scheduled, schedule
 from ..scheduling.domain import groups
-from ..scheduling.limits import Limits
 from ..scheduling.schedule import Slot
 from .checks import error_of, error_of_check
 from .context import context

@@ -4,6 +4,7 @@
 kernels over one domain, ``localizing`` turns graph slots into operand numbers, ``memory`` assigns buffers.
 """
 
+from .limits import Limits
 from .schedule import Recorded, Scheduled, schedule
 
-__all__ = ["Recorded", "Scheduled", "schedule"]
+__all__ = ["Limits", "Recorded", "Scheduled", "schedule"]
