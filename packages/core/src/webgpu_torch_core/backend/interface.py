@@ -235,7 +235,7 @@ class Facts(NamedTuple):
     dlpack_type: int | None = None
 
 
-#: the facts about the host
+#: The facts about the host.
 HOST = Facts(on_host=True, autocast_types=(bfloat16, float16))
 
 
