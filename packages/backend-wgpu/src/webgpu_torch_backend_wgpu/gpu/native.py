@@ -20,7 +20,6 @@ from .interface import Adapter, Gpu, Runtime
 from .processes import runtime_directory
 
 
-
 def _resources() -> Path:
     """Return the folder of wgpu-py's library and header.
 
