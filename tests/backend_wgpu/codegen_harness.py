@@ -9,7 +9,16 @@ import pytest
 import torch
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.facts import TYPICAL
-from webgpu_torch_backend_wgpu.gpu.interface import DISPATCH, STORAGE, UNIFORM, GpuError, Owned, PipelineRequest
+from webgpu_torch_backend_wgpu.gpu.interface import (
+    DISPATCH,
+    MATRIX_FEATURE,
+    STORAGE,
+    UNIFORM,
+    GpuError,
+    Owned,
+    PipelineRequest,
+    Runtime,
+)
 from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
 from webgpu_torch_backend_wgpu.limits import capabilities
 from webgpu_torch_backend_wgpu.modules import kinds_of
@@ -24,23 +33,23 @@ TORCH = {
 }  # fmt: skip
 CORE = {each: getattr(dtypes, "bool_" if name == "bool" else name) for name, each in TORCH.items()}
 GUARD = 0xA5
+FEATURES = ("shader-f16", "shader-int64", "subgroups", MATRIX_FEATURE)
 _FORMATS = {"float32": "f", "int32": "i", "uint32": "I", "bool": "I", "int64": "q", "float64": "d"}
 
 
 class Harness:
     """One adapter, its capabilities, and the same with 16- and 64-bit types taken away."""
 
-    def __init__(self) -> None:
-        runtime = NativeRuntime()
+    def __init__(self, runtime: Runtime) -> None:
         found = [each for each in runtime.adapters(lambda each: True) if not each.api.startswith("OpenGL")]
         if not found:
             pytest.skip("no WebGPU adapter on this machine")
         adapter = found[0]
-        self.gpu = runtime.open(adapter, [each for each in ("shader-f16", "shader-int64") if each in adapter.features])
+        self.gpu = runtime.open(adapter, [each for each in FEATURES if each in adapter.features])
         native = capabilities(adapter, self.gpu, TYPICAL["discrete"].replace(rounds_halves=False))
         self.native = native.replace(invocations=min(native.invocations, 1024))
         self.small = self.native.replace(
-            half=False, int64=False, invocations=256, workgroup_bytes=16384, workgroups_per_dimension=7
+            half=False, int64=False, matrix_units=(), invocations=256, workgroup_bytes=16384, workgroups_per_dimension=7
         )
         self.pipelines: dict[str, int] = {}
 
@@ -115,5 +124,5 @@ _harness: list[Harness] = []
 def harness() -> Harness:
     """Return the one harness of the test run."""
     if not _harness:
-        _harness.append(Harness())
+        _harness.append(Harness(NativeRuntime()))
     return _harness[0]

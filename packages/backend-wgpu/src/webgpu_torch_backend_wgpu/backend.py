@@ -122,6 +122,7 @@ class WgpuBackend(Backend):
                 f"{limits.max_storage_buffer_binding_size} bytes per binding, {limits.max_buffer_size} "
                 f"per buffer, {limits.max_storage_buffers_per_shader_stage} storage buffers"
             )
+            lines[f"matrix units {number}"] = ", ".join(map(str, each.matrix_units)) or "none that this runtime offers"
         if not self.adapters():
             lines["adapter"] = f"none found. {_ADVICE}"
         return lines

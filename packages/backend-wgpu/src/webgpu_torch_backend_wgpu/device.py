@@ -303,6 +303,7 @@ class WgpuDevice(Device):
             "driver": self.adapter.description,
             "api": self.adapter.api,
             "half": str(self.capabilities.half),
+            "matrix units": ", ".join(map(str, self.capabilities.matrix_units)) or "none",
             "int64": str(self.capabilities.int64),
             "binding bytes": str(self.capabilities.binding_bytes),
             **{name.replace("_", " "): str(getattr(self.capabilities.facts, name)) for name in Facts.fields},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .facts import Facts
-from .gpu.interface import Adapter, Gpu
+from .gpu.interface import MATRIX_FEATURE, Adapter, Gpu
 from .program import Capabilities
 
 #: features asked for wherever the adapter has them
@@ -12,6 +12,7 @@ WANTED_FEATURES = (
     "shader-int64",
     "subgroups",
     "subgroup-barrier",
+    MATRIX_FEATURE,
     "timestamp-query",
     "timestamp-query-inside-encoders",
     "timestamp-query-inside-passes",
@@ -40,6 +41,7 @@ def capabilities(adapter: Adapter, gpu: Gpu, facts: Facts) -> Capabilities:
         half="shader-f16" in features,
         int64="shader-int64" in features,
         subgroups="subgroups" in features,
+        matrix_units=adapter.matrix_units if MATRIX_FEATURE in features else (),
     )
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from webgpu_torch_core.ir.kernels import Record
 
 from .facts import Facts
+from .gpu.interface import MatrixUnit
 
 
 class Capabilities(Record):
@@ -14,7 +15,7 @@ class Capabilities(Record):
 
     __slots__ = fields = (
         "software", "facts", "workgroups_per_dimension", "invocations", "workgroup_bytes", "storage_buffers", "binding_bytes", "half",
-        "int64", "subgroups",
+        "int64", "subgroups", "matrix_units",
     )  # fmt: skip
     software: bool
     facts: Facts
@@ -26,6 +27,7 @@ class Capabilities(Record):
     half: bool
     int64: bool
     subgroups: bool
+    matrix_units: tuple[MatrixUnit, ...]
 
 
 class Binding(Record):

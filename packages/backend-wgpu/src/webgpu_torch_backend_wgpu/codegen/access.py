@@ -13,6 +13,7 @@ from .ir import Buffer, Load, LoadGroup, Name, Node, convert_to, group_element
 from .lowering import Lowering
 from .module import Module, linear_index
 from .statements import StoreGroup
+from .types import HALVES_IN_WORDS
 
 LANES = 4
 
@@ -43,6 +44,8 @@ class Buffers:
         self.kernel = module.kernel
         self.vector = vector
         self.lanes = lanes
+        #: float16 operands that are read as words
+        self.in_words: set[int] = set()
         self._outputs = {
             each.initial: number for number, each in enumerate(self.kernel.outputs) if each.initial is not None
         }
@@ -51,7 +54,12 @@ class Buffers:
         """Return an operand's buffer."""
         if index in self._outputs:
             return self.output(self._outputs[index])
-        return self.module.buffer("operand", index, self.module.type(self.kernel.operands[index].dtype), False)
+        encoding = HALVES_IN_WORDS if index in self.in_words else self.module.type(self.kernel.operands[index].dtype)
+        return self.module.buffer("operand", index, encoding, False)
+
+    def written(self, index: int) -> bool:
+        """Return whether an operand's buffer is also an output's."""
+        return index in self._outputs
 
     def output(self, index: int) -> Buffer:
         """Return an output's buffer."""

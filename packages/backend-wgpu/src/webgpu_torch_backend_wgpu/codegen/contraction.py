@@ -8,11 +8,13 @@ from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
 from ..program import Capabilities
 from .access import LANES, Buffers, evaluate
-from .ir import Load, LoadGroup, Node, convert_to, fixed, group_element, vector, zero
+from .ir import VECTORS, Load, LoadGroup, Node, bitcast, convert_to, fixed, group_element, vector, zero
 from .lowering import Lowering
 from .module import Module, linear_index, split_index
 from .steps import spell
 
+#: most bytes that one access moves
+VECTOR_BYTES = 16
 _VECTOR_TYPES = ("float32", "float16", "bfloat16", "int8", "uint8")
 
 
@@ -26,6 +28,12 @@ def flat_stride(sizes: Shape, strides: Shape) -> int | None:
     return strides[-1]
 
 
+def halves_in_words(values: list[Node]) -> Node:
+    """Return eight halves as four words."""
+    pairs = [bitcast("u32", vector("f16", values[first : first + 2])) for first in range(0, len(values), 2)]
+    return vector("u32", pairs)
+
+
 def loads_of(root: Expression) -> list[Expression]:
     """Return the loads inside an expression."""
     return [node for node in topological(root) if node.step in ("load", "load_at")]
@@ -35,10 +43,10 @@ class Side:
     """One operand of a contraction: its expression, and which of its dimensions are contiguous in memory.
 
     ``axis`` is the group (``"k"`` or the side's own, ``"m"`` or ``"n"``) along which neighbours are neighbours in memory,
-    ``lanes`` how many elements along it one thread can load as aligned vectors: 4, or 1.
+    ``lanes`` how many elements along it one thread can load as aligned vectors: as many as asked for, or 1.
     """
 
-    def __init__(self, kernel: Contraction, value: Expression, group: str) -> None:
+    def __init__(self, kernel: Contraction, value: Expression, group: str, lanes: int = LANES) -> None:
         self.kernel = kernel
         self.value = value
         self.group = group
@@ -54,8 +62,7 @@ class Side:
         self.strided = not {"load_at", "coordinate"} & set(leaves)
         self.loads = [node for node in loads_of(value) if node.step == "load"]
         self.axis = self._axis()
-        vectors = self.strided and self._vectors(self.axis)
-        self.lanes = LANES if vectors else 1
+        self.lanes = lanes if self.strided and self._vectors(self.axis, lanes) else 1
 
     def stride(self, node: Expression, group: str) -> int | None:
         """Return the stride of a load along the flat index of a group."""
@@ -70,10 +77,10 @@ class Side:
                 return group
         return self.group
 
-    def _vectors(self, axis: str) -> bool:
-        """Return whether every load reads four neighbours along ``axis`` as an aligned vector or one element."""
+    def _vectors(self, axis: str, lanes: int) -> bool:
+        """Return whether every load reads ``lanes`` neighbours along ``axis`` as an aligned vector or one element."""
         first, sizes = self.spans[axis]
-        if self.kernel.dtype.name != "float32" or not sizes or number_of_elements(sizes) % LANES:
+        if self.kernel.dtype.name != "float32" or not sizes or number_of_elements(sizes) % lanes:
             return False
         found = False
         for node in self.loads:
@@ -82,9 +89,9 @@ class Side:
                 continue
             _, offset, strides = node.payload
             others = strides[:first] + strides[first + len(sizes) :]
-            if stride != 1 or offset % LANES or any(each % LANES for each in others):
+            if stride != 1 or offset % lanes or any(each % lanes for each in others):
                 return False
-            if node.dtype.name not in _VECTOR_TYPES:
+            if node.dtype.name not in _VECTOR_TYPES or node.dtype.itemsize * lanes > VECTOR_BYTES:
                 return False
             found = True
         return found
@@ -132,10 +139,17 @@ class Frame:
                 names += split_index(self.module, position, sizes)
         return linear_index(offset, tuple(used), names)
 
-    def element(self, side: Side, batch: list[Node], row: Node, depth: Node) -> Node:
-        """Write what computes one element of a side and return it; indices are in range."""
+    def element(
+        self, side: Side, batch: list[Node], row: Node, depth: Node, coordinates: list[Node] | None = None
+    ) -> Node:
+        """Write what computes one element of a side and return it; indices are in range.
+
+        ``coordinates`` are the row's where they have been written already.
+        """
         at = {side.group: row, "k": depth}
         split: dict[str, list[Node]] = {"batch": batch}
+        if coordinates is not None:
+            split[side.group] = coordinates
 
         def coordinate(dimension: int) -> Node:
             for group, (first, sizes) in side.spans.items():
@@ -162,28 +176,30 @@ class Frame:
         return Load(self.buffers.operand(node.payload[0]), index, vectors)
 
     def vector_of(self, side: Side, batch: list[Node], row: Node, depth: Node) -> Node:
-        """Write what loads four neighbours along a side's axis and return them as a vector."""
+        """Write what loads neighbours along a side's axis and return them as a vector; eight halves as four words."""
         at = {side.group: row, "k": depth}
+        scalar = self.module.type(side.value.dtype).scalar
+        wanted = "vec4<u32>" if scalar == "f16" else VECTORS[scalar, side.lanes]
         groups: dict[Expression, list[Node]] = {}
         for node in side.loads:
             index = self._index(side, node, batch, at)
             if side.stride(node, side.axis) == 0:
-                groups[node] = [self._single(side, node, index)] * LANES
+                groups[node] = [self._single(side, node, index)] * side.lanes
                 continue
             index = self.body.let(self.module.fresh("a"), index)
             buffer = self.buffers.operand(node.payload[0])
-            group = self.body.let(self.module.fresh("v"), LoadGroup(buffer, index, LANES))
-            groups[node] = [group_element(group, buffer.encoding, lane) for lane in range(LANES)]
-            if node is side.value and buffer.encoding.lanes == 1 and buffer.encoding.scalar == self.scalar:
+            group = self.body.let(self.module.fresh("v"), LoadGroup(buffer, index, side.lanes))
+            groups[node] = [group_element(group, buffer.encoding, lane) for lane in range(side.lanes)]
+            if node is side.value and buffer.encoding.scalar == scalar and group.type == wanted:
                 return group
         values: list[Node] = []
-        for lane in range(LANES):
+        for lane in range(side.lanes):
 
             def leaf(node: Expression, index: Node | None, lane: int = lane) -> Node:
                 return groups[node][lane]
 
             values.append(Lowering(self.module, leaf).value(side.value))
-        return vector(self.scalar, values)
+        return halves_in_words(values) if scalar == "f16" else vector(scalar, values)
 
     def epilogue(self, batch: list[Node], row: Node, column: Node, values: list[Node]) -> None:
         """Write the stores of one element of the result, or of four neighbouring columns."""

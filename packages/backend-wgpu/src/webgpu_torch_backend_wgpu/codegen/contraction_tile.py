@@ -8,8 +8,10 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Protocol
 
 from webgpu_torch_core.ir.kernels import Contraction, Record
 from webgpu_torch_core.ir.layouts import number_of_elements
@@ -113,15 +115,20 @@ def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
         # Large blocks pass fewer barriers, but small kernels compile faster than they run.
         yield MIDDLE if min(m, n) >= MIDDLE.m and m * n * k * batch >= _MUCH_FOR_A_CPU else TINY
         return
-    room = min(_MOST_SCRATCH, capabilities.binding_bytes) // max(4 * m * n * batch, 1)
-    most = max(1, min(k // _LEAST_DEPTH, room))
     for tile in _SHARES:
         if tile is MIDDLE or tile.threads > capabilities.invocations or tile.nbytes > capabilities.workgroup_bytes:
             continue
-        for splits in _SPLITS if tile is not LARGE else (1,):
-            if splits <= most:
-                banded = tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE)
-                yield _variant(tile, splits, 8 if banded else tile.band)
+        for splits in splits_of(kernel, capabilities) if tile is not LARGE else (1,):
+            banded = tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE)
+            yield _variant(tile, splits, 8 if banded else tile.band)
+
+
+def splits_of(kernel: Contraction, capabilities: Capabilities) -> list[int]:
+    """Return in how many parts a sum may be split: they are deep enough, and there is room for what they leave."""
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    room = min(_MOST_SCRATCH, capabilities.binding_bytes) // max(4 * m * n * batch, 1)
+    most = max(1, min(k // _LEAST_DEPTH, room))
+    return [each for each in _SPLITS if each <= most]
 
 
 @cache
@@ -135,13 +142,21 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     Blocks count whole, however little of them is inside the result, and units wait for the one with most blocks.
     A large block has a unit to itself; smaller ones share it and hide each other's waiting.
     """
-    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    splits, large = tile.splits, tile.block == LARGE.block
     share, lead = _BY_BLOCK[tile.block]
+    return blocks_seconds(kernel, tile, facts, share * facts.flops, lead, 1.0 if tile.block == LARGE.block else _ALONE)
+
+
+def blocks_seconds(kernel: Contraction, tile: Tile, facts: Facts, flops: float, lead: int, alone: float) -> float:
+    """Return an estimate of the time of a tile that reaches so many operations per second with all units busy.
+
+    ``lead`` steps of k pass before it does; a unit with one block only reaches the share ``alone`` of its rate.
+    """
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    splits = tile.splits
     blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
     rounds = -(-blocks // facts.units)
-    busy = blocks / facts.units / rounds * (_ALONE if rounds == 1 and not large else 1.0)
-    seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (share * facts.flops * busy)
+    busy = blocks / facts.units / rounds * (alone if rounds == 1 else 1.0)
+    seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
     if splits == 1:
         return seconds
     return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / facts.bandwidth + facts.dispatch
@@ -151,12 +166,43 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
 Write = Callable[[Node, Node, list[Node]], None]
 
 
-class Block:
-    """What a tile's workgroup computes with: the sides' blocks in workgroup memory, the sums, and how results leave.
+class Stager(Protocol):
+    """Brings one side's blocks into workgroup memory, by way of registers."""
 
-    This one keeps a small block of sums per thread in registers and multiplies in float32 or integers. Another inner
-    product (an adapter's matrix units) is another class with its own staging of the sides, accumulator and store.
-    """
+    def declare(self) -> None:
+        """Declare the registers that hold a fetched block."""
+
+    def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
+        """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand."""
+
+    def put(self, stage: Node | None) -> None:
+        """Write the stores of the registers into workgroup memory."""
+
+
+class Block(ABC):
+    """What a tile's workgroup computes with: the sides' blocks in workgroup memory, the sums, and how results leave."""
+
+    left: Stager
+    right: Stager
+
+    @abstractmethod
+    def declare(self) -> None:
+        """Write which part of the block a thread computes, and its sums."""
+
+    @abstractmethod
+    def multiply(self, stage: Node | None) -> None:
+        """Write the products of the blocks in workgroup memory into the sums."""
+
+    @abstractmethod
+    def results(self, base_m: Node, base_n: Node, write: Write) -> None:
+        """Write what is done with the workgroup's results, a row's neighbouring columns at a time, inside their bounds."""
+
+
+class ThreadBlock(Block):
+    """Keeps a small block of sums per thread in registers and multiplies in float32 or integers."""
+
+    left: Loader
+    right: Loader
 
     def __init__(self, frame: Frame, tile: Tile) -> None:
         self.frame = frame
@@ -168,7 +214,6 @@ class Block:
         self.packed = self.left.packed
 
     def declare(self) -> None:
-        """Write which part of the block a thread computes, and its sums."""
         body, tile = self.body, self.tile
         threads_n = tile.n // tile.columns
         if not tile.span or tile.span >= threads_n:
@@ -189,7 +234,6 @@ class Block:
         ]
 
     def multiply(self, stage: Node | None) -> None:
-        """Write the products of the blocks in workgroup memory into the sums."""
         body, tile = self.body, self.tile
         for depth in range(tile.k):
             with body.when(None):
@@ -204,7 +248,6 @@ class Block:
                         body.set(total, product)
 
     def results(self, base_m: Node, base_n: Node, write: Write) -> None:
-        """Write what is done with each row and each four columns (or each column) of a thread, inside their bounds."""
         body, frame, tile = self.body, self.frame, self.tile
         step_m, step_n = tile.m // tile.rows, tile.n // tile.columns
         for number, sums in enumerate(self.sums):
@@ -228,7 +271,7 @@ MakeBlock = Callable[[Frame, Tile], Block]
 
 
 def generate_tile(
-    kernel: Contraction, capabilities: Capabilities, tile: Tile, make_block: MakeBlock = Block
+    kernel: Contraction, capabilities: Capabilities, tile: Tile, make_block: MakeBlock = ThreadBlock
 ) -> Program:
     """Return the program of a contraction by tiles of a given variant."""
     frame = Frame(kernel, capabilities)

@@ -132,7 +132,7 @@ class Literal(Node):
 
 
 class Prefix(Node):
-    """``-``, ``!`` or ``~`` of a value."""
+    """``-``, ``!`` or ``~`` of a value, or ``&``: where it lies."""
 
     __slots__ = ("arguments", "symbol")
 

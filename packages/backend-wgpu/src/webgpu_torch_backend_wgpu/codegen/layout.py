@@ -11,10 +11,12 @@ from .statements import Atomic, Exchange, Statement, Store, StoreGroup
 class Layout:
     """How a buffer is bound: ``group`` neighbouring elements per word of the binding (0: one element), atomic or not."""
 
-    __slots__ = ("atomic", "group", "single")
+    __slots__ = ("atomic", "counts", "group", "single")
 
     def __init__(self) -> None:
         self.group = 0
+        #: of how many elements the groups are that are read or written
+        self.counts: set[int] = set()
         self.single = self.atomic = False
 
     def word(self, buffer: Buffer) -> str:
@@ -24,19 +26,16 @@ class Layout:
 
 
 def survey(blocks: Iterable[list[Statement]]) -> dict[Buffer, Layout]:
-    """Return the layout of each buffer from all accesses to it: vectors only where none needs a single element."""
+    """Return the layout of each buffer from all accesses to it: vectors only where all of them are of one size."""
     layouts: dict[Buffer, Layout] = {}
 
     def visit_nodes(nodes: Sequence[Node]) -> None:
         for node in nodes:
             if type(node) is LoadGroup:
-                _layout(layouts, node.buffer).group = node.count
+                _layout(layouts, node.buffer).counts.add(node.count)
             elif type(node) is Load:
                 layout = _layout(layouts, node.buffer)
-                if node.vector:
-                    layout.group = layout.group or 4
-                else:
-                    layout.single = True
+                layout.single |= not node.vector
             if node.arguments:
                 visit_nodes(node.arguments)
 
@@ -45,7 +44,7 @@ def survey(blocks: Iterable[list[Statement]]) -> dict[Buffer, Layout]:
             if isinstance(statement, (Store, StoreGroup, Atomic, Exchange)):
                 layout = _layout(layouts, statement.buffer)
                 if isinstance(statement, StoreGroup):
-                    layout.group = len(statement.nodes) - 1
+                    layout.counts.add(len(statement.nodes) - 1)
                 else:
                     layout.single = True
                     layout.atomic |= not isinstance(statement, Store) or statement.buffer.encoding.lanes > 1
@@ -56,7 +55,8 @@ def survey(blocks: Iterable[list[Statement]]) -> dict[Buffer, Layout]:
     for block in blocks:
         visit(block)
     for layout in layouts.values():
-        layout.group = 0 if layout.single else layout.group
+        if not layout.single and len(layout.counts) < 2:
+            layout.group = max(layout.counts, default=4)
     return layouts
 
 

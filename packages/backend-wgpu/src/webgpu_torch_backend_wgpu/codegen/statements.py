@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from .ir import Buffer, Name, Node, Number
+from .ir import Buffer, Call, Name, Node, Number
 
 
 class Statement:
@@ -59,6 +59,15 @@ class StoreGroup(Statement):
 
     def __init__(self, buffer: Buffer, index: Node, values: Sequence[Node]) -> None:
         self.buffer, self.nodes = buffer, (index, *values)
+
+
+class Do(Statement):
+    """Call a function for what it does."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, call: Call) -> None:
+        self.nodes = (call,)
 
 
 class Atomic(Statement):

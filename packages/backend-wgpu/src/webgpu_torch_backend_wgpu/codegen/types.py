@@ -86,6 +86,11 @@ _PACKED: dict[str, tuple[str, int, Unpack, Pack]] = {
     "bool": ("bool", 4, lambda word, lane: _bits(word, lane, 8).differs(fixed(0)),
              lambda value: choose(value, fixed(1), fixed(0))),
 }  # fmt: skip
+#: float16 on adapters that compute with it, read as words: there are vectors of four words, and none of eight halves
+HALVES_IN_WORDS = ElementType(
+    "float16", "f16", "u32", 2, lambda word, lane: bitcast("vec2<f16>", word)[lane],
+    lambda value: bitcast("u32", Call("vec2<f16>", (value, convert_to("f16", fixed(0))), "vec2<f16>")),
+)  # fmt: skip
 _PLAIN = {"float32": "f32", "int32": "i32", "uint32": "u32"}
 _TYPES: dict[tuple[str, bool, bool], ElementType] = {}
 

@@ -11,6 +11,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
 from ..program import Capabilities, Program
+from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_vector
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart
@@ -120,6 +121,11 @@ def _tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
         yield from tiles_of(kernel, capabilities)
 
 
+def _matrix_tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[MatrixTile]:
+    if not _has_few_rows(kernel):
+        yield from matrix_tiles_of(kernel, capabilities)
+
+
 def _scans(chunked: bool) -> Callable[[Scan, Capabilities], Iterator[ScanPlan]]:
     def fits(kernel: Scan, capabilities: Capabilities) -> Iterator[ScanPlan]:
         plan = ScanPlan(kernel, capabilities)
@@ -175,6 +181,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
     ],
     Contraction: [
         Variant("few rows", _few_rows, _traffic(0.8), lambda k, c, _: generate_vector(k, c)),
+        Variant("tiles of matrices", _matrix_tiles, matrix_seconds, generate_matrix),
         Variant("tiles", _tiles, tile_seconds, generate_tile),
     ],
     Scan: [

@@ -40,6 +40,7 @@ from .statements import (
     Atomic,
     Barrier,
     Break,
+    Do,
     Exchange,
     For,
     Function,
@@ -63,6 +64,8 @@ _CHAINS = frozenset({"&", "|", "^", "&&", "||"})
 _UNARY = 9
 _SUFFIX = {"u32": "u", "i32": "i", "i64": "li"}
 _BYTES = {"f16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8}
+#: subgroups are whole where matrices are used: conditions are the same for all threads of a workgroup
+_MATRIX_HEAD = "enable chromium_experimental_subgroup_matrix;\ndiagnostic(off, chromium.subgroup_matrix_uniformity);\n"
 _HALVES = frozenset({"f16", *(VECTORS["f16", size] for size in (2, 3, 4))})
 
 
@@ -97,7 +100,7 @@ class Printer:
         #: where in the pieces the sizes are
         self.places: list[int] = []
         self.helpers: set[str] = set()
-        self.half = False
+        self.half = self.matrix = False
         #: functions that find the part of a long buffer: (buffer, what they do)
         self.accessors: dict[tuple[Buffer, str], None] = {}
 
@@ -268,6 +271,7 @@ class Printer:
     def var(self, statement: Var, depth: int) -> None:
         kind = f": {statement.type}" if statement.type else ""
         self.half |= statement.type in _HALVES
+        self.matrix |= statement.type.startswith("subgroup_matrix")
         self.say(f"var {statement.name}{kind}", *((" = ", statement.nodes[0]) if statement.nodes else ()), ";")
 
     def assign(self, statement: Assign, depth: int) -> None:
@@ -329,6 +333,9 @@ class Printer:
         )
         self.pieces.append("if (swap.exchanged) { break; } seen = swap.old_value; } }")
 
+    def do(self, statement: Do, depth: int) -> None:
+        self.say(statement.nodes[0], ";")
+
     def condition(self, statement: If, depth: int) -> None:
         if statement.nodes:
             self.say("if (", statement.nodes[0], ") ")
@@ -375,7 +382,7 @@ NODES: dict[type[Node], Callable[[Printer, Any, int], None]] = {
 STATEMENTS: dict[type[Statement], Callable[[Printer, Any, int], None]] = {
     Let: Printer.let, Var: Printer.var, Assign: Printer.assign, Store: Printer.store, StoreGroup: Printer.store_group,
     Atomic: Printer.atomic, Exchange: Printer.exchange, If: Printer.condition, For: Printer.loop, While: Printer.repetition,
-    Return: Printer.exit, Break: Printer.interruption, Barrier: Printer.barrier,
+    Return: Printer.exit, Break: Printer.interruption, Barrier: Printer.barrier, Do: Printer.do,
 }  # fmt: skip
 
 
@@ -416,7 +423,8 @@ def print_module(
     functions = [_accessor(buffer, what, printer) for buffer, what in printer.accessors]
     rounds = capabilities.facts.rounds_halves
     helpers = prelude(printer.helpers, {ROUNDING_HALF.name: ROUNDING_HALF} if rounds else None)
-    head = "enable f16;\n" if printer.half else ""
+    head = "enable f16;\n" if printer.half or printer.matrix else ""
+    head += _MATRIX_HEAD if printer.matrix else ""
     printer.pieces.append("\n")
     return printer.joined(head + "\n".join([*bindings, helpers, *functions, ""]))
 

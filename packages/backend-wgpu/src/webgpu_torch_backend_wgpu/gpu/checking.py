@@ -17,6 +17,7 @@ from .interface import (
     BINDING_KINDS,
     COPY,
     DISPATCH,
+    MATRIX_FEATURE,
     STORAGE,
     UNIFORM,
     WORDS,
@@ -36,7 +37,8 @@ _ACCESS = {"uniform": "uniform", "storage,read_write": "storage", "storage,read"
 _NEEDS = {
     "shader-f16": re.compile(r"\bf16\b|\benable\s+f16\b|\b\d[\d.]*h\b"),
     "shader-int64": re.compile(r"\b[iu]64\b|\b\d+l[iu]\b"),
-    "subgroups": re.compile(r"\bsubgroup\w*\b|\bquad[A-Z]\w*"),
+    "subgroups": re.compile(r"\bsubgroup(?!_matrix|Matrix)\w*\b|\bquad[A-Z]\w*"),
+    MATRIX_FEATURE: re.compile(r"\bsubgroup_matrix\w*|\bsubgroupMatrix\w*"),
 }
 _TYPE = re.compile(r"(\w+)\s*(?:<(.*)>)?$", re.DOTALL)
 #: size and alignment of scalars in memory
@@ -260,6 +262,8 @@ class CheckingGpu(Gpu):
             return f"the module uses what needs the feature {missing[0]}"
         if _NEEDS["shader-f16"].search(code) and not re.search(r"^\s*enable\s+f16\s*;", code):
             return "the module uses f16 without enabling it first"
+        if _NEEDS[MATRIX_FEATURE].search(code) and "enable chromium_experimental_subgroup_matrix;" not in code:
+            return "the module uses matrices of subgroups without enabling them first"
         return ""
 
     def group(self, layout: int, entries: Sequence[tuple[int, int, int]]) -> int:

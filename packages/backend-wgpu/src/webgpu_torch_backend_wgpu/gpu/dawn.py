@@ -16,15 +16,21 @@ from typing import Any
 from .. import config
 from .declarations import interface
 from .header import HeaderGpu, Reports, adapter_of, limits_of
-from .interface import Adapter, Gpu, Limits, Runtime
+from .interface import MATRIX_FEATURE, Adapter, Gpu, Limits, MatrixUnit, Runtime
 from .processes import runtime_directory
 
 _LIBRARIES = ("rillfacet/libwebgpu_dawn.so", "rillfacet/libwebgpu_dawn.dylib", "rillfacet/webgpu_dawn.dll")
-_FEATURES = {"shader-f16": 0xB, "subgroups": 0x12, "timestamp-query": 0x9}
+_FEATURES = {"shader-f16": 0xB, "subgroups": 0x12, "timestamp-query": 0x9, MATRIX_FEATURE: 0x50034}
 #: makes the functions of one device callable from several threads
 _IMPLICIT_SYNCHRONIZATION = 0x50004
 _TIMED_WAITS, _WAIT_ONLY, _SPONTANEOUS, _CORE, _HIGH_PERFORMANCE = 1, 1, 3, 2, 2
-_TOGGLES, _WGSL_SOURCE, _MAP_READ, _FOREVER = 0x5000A, 2, 1, (1 << 64) - 1
+_TOGGLES, _MATRIX_CONFIGURATIONS, _WGSL_SOURCE, _MAP_READ, _FOREVER = 0x5000A, 0x5003B, 2, 1, (1 << 64) - 1
+#: what halves and matrix units need on the adapters that have them
+_ALWAYS_ON = ("vulkan_enable_f16_on_nvidia", "allow_unsafe_apis", "use_vulkan_memory_model")
+#: timestamps are rounded to 100 microseconds else, longer than most kernels take
+_ALWAYS_OFF = b"timestamp_quantization"
+#: Dawn's numbers of the types that matrices are made of
+_COMPONENTS = {1: "f32", 2: "f16", 3: "u32", 4: "i32", 5: "u8", 6: "i8"}
 #: submits the GPU may be behind
 _SUBMITS_IN_FLIGHT = 64
 
@@ -59,6 +65,9 @@ _STRUCTURES = {
     "int backendType; void* surface;",
     "AdapterInfo": "void* nextInChain; WGPUStringView vendor, architecture, device, description; "
     "int backendType, adapterType; uint32_t vendorID, deviceID, subgroupMinSize, subgroupMaxSize;",
+    "SubgroupMatrixConfig": "int componentType, resultComponentType; uint32_t M, N, K;",
+    "AdapterPropertiesSubgroupMatrixConfigs": "WGPUChainedStruct chain; size_t configCount; "
+    "WGPUSubgroupMatrixConfig const* configs;",
     "Limits": "void* nextInChain;"
     + "".join(f"{_SMALL} max{each};" for each in _BEFORE.split())
     + f"{_LARGE} maxUniformBufferBindingSize, maxStorageBufferBindingSize;"
@@ -203,13 +212,16 @@ class DawnRuntime(Runtime):
             raise RuntimeError(f"{path} makes no instance with the interface known here")
 
     def _toggles(self, *names: str) -> Any:
-        """Return the chain that switches Dawn's options on; halves on adapters that have them is always one."""
+        """Return the chain that switches Dawn's options on and off, those that always are among them."""
         ffi = self.ffi
-        texts = [ffi.new("char[]", each.encode()) for each in ("vulkan_enable_f16_on_nvidia", *names)]
-        array = ffi.new("char const*[]", texts)
-        made = ffi.new("WGPUDawnTogglesDescriptor *", {"enabledCount": len(texts), "enabled": array})
+        on, off = [ffi.new("char[]", each.encode()) for each in (*_ALWAYS_ON, *names)], ffi.new("char[]", _ALWAYS_OFF)
+        enabled, disabled = ffi.new("char const*[]", on), ffi.new("char const*[]", [off])
+        made = ffi.new(
+            "WGPUDawnTogglesDescriptor *",
+            {"enabledCount": len(on), "enabled": enabled, "disabledCount": 1, "disabled": disabled},
+        )
         made.chain.sType = _TOGGLES
-        self._alive += [texts, array, made]
+        self._alive += [on, off, enabled, disabled, made]
         return made
 
     def version(self) -> str:
@@ -239,8 +251,27 @@ class DawnRuntime(Runtime):
         for each in found:
             self._adapters.append(ffi.gc(each, lib.wgpuAdapterRelease))
             has = frozenset(name for name, number in _FEATURES.items() if lib.wgpuAdapterHasFeature(each, number))
-            listed.append(adapter_of(ffi, lib, len(self._adapters) - 1, each, has))
+            handle = len(self._adapters) - 1
+            units = self._matrix_units(handle) if MATRIX_FEATURE in has else ()
+            listed.append(adapter_of(ffi, lib, handle, each, has, units))
         return [each for each in listed if suits(each)]
+
+    def _matrix_units(self, handle: int) -> tuple[MatrixUnit, ...]:
+        """Return what an adapter's matrix units compute; nothing where the size of a subgroup is not known beforehand."""
+        ffi, lib = self.ffi, self.lib
+        chain = ffi.new("WGPUAdapterPropertiesSubgroupMatrixConfigs *")
+        chain.chain.sType = _MATRIX_CONFIGURATIONS
+        info = ffi.new("WGPUAdapterInfo *", {"nextInChain": chain})
+        lib.wgpuAdapterGetInfo(self._adapters[handle], info)
+        threads = int(info.subgroupMaxSize)
+        found: list[MatrixUnit] = []
+        for number in range(chain.configCount if info.subgroupMinSize == threads else 0):
+            each = chain.configs[number]
+            types = _COMPONENTS.get(each.componentType), _COMPONENTS.get(each.resultComponentType)
+            if None not in types:
+                found.append(MatrixUnit(*types, int(each.M), int(each.N), int(each.K), threads))
+        lib.wgpuAdapterInfoFreeMembers(info[0])
+        return tuple(found)
 
     def open(self, adapter: Adapter, features: Sequence[str]) -> Gpu:
         ffi, lib = self.ffi, self.lib

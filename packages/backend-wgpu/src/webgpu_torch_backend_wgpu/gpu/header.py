@@ -9,7 +9,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .interface import DISPATCH, STORAGE, UNIFORM, WORDS, Adapter, Gpu, GpuError, Limits, PipelineRequest, camel
+from .interface import (
+    DISPATCH,
+    STORAGE,
+    UNIFORM,
+    WORDS,
+    Adapter,
+    Gpu,
+    GpuError,
+    Limits,
+    MatrixUnit,
+    PipelineRequest,
+    camel,
+)
 
 #: the largest mappable buffer for reading; larger reads go through two of them in turn
 STAGING_BYTES = 1 << 26
@@ -42,16 +54,20 @@ def limits_of(limits: Any) -> Limits:
     return Limits(*[int(getattr(limits, camel(name))) for name in Limits.fields])
 
 
-def adapter_of(ffi: Any, lib: Any, handle: int, adapter: Any, features: frozenset[str]) -> Adapter:
+def adapter_of(
+    ffi: Any, lib: Any, handle: int, adapter: Any, features: frozenset[str], matrix_units: tuple[MatrixUnit, ...] = ()
+) -> Adapter:
     """Return what an implementation tells of an adapter."""
     info, limits = ffi.new("WGPUAdapterInfo *"), ffi.new("WGPULimits *")
     lib.wgpuAdapterGetInfo(adapter, info)
     lib.wgpuAdapterGetLimits(adapter, limits)
-    names = [text_of(ffi, getattr(info, each)) for each in ("vendor", "device", "description")]
+    vendor, device, description = (text_of(ffi, each) for each in (info.vendor, info.device, info.description))
     api, kind = _APIS.get(info.backendType, "unknown"), _ADAPTER_KINDS.get(info.adapterType, "unknown")
-    numbers = int(info.vendorID), int(info.deviceID)
+    vendor_id, device_id = int(info.vendorID), int(info.deviceID)
     lib.wgpuAdapterInfoFreeMembers(info[0])
-    return Adapter(handle, *names, api, kind, *numbers, features, limits_of(limits))
+    return Adapter(
+        handle, vendor, device, description, api, kind, vendor_id, device_id, features, limits_of(limits), matrix_units
+    )
 
 
 class Reports:

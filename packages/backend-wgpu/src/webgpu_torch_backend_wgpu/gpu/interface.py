@@ -88,14 +88,37 @@ def camel(name: str) -> str:
     return first + "".join(each.capitalize() for each in rest)
 
 
+#: the feature without which no matrix units are used
+MATRIX_FEATURE = "chromium-experimental-subgroup-matrix"
+
+
+class MatrixUnit(Record):
+    """A product that matrix units compute at once: an [m, k] matrix of type ``operand`` by a [k, n] one, summed in ``result``.
+
+    Types are WGSL's. ``threads`` of one subgroup, always as many, work on it together.
+    """
+
+    __slots__ = fields = ("operand", "result", "m", "n", "k", "threads")
+    operand: str
+    result: str
+    m: int
+    n: int
+    k: int
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.operand} to {self.result} {self.m}x{self.n}x{self.k}"
+
+
 class Adapter(Record):
-    """A way to a GPU: its names, the graphics API it is reached by, its kind, features and limits.
+    """A way to a GPU: its names, the graphics API it is reached by, its kind, features, limits and matrix units.
 
     ``kind`` is discrete, integrated, virtual, cpu or unknown; ``handle`` says which it is to its runtime.
     """
 
     __slots__ = fields = (
         "handle", "vendor", "device", "description", "api", "kind", "vendor_id", "device_id", "features", "limits",
+        "matrix_units",
     )  # fmt: skip
     handle: int
     vendor: str
@@ -107,6 +130,15 @@ class Adapter(Record):
     device_id: int
     features: frozenset[str]
     limits: Limits
+    matrix_units: tuple[MatrixUnit, ...]
+
+    def __init__(
+        self, handle: int, vendor: str, device: str, description: str, api: str, kind: str, vendor_id: int, device_id: int,
+        features: frozenset[str], limits: Limits, matrix_units: tuple[MatrixUnit, ...] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(
+            handle, vendor, device, description, api, kind, vendor_id, device_id, features, limits, matrix_units
+        )
 
 
 class PipelineRequest(Record):

@@ -1,0 +1,325 @@
+"""Tiled contractions of halves on an adapter's matrix units: float16 by float16, summed in float32.
+
+A workgroup's block of the result is shared by its subgroups. Both operands pass through workgroup memory as halves, eight to
+an access, and the next blocks are fetched into registers while the current ones are multiplied: the scheme that
+https://github.com/jeffbolznv/vk_cooperative_matrix_perf measures. Matrices are read and written whole: a block is always
+whole, filled with zeros beyond an operand's end, and results pass through workgroup memory, where single elements are got at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, lru_cache
+
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.kernels import Contraction, Record
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..facts import Facts
+from ..gpu.interface import MatrixUnit
+from ..program import Capabilities, Program
+from .contraction import VECTOR_BYTES, Frame, Side, halves_in_words
+from .contraction_tile import Block, Tile, Write, blocks_seconds, generate_tile, splits_of
+from .ir import Array, Call, Index, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, zero
+from .module import THREAD, split_index
+from .statements import Do
+
+#: halves, and sums, that one element of workgroup memory holds
+_HALVES, _SUMS = VECTOR_BYTES // 2, VECTOR_BYTES // 4
+#: elements that rows in workgroup memory are longer by, against bank conflicts
+_PAD_HALVES, _PAD_SUMS = 8, 4
+
+
+class MatrixTile(Tile):
+    """A variant: ``rows`` and ``columns`` are a subgroup's block, made of matrices that ``unit`` multiplies."""
+
+    __slots__ = ("unit",)
+    fields = (*Tile.fields, "unit")
+    unit: MatrixUnit
+
+    def __init__(self, *values: int | MatrixUnit) -> None:
+        Record.__init__(self, *values)
+
+    @property
+    def threads(self) -> int:
+        return self.subgroups * self.unit.threads
+
+    @property
+    def subgroups(self) -> int:
+        """Subgroups per workgroup."""
+        return (self.m // self.rows) * (self.n // self.columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of workgroup memory for both blocks, whichever way they lie, or for the sums that leave at once."""
+        blocks = sum(max(each * (self.k + self.pad), self.k * (each + self.pad)) for each in (self.m, self.n))
+        sums = self.m // self.rows * self.unit.m * (self.n + _PAD_SUMS)
+        return max(2 * blocks, 4 * sums)
+
+
+#: m, n and k of a workgroup's block, rows and columns of a subgroup's; the share of the units' rate that they reach with all
+#: units busy, and how many steps of k pass before they do
+_SHARES = {
+    (128, 128, 32, 64, 64): (1.0, 128),
+    (256, 128, 32, 64, 64): (0.93, 160),
+    (128, 64, 32, 64, 32): (0.69, 96),
+    (64, 128, 32, 32, 64): (0.69, 96),
+    (64, 64, 64, 32, 32): (0.65, 64),
+}
+#: how many times the operations per second of float32 arithmetic the largest tiles reach
+_FASTER = 4.7
+#: the share of its rate that a unit reaches with one block
+_ALONE = 0.68
+#: instructions that finding, loading and packing an element takes, besides its own steps
+_ADDRESSING = 16
+#: rows of blocks that run next to each other, for the cache
+_BAND = 8
+
+
+def matrix_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[MatrixTile]:
+    """Return the tiles for an adapter's matrix units, with the sum split or not; none where they cannot compute a kernel."""
+    unit = _unit_of(capabilities)
+    if unit is None or _half_of(kernel.left) is None or _half_of(kernel.right) is None:
+        return
+    for block in _SHARES:
+        tile = _tile(block, unit, 1)
+        if tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
+            for splits in splits_of(kernel, capabilities):
+                yield _tile(block, unit, splits)
+
+
+@cache
+def _tile(block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) -> MatrixTile:
+    return MatrixTile(*block, 1, 0, _PAD_HALVES, _BAND, splits, unit)
+
+
+def _unit_of(capabilities: Capabilities) -> MatrixUnit | None:
+    """Return the largest product of halves that an adapter's matrix units sum in float32 and that blocks are made of."""
+    fitting = [
+        each for each in capabilities.matrix_units
+        if (each.operand, each.result) == ("f16", "f32") and all(32 % size == size % 8 == 0 for size in (each.m, each.n, each.k))
+    ]  # fmt: skip
+    return max(fitting, key=lambda each: each.m * each.n * each.k, default=None) if capabilities.half else None
+
+
+def _half_of(side: Expression) -> Expression | None:
+    """Return the float16 value that a side converts to float32; None where it is no such conversion."""
+    if side.step == "cast" and side.dtype.name == "float32" and side.arguments[0].dtype.name == "float16":
+        return side.arguments[0]
+    return None
+
+
+def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float:
+    """Return an estimate of the time that a tile takes for a contraction."""
+    share, lead = _SHARES[tile.block]
+    seconds = blocks_seconds(kernel, tile, facts, share * _FASTER * facts.flops, lead, _ALONE)
+    m, n, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.batch))
+    down, across = -(-m // tile.m), -(-n // tile.n)
+    elements = across * down * tile.m * _work(kernel, "m"), across * down * tile.n * _work(kernel, "n")
+    return seconds + sum(elements) * batch * number_of_elements(kernel.k) / facts.flops
+
+
+@lru_cache(64)
+def _work(kernel: Contraction, group: str) -> int:
+    """Return what an element of a side costs in float32 operations where elements are computed one by one."""
+    side = _side(kernel, group)
+    return 0 if side.lanes > 1 else 2 * (_ADDRESSING + sum(1 for _ in topological(side.value)))
+
+
+def _side(kernel: Contraction, group: str) -> Side:
+    """Return one operand as halves."""
+    return Side(kernel, (kernel.left if group == "m" else kernel.right).arguments[0], group, _HALVES)
+
+
+def generate_matrix(kernel: Contraction, capabilities: Capabilities, tile: MatrixTile) -> Program:
+    """Return the program of a contraction of halves by tiles of matrices."""
+    return generate_tile(kernel, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile))
+
+
+class HalvesLoader:
+    """One side of a matrix tile: blocks of ``width`` rows by ``tile.k`` as halves in workgroup memory.
+
+    Neighbours are neighbours in memory along the side's axis. Computed values lie along k: each thread then computes those
+    of one row, whose coordinates it splits once, and depths are the same for many threads.
+    """
+
+    def __init__(self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int) -> None:
+        self.frame, self.body, self.side = frame, frame.body, side
+        self.threads = tile.threads
+        self.along_k = side.axis == "k" or not side.strided
+        self.along, self.across = (tile.k, width) if self.along_k else (width, tile.k)
+        self.blocks, self.start = blocks, start
+        #: elements of workgroup memory from one row, or one depth, to the next, and that all take
+        self.pitch = (self.along + tile.pad) // _HALVES
+        self.size = self.pitch * self.across
+        self.count = width * tile.k // (_HALVES * self.threads)
+        self.edge_rows = side.rows % width != 0
+        # A part of a split sum ends at a multiple of the block's depth, except the last one.
+        self.edge_depth = frame.k % tile.k != 0 or tile.splits > 1
+        self.registers = [Name(f"{side.group}_r{number}", "vec4<u32>") for number in range(self.count)]
+        for node in side.loads if side.lanes > 1 else ():
+            if node.dtype.name == "float16" and side.stride(node, side.axis):
+                frame.buffers.in_words.add(node.payload[0])
+
+    def declare(self) -> None:
+        """Declare the registers that hold a fetched block."""
+        for each in self.registers:
+            self.body.var(each.text, None, each.type)
+
+    def _position(self, number: int) -> tuple[Node, Node]:
+        """Return (row, depth) inside the block of fetch ``number``."""
+        if not self.side.strided:
+            row, deep = self._place(number, self.across)
+            return row, deep * fixed(_HALVES)
+        along, across = self._place(number, self.along // _HALVES)
+        along = along * fixed(_HALVES)
+        return (across, along) if self.along_k else (along, across)
+
+    def _place(self, number: int, per: int) -> tuple[Node, Node]:
+        """Return remainder and quotient by ``per`` of what fetch ``number`` of a thread counts as."""
+        if self.threads % per:
+            at = THREAD + fixed(number * self.threads)
+            return at % fixed(per), at // fixed(per)
+        # The remainder is the same for all fetches.
+        done = fixed(number * self.threads // per)
+        return (THREAD, done) if self.threads == per else (THREAD % fixed(per), THREAD // fixed(per) + done)
+
+    def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
+        """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand."""
+        body, coordinates = self.body, None
+        load = self._vector if self.side.lanes > 1 else self._elements
+        if not self.side.strided and self.threads % self.across == 0:
+            module = self.frame.module
+            row = body.let(module.fresh("row"), self._inside(base + self._position(0)[0], depth)[1])
+            coordinates = split_index(module, row, self.side.spans[self.side.group][1])
+        for number, target in enumerate(self.registers):
+            at_row, at_depth = self._position(number)
+            with body.when(None):
+                row, deep = body.let("row", base + at_row), body.let("deep", depth + at_depth)
+                body.set(target, load(batch, row, deep, coordinates))
+
+    def _inside(self, row: Node, deep: Node, reach: int = 1) -> tuple[list[Node], Node, Node]:
+        """Return what holds inside the operand, and a place that always is; ``reach`` elements along the axis count."""
+        conditions: list[Node] = []
+        reaches = (1, reach) if self.along_k else (reach, 1)
+        if self.edge_rows:
+            conditions.append(row < self.side.rows)
+            row = minimum(row, self.side.rows - reaches[0])
+        if self.edge_depth:
+            conditions.append(deep < self.frame.k)
+            deep = minimum(deep, self.frame.k - reaches[1])
+        return conditions, row, deep
+
+    def _vector(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> Node:
+        """Return eight halves that are neighbours in memory."""
+        conditions, row, deep = self._inside(row, deep, _HALVES)
+        value = self.frame.vector_of(self.side, batch, row, deep)
+        return choose(every(*conditions), value, zero(value.type)) if conditions else value
+
+    def _elements(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> Node:
+        """Return eight halves, computed one by one."""
+        body, module, values = self.body, self.frame.module, list[Node]()
+        for lane in range(_HALVES):
+            at_row, at_deep = (row, deep + fixed(lane)) if self.along_k else (row + fixed(lane), deep)
+            conditions, at_row, at_deep = self._inside(at_row, at_deep)
+            at_row = body.let(module.fresh("row"), at_row)
+            at_deep = body.let(module.fresh("deep"), at_deep)
+            value = self.frame.element(self.side, batch, at_row, at_deep, coordinates)
+            values.append(choose(every(*conditions), value, zero("f16")) if conditions else value)
+        return halves_in_words(values)
+
+    def put(self, stage: Node | None) -> None:
+        """Write the stores of the registers into workgroup memory."""
+        for number, source in enumerate(self.registers):
+            row, deep = self._position(number)
+            across, along = (row, deep) if self.along_k else (deep, row)
+            at = across * fixed(self.pitch) + along // fixed(_HALVES)
+            self.body.set(self.blocks[at + fixed(self.start) if self.start else at], source)
+
+    def matrix(self, kind: str, row: Node, deep: int) -> Node:
+        """Return the matrix at a row, a multiple of eight, and a depth of the block."""
+        row_major = self.along_k is kind.startswith("subgroup_matrix_left")
+        if self.along_k:
+            at = row * fixed(self.pitch) + fixed(self.start + deep // _HALVES)
+        else:
+            at = row // fixed(_HALVES) + fixed(self.start + deep * self.pitch)
+        order = "row_major" if row_major else "col_major"
+        where = Prefix("&", self.blocks)
+        return Call(f"subgroupMatrixLoad<{kind}, {order}>", (where, at, fixed(self.pitch)), kind)
+
+
+class MatrixBlock(Block):
+    """Keeps the sums of a subgroup's block in matrices."""
+
+    left: HalvesLoader
+    right: HalvesLoader
+
+    def __init__(self, frame: Frame, tile: MatrixTile) -> None:
+        self.frame, self.body, self.tile, self.unit = frame, frame.body, tile, tile.unit
+        self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
+        self.left = HalvesLoader(frame, _side(frame.kernel, "m"), tile.m, tile, self.blocks, 0)
+        self.right = HalvesLoader(frame, _side(frame.kernel, "n"), tile.n, tile, self.blocks, self.left.size)
+
+    def declare(self) -> None:
+        body, tile, unit = self.body, self.tile, self.unit
+        across = tile.n // tile.columns
+        subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
+        self.down = body.let("down", subgroup // fixed(across))
+        self.row = body.let("subgroup_row", self.down * fixed(tile.rows))
+        self.column = body.let("subgroup_column", subgroup % fixed(across) * fixed(tile.columns))
+        kind = f"subgroup_matrix_result<{unit.result}, {unit.n}, {unit.m}>"
+        self.sums = [
+            [body.var(f"sum{row}_{column}", None, kind) for column in range(tile.columns // unit.n)]
+            for row in range(tile.rows // unit.m)
+        ]
+
+    def multiply(self, stage: Node | None) -> None:
+        body, unit = self.body, self.unit
+        left = f"subgroup_matrix_left<{unit.operand}, {unit.k}, {unit.m}>"
+        right = f"subgroup_matrix_right<{unit.operand}, {unit.n}, {unit.k}>"
+        for deep in range(0, self.tile.k, unit.k):
+            with body.when(None):
+                columns = [
+                    body.let(f"b{number}", self.right.matrix(right, self.column + fixed(number * unit.n), deep))
+                    for number in range(len(self.sums[0]))
+                ]
+                for number, sums in enumerate(self.sums):
+                    row = body.let(f"a{number}", self.left.matrix(left, self.row + fixed(number * unit.m), deep))
+                    for total, column in zip(sums, columns, strict=True):
+                        product = Call("subgroupMatrixMultiplyAccumulate", (row, column, total), total.type)
+                        body.set(total, product)
+
+    def results(self, base_m: Node, base_n: Node, write: Write) -> None:
+        body, frame, tile, unit = self.body, self.frame, self.tile, self.unit
+        pitch, per = tile.n + _PAD_SUMS, tile.n // frame.columns
+        count = tile.m // tile.rows * unit.m * per
+        for number, sums in enumerate(self.sums):
+            with body.when(None):
+                self._leave(sums, pitch // _SUMS)
+                body.barrier()
+                with body.loop("out", THREAD, lambda out: out < fixed(count), fixed(tile.threads)) as out:
+                    below = body.let("below", out // fixed(per))
+                    beside = body.let("beside", out % fixed(per) * fixed(frame.columns))
+                    inner = below // fixed(unit.m) * fixed(tile.rows) + below % fixed(unit.m) + fixed(number * unit.m)
+                    row, column = body.let("row", base_m + inner), body.let("column", base_n + beside)
+                    guard = [row < frame.m] if frame.m % tile.m else []
+                    guard += [column < frame.n] if frame.n % tile.n else []
+                    with body.when(every(*guard) if guard else None):
+                        write(row, column, self._found(below * fixed(pitch) + beside))
+                if sums is not self.sums[-1]:
+                    body.barrier()
+
+    def _leave(self, sums: list[Name], pitch: int) -> None:
+        """Write a row of the subgroup's matrices into workgroup memory."""
+        for number, total in enumerate(sums):
+            at = self.down * fixed(self.unit.m * pitch) + (self.column + fixed(number * self.unit.n)) // fixed(_SUMS)
+            arguments = (Prefix("&", self.blocks), at, total, fixed(pitch))
+            self.body.add(Do(Call("subgroupMatrixStore<row_major>", arguments, "")))
+
+    def _found(self, at: Node) -> list[Node]:
+        """Return the sums at a place of workgroup memory, neighbouring columns."""
+        found = self.blocks[at // fixed(_SUMS)]
+        if self.frame.columns == 1:
+            return [self.body.let("found", bitcast("f32", Index(found, at % fixed(_SUMS))))]
+        found = self.body.let("found", bitcast("vec4<f32>", found))
+        return [found.lane(lane) for lane in range(self.frame.columns)]
