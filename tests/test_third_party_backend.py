@@ -63,6 +63,109 @@ def test_installed_backend_is_found_and_computes(python_path):
     assert lines[-1] == "{'adapter': 'Python loops'}"
 
 
+FACTS = """
+import io
+import warnings
+
+import webgpu_torch as torch
+from webgpu_torch_core.backend.interface import Facts
+from webgpu_torch_core.backend.plugins import hookimpl, registry
+from webgpu_torch_backend_example.plugin import ExampleBackend
+
+
+class Fast(ExampleBackend):
+    device_type = "fast"
+    facts = Facts(autocast_types=(torch.float32, torch.bfloat16), dlpack_type=12)
+
+
+class Plugin:
+    @hookimpl
+    def webgpu_torch_backends(self):
+        return [Fast()]
+
+
+def refused(error, action):
+    try:
+        action()
+    except error as found:
+        return str(found)
+    raise AssertionError(f"no {error.__name__}")
+
+
+def drawn(place):
+    torch.manual_seed(3)
+    x = torch.full((4,), 0.5, device=place)
+    made = [torch.rand(4, device=place), torch.randn(20, device=place), torch.randint(0, 9, (5,), device=place), x.bernoulli(),
+            torch.randperm(6, device=place), torch.multinomial(x, 3), torch.empty(3, device=place).geometric_(0.3),
+            torch.nn.functional.dropout(x)]
+    return [each.tolist() for each in made]
+
+
+registry.register(Plugin())
+# The host's: streams, lists of functions, no accelerator.
+assert drawn("example") == drawn("cpu") and drawn("fast") != drawn("cpu")
+assert torch.Generator("example").get_state().shape == torch.Generator().get_state().shape
+assert torch.Generator("fast").get_state().shape == (16,)
+assert torch.rand(2, device="example", generator=torch.Generator().manual_seed(1)).device.type == "example"
+refused(RuntimeError, lambda: torch.rand(2, device="fast", generator=torch.Generator()))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    region = torch.autocast("example")
+assert "Disabling" in str(caught[0].message) and not torch.amp.is_autocast_available("example")
+assert not torch.amp.is_autocast_available("cuda") and torch.amp.is_autocast_available("fast")
+assert "fast" in refused(RuntimeError, lambda: torch.autocast("nope"))
+assert torch.get_autocast_dtype("fast") is torch.float32 and torch.get_autocast_dtype("cpu") is torch.bfloat16
+with torch.autocast("fast"):
+    assert torch.is_autocast_enabled("fast") and not torch.is_autocast_enabled("cpu")
+    assert (torch.ones(2, 2, device="fast") @ torch.ones(2, 2, device="fast")).dtype is torch.float32
+# Modules of devices and what asks for the accelerator.
+place = torch.accelerator.current_accelerator()
+assert place.type in ("webgpu", "fast") and torch.device(0).type == place.type and torch.accelerator.is_available()
+for kind in ("fast", "example"):
+    module = torch.get_device_module(kind)
+    assert module is torch.get_device_module(torch.device(kind, 0)) and module.device_count() == 1 and module.is_available()
+    module.manual_seed(5)
+    state = module.get_rng_state()
+    first = torch.rand(3, device=kind).tolist()
+    module.set_rng_state(state)
+    assert torch.rand(3, device=kind).tolist() == first and module.memory_allocated() == 0
+    module.synchronize()
+    module.empty_cache()
+    with torch.random.fork_rng():
+        torch.rand(3, device=kind)
+    assert module.get_device_name(0) == "Python loops"
+numbers, states = torch.utils.checkpoint.get_device_states(torch.ones(2), torch.ones(2, device="fast"))
+assert numbers == [0] and states[0].shape == (16,)
+torch.utils.checkpoint.set_device_states(numbers, states, device_type="fast")
+# Memory that others may reach, or not.
+assert torch.ones(2, device="fast").__dlpack_device__() == (12, 0)
+refused(ValueError, lambda: torch.ones(2, device="example").__dlpack_device__())
+refused(BufferError, lambda: torch.ones(2, device="fast").__dlpack__())
+# Files, copies, models.
+file = io.BytesIO()
+torch.save({"a": torch.arange(3, device="fast")}, file)
+for wanted in ("example", "cpu", "fast"):
+    file.seek(0)
+    found = torch.load(file, map_location=wanted)["a"]
+    assert found.device.type == wanted and found.tolist() == [0, 1, 2]
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.GELU(), torch.nn.Linear(4, 2)).to("fast")
+loss = torch.nn.functional.cross_entropy(model(torch.ones(2, 3, device="fast")), torch.tensor([0, 1], device="fast"))
+loss.backward()
+torch.optim.AdamW(model.parameters()).step()
+assert all(each.grad.device.type == "fast" for each in model.parameters())
+with torch.device("example"):
+    assert torch.zeros(2).device == torch.device("example", 0)
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as watched:
+    (torch.ones(3, device="example") + 1).tolist()
+assert watched.key_averages()
+print("every fact holds")
+"""
+
+
+def test_facts_are_declared_and_none_is_by_name(python_path):
+    assert run([sys.executable, "-c", FACTS], PYTHONPATH=python_path).splitlines()[-1] == "every fact holds"
+
+
 def test_installed_backend_passes_conformance(python_path):
     report = run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(FOLDER),

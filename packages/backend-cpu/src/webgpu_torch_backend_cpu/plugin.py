@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy
-from webgpu_torch_core.backend.interface import Backend, Device
+from webgpu_torch_core.backend.interface import HOST, Backend, Device
 from webgpu_torch_core.backend.plugins import hookimpl
 
 from .device import CpuDevice
@@ -14,6 +14,7 @@ class CpuBackend(Backend):
 
     device_type = "cpu"
     interface_version = 1
+    facts = HOST
 
     def device_count(self) -> int:
         return 1

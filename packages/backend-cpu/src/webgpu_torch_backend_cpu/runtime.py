@@ -64,14 +64,18 @@ def to_bfloat16(values: Array) -> Array:
 
 
 def to_integer(values: Array, kind: Any) -> Array:
-    """Return values truncated to integers; what has no integer becomes the smallest, as on x86."""
+    """Return values truncated to integers; what has no integer becomes the smallest, as on x86.
+
+    As there, signed types of up to 32 bits are what is left of a 32-bit integer, the others of one of 64 bits.
+    """
     values = np.asarray(values)
     if values.dtype.kind != "f":
         return values.astype(kind)
     wide = values.astype(np.float64)
-    inside = (wide >= -9.2233720368547758e18) & (wide < 9.2233720368547758e18)
-    whole = np.where(inside, wide, -9.2233720368547758e18).astype(np.int64)
-    return whole.astype(kind)
+    target = np.dtype(kind)
+    carrier, bound = (np.int32, 2.0**31) if target.kind == "i" and target.itemsize <= 4 else (np.int64, 2.0**63)
+    inside = (wide > -bound - 1) & (wide < bound) if carrier is np.int32 else (wide >= -bound) & (wide < bound)
+    return np.where(inside, wide, -bound).astype(carrier).astype(kind)
 
 
 def is_integer(a: Array) -> bool:

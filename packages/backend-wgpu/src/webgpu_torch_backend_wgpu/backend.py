@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from webgpu_torch_core.backend.interface import Backend, Device
+from webgpu_torch_core.backend.interface import Backend, Device, Facts
 
 from . import config
 from .gpu.interface import Adapter, Runtime
@@ -68,6 +68,7 @@ class WgpuBackend(Backend):
 
     device_type = "webgpu"
     interface_version = 1
+    facts = Facts(dlpack_type=15)
 
     def __init__(self, runtime: Runtime | None = None) -> None:
         self._runtime = runtime

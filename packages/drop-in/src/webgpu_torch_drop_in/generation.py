@@ -10,6 +10,8 @@ import functools
 from types import ModuleType
 from typing import Any
 
+from webgpu_torch_core.record.devices import is_accelerator
+
 # Attention reads the whole of a static cache at every token: beyond this many positions the caller should choose.
 LONGEST = 8192
 
@@ -31,7 +33,7 @@ def capture_generation(module: ModuleType) -> None:
     ) -> Any:
         given = any(model_kwargs.get(name) is not None for name in ("past_key_values", "cache_params"))
         if (
-            self.device.type == "webgpu"
+            is_accelerator(self.device)
             and generation_config.cache_implementation is None
             and generation_config.use_cache
             and not given
@@ -47,7 +49,7 @@ def capture_generation(module: ModuleType) -> None:
         cache = model_kwargs.get("past_key_values", model_kwargs.get("cache_params"))
         cache = getattr(cache, "self_attention_cache", cache)
         if (
-            self.device.type == "webgpu"
+            is_accelerator(self.device)
             and generation_config.compile_config is None
             and type(cache).__name__ == "StaticCache"
             # A sliding window's layers count tokens in Python and choose by it what to compute: no step is like the next.

@@ -97,7 +97,7 @@ EMULATED_STEPS: dict[str, Spelling] = _BITS | _WHOLE | _NUMBERS | {
 # Without short circuits: both sides are at hand, and drivers have lost results of nested ones.
 BOOLEAN_STEPS: dict[str, Spelling] = _NUMBERS | {
     "equal": "==", "not_equal": "!=", "less": lambda a, b: ~a & b, "less_equal": lambda a, b: ~a | b, "bitwise_and": "&",
-    "bitwise_or": "|", "bitwise_xor": "!=", "bitwise_not": _invert, "minimum": "&", "maximum": "|", "select": _select,
+    "bitwise_or": "|", "bitwise_xor": "!=", "power": lambda a, b: a | ~b, "bitwise_not": _invert, "minimum": "&", "maximum": "|", "select": _select,
     "sign_bit": _constant(False),
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import config
+from .declarations import interface
 from .header import HeaderGpu, Reports, adapter_of, limits_of
 from .interface import MATRIX_FEATURE, Adapter, Gpu, Limits, MatrixUnit, Runtime
 from .processes import runtime_directory
@@ -195,14 +196,11 @@ class DawnRuntime(Runtime):
     name = "dawn"
 
     def __init__(self) -> None:
-        import cffi
-
         path = library()
         if path is None:
             raise RuntimeError(works()[1])
         self.path = path
-        self.ffi: Any = cffi.FFI()
-        self.ffi.cdef(declarations())
+        self.ffi: Any = interface(declarations())
         self.lib: Any = self.ffi.dlopen(path)
         self._alive: list[Any] = []
         self._adapters: list[Any] = []

@@ -1,23 +1,55 @@
 """WebGPU through wgpu-native: Vulkan, Metal or DirectX 12; OpenGL where there is none of them.
 
-The only file that imports wgpu-py, for its library and the declarations of its functions.
+The library and the declarations of its functions are wgpu-py's; the package itself is not imported.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-import wgpu
-from wgpu.backends import wgpu_native
-
+from .. import config
+from .declarations import interface
 from .header import HeaderGpu, Reports, adapter_of, limits_of
 from .interface import Adapter, Gpu, Runtime
 from .processes import runtime_directory
 
-_ffi: Any = wgpu_native.ffi
-_lib: Any = wgpu_native.lib
+
+def _resources() -> Path:
+    """Return the folder of wgpu-py's library and header.
+
+    Raises:
+        ImportError: wgpu-py is not installed.
+    """
+    found = find_spec("wgpu")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("the package wgpu is not installed; `pip install wgpu` brings wgpu-native")
+    return Path(found.submodule_search_locations[0]) / "resources"
+
+
+def _library() -> Path:
+    """Return wgpu-native's file: ``WGPU_LIB_PATH``, or wgpu-py's.
+
+    Raises:
+        ImportError: wgpu-py brings none for this platform.
+    """
+    given = config.NATIVE_LIBRARY.text()
+    if given:
+        return Path(given)
+    ending = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    for path in sorted(_resources().glob(f"*wgpu_native*{ending}"), reverse=True):
+        if "debug" not in path.name:
+            return path
+    raise ImportError(f"the installed package wgpu holds no library for {sys.platform}: name one in WGPU_LIB_PATH")
+
+
+_ffi: Any = interface((_resources() / "combined_header.h").read_text(encoding="utf-8"))
+_lib: Any = _ffi.dlopen(str(_library()))
 
 #: submits the GPU may be behind before recording waits for it: bounds the memory that unfinished work holds
 SUBMITS_IN_FLIGHT = 64
@@ -48,7 +80,7 @@ class NativeRuntime(Runtime):
         self._adapters: list[Any] = []
 
     def version(self) -> str:
-        return wgpu.__version__
+        return version("wgpu")
 
     def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
         with runtime_directory():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..ir.dtypes import STORED_DTYPES, dtype
+from ..ir.dtypes import STORED_DTYPES, bfloat16, dtype, float16
 from ..ir.kernels import Kernel, Record
 from ..random_streams.distributions import draw
 
@@ -176,7 +176,7 @@ class Device(ABC):
     def draw(self, kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
         """Return ``count`` random numbers as host bytes, bit for bit as PyTorch's CPU draws them from ``stream``.
 
-        Only host devices are asked (others draw in kernels). Arguments and errors are those of
+        Only devices on the host are asked (:attr:`Facts.on_host`; others draw in kernels). Arguments and errors are those of
         :func:`webgpu_torch_core.random_streams.distributions.draw`, which this calls; a device may do it faster.
         """
 
@@ -219,6 +219,26 @@ class Device(ABC):
         return 0
 
 
+class Facts(NamedTuple):
+    """What is so of every device of a type, for whoever asks before one is opened.
+
+    Attributes:
+        on_host: whether they are the host itself. Random numbers are then drawn from the host's streams, which are
+            PyTorch's on the CPU (see :meth:`Device.draw`), autocast follows PyTorch's lists for the CPU, and nothing is
+            gained by capturing what a model does. Other devices are accelerators: ``torch.accelerator`` is about the first.
+        autocast_types: what autocast regions may compute in, what they use unless they say first; none: there is no autocast.
+        dlpack_type: the number that DLPack has for the type of device, None if it has none.
+    """
+
+    on_host: bool = False
+    autocast_types: tuple[dtype, ...] = (float16, bfloat16)
+    dlpack_type: int | None = None
+
+
+#: The facts about the host.
+HOST = Facts(on_host=True, autocast_types=(bfloat16, float16))
+
+
 class Backend(ABC):
     """A source of devices of one type. Creating one must not open a device."""
 
@@ -226,6 +246,8 @@ class Backend(ABC):
     device_type: str
     #: the :data:`INTERFACE_VERSION` it was written for, as a number in its own source
     interface_version: int
+    #: what is so of all its devices
+    facts: Facts = Facts()
 
     @abstractmethod
     def device_count(self) -> int:

@@ -15,7 +15,7 @@ import pluggy
 
 from .. import config
 from ..ir.dtypes import dtype
-from .interface import INTERFACE_VERSION, Backend, Device
+from .interface import HOST, INTERFACE_VERSION, Backend, Device, Facts
 from .python_device import PythonBackend
 
 PROJECT = "webgpu_torch"
@@ -166,6 +166,23 @@ class Registry:
         others = f"; failed to load: {reasons}" if failed else ""
         raise RuntimeError(f"no backend is installed for device type '{device_type}'; {advice}{others}")
 
+    def facts(self, device_type: str) -> Facts:
+        """Return what the backend of a device type declares; without one, that the CPU is the host, and no more."""
+        self.load()
+        found = self.backends.get(device_type)
+        return found.facts if found is not None else HOST if device_type == "cpu" else Facts()
+
+    def facts_of(self, device: Device) -> Facts:
+        """Return what is declared of the type of an opened device."""
+        kinds = (kind for (kind, _), each in self._devices.items() if each is device)
+        return self.facts(next(kinds, ""))
+
+    def accelerators(self) -> list[str]:
+        """Return the device types that are not the host's and have a backend, those of this project first."""
+        self.load()
+        kinds = dict.fromkeys([*(each for each in KNOWN_BACKENDS if each in self.backends), *self.backends])
+        return [each for each in kinds if not self.facts(each).on_host]
+
     def device_count(self, device_type: str) -> int:
         """Return how many devices of a type can be used: 0 without its backend, or if that cannot tell (it is reported)."""
         self.load()
@@ -289,6 +306,12 @@ def _checked(backend: Any, origin: Origin) -> str:
         raise RuntimeError(
             f"{title} was written for version {version} of the backend interface, webgpu-torch-core "
             f"{_version('webgpu-torch-core')} has version {INTERFACE_VERSION}; upgrade {behind}"
+        )
+    facts = backend.facts
+    kinds = facts.autocast_types if isinstance(facts, Facts) else None
+    if not isinstance(kinds, tuple) or not all(isinstance(each, dtype) for each in kinds):
+        raise RuntimeError(
+            f"{title}.facts must be Facts, with a tuple of element types for autocast, got {facts!r:.120}"
         )
     return name
 

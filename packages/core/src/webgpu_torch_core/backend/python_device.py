@@ -9,7 +9,7 @@ from ..ir.dtypes import dtype
 from ..ir.host_bytes import pack, unpack
 from ..ir.interpreter import run_kernel
 from ..record.runs import Run
-from .interface import INTERFACE_VERSION, Backend, Copy, Device, Plan
+from .interface import HOST, INTERFACE_VERSION, Backend, Copy, Device, Plan
 
 
 class PythonBuffer:
@@ -99,6 +99,7 @@ class PythonBackend(Backend):
 
     device_type = "python"
     interface_version = INTERFACE_VERSION
+    facts = HOST
 
     def device_count(self) -> int:
         return 1

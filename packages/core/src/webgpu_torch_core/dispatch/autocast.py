@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..ir.dtypes import bfloat16, dtype, float16, float32, float64, promote_types
+from ..backend.plugins import KNOWN_BACKENDS, registry
+from ..ir.dtypes import dtype, float32, float64, promote_types
 from ..record.context import context
 from ..tensors.tensor import Tensor
 
@@ -51,14 +52,25 @@ def _table(*lists: tuple[str, tuple[str, ...]]) -> dict[str, str]:
 
 _GPU = _table((LOWER, (*_PRODUCTS, "prelu")), (SINGLE, _GPU_SINGLE), (WIDEST, _GPU_WIDEST))
 _CPU = _table((LOWER, _PRODUCTS), (SINGLE, _CPU_SINGLE), (WIDEST, _CPU_WIDEST))
-#: device type -> function -> rule; the one table
-RULES: dict[str, dict[str, str]] = {"webgpu": _GPU, "cpu": _CPU, "python": _CPU}
 NAMES = frozenset(_GPU) | frozenset(_CPU)
 
 
+def is_autocast_available(device_type: str) -> bool:
+    """Return whether there are regions for a kind of device: of this project's, and of those whose backend declares types."""
+    registry.load()
+    known = device_type in KNOWN_BACKENDS or device_type in registry.backends
+    return known and bool(registry.facts(device_type).autocast_types)
+
+
+def rules_of(device_type: str) -> dict[str, str]:
+    """Return function -> rule for a kind of device: PyTorch's lists for the CPU on the host, else those for GPUs."""
+    return _CPU if registry.facts(device_type).on_host else _GPU
+
+
 def autocast_type(device_type: str) -> dtype:
-    """Return the type that regions for a kind of device use unless they say: float16, bfloat16 on the CPU."""
-    return context.casting_types.get(device_type, bfloat16 if device_type in ("cpu", "python") else float16)
+    """Return the type that regions for a kind of device use unless they say: the first that its backend declares."""
+    found = context.casting_types.get(device_type)
+    return found or next(iter(registry.facts(device_type).autocast_types), float32)
 
 
 def _eligible(value: Any, place: str) -> bool:
@@ -103,8 +115,8 @@ def _converted(value: Any, place: str, convert: Callable[[Any], Any]) -> Any:
 def _run(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     given = _tensors((*args, *kwargs.values()))
     place = given[0].device.type if given else ""
-    rule = RULES.get(place, {}).get(name)
-    if rule is None or not context.casting.get(place):
+    rule = rules_of(place).get(name) if context.casting.get(place) else None
+    if rule is None:
         return function(*args, **kwargs)
     if rule is LOWER:
         kind = autocast_type(place)
@@ -142,8 +154,8 @@ class autocast:
     """A region, or a decorator, in which listed functions on one kind of device compute in a 16-bit type.
 
     Args:
-        device_type: "webgpu" or "cpu".
-        dtype: float16 or bfloat16; by default float16, bfloat16 on the CPU.
+        device_type: "webgpu", "cpu", or another with a backend.
+        dtype: one of the types that the backend declares for this; by default the first: float16, bfloat16 on the CPU.
         enabled: False switches the outer region off.
         cache_enabled: whether converted weights are kept until the outermost region ends.
 
@@ -157,20 +169,24 @@ class autocast:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device = device_type
-        if device_type not in (*RULES, "meta", "cuda", "mps", "xpu"):
+        usable = is_autocast_available(device_type)
+        if not usable and device_type not in ("meta", "cuda", "mps", "xpu", *registry.backends):
+            known = ", ".join(dict.fromkeys([*KNOWN_BACKENDS, *registry.backends]))
             raise RuntimeError(
-                f"User specified an unsupported autocast device_type '{device_type}'; use 'webgpu' or 'cpu'"
+                f"User specified an unsupported autocast device_type '{device_type}'; known here: {known}"
             )
         self.fast_dtype = autocast_type(device_type) if dtype is None else dtype
-        if enabled and device_type not in RULES and device_type != "meta":
+        if enabled and not usable and device_type != "meta":
             warnings.warn(
                 f"User provided device_type of '{device_type}', but it is not available. Disabling", stacklevel=2
             )
             enabled = False
-        if enabled and self.fast_dtype not in (float16, bfloat16):
+        supported = registry.facts(device_type).autocast_types
+        if enabled and self.fast_dtype not in supported:
+            names = " and ".join(map(repr, sorted(supported, key=lambda each: each.name, reverse=True))) or "none"
             warnings.warn(
                 f"In {device_type} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
-                "It supports torch.float16 and torch.bfloat16.",
+                f"It supports {names}.",
                 stacklevel=2,
             )
             enabled = False

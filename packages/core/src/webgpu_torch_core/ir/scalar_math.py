@@ -398,8 +398,9 @@ def convert(value: Any, to: dtype) -> Any:
             return Real(bfloat16_bits_to_float(float_to_bfloat16_bits(value)))
         return Real(value)
     if isinstance(value, float):
-        if math.isnan(value) or math.isinf(value):
-            return to.minimum
-        value = int(value)
+        # What has no integer becomes the smallest, of 32 bits or 64, as on x86.
+        bits = 32 if to.is_signed and to.bits <= 32 else 64
+        finite = math.isfinite(value) and -(1 << bits - 1) <= int(value) < 1 << bits - 1
+        value = int(value) if finite else -(1 << bits - 1)
     value &= (1 << to.bits) - 1
     return value - (1 << to.bits) if to.is_signed and value >> (to.bits - 1) else int(value)

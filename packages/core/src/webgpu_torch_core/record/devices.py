@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import config
 from ..backend.plugins import registry
+from ..ir.dtypes import float64
 from .context import context
 from .engine import Engine
 
@@ -38,7 +39,7 @@ class device:
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
         elif isinstance(type, int):
-            self.type, self.index = "webgpu", type
+            self.type, self.index = next(iter(registry.accelerators()), "webgpu"), type
         elif not isinstance(type, str):
             raise TypeError(
                 f"device(): argument 'type' must be str, int or torch.device, not {builtins.type(type).__name__}"
@@ -140,6 +141,28 @@ def host_device() -> device:
     return canonical_device("cpu" if registry.device_count("cpu") else "python")
 
 
+def on_host(place: device) -> bool:
+    """Return whether a device is the host itself, as its backend declares."""
+    return registry.facts(place.type).on_host
+
+
+def is_accelerator(place: device) -> bool:
+    """Return whether a device is one of its own: neither the host nor the one without data."""
+    return place.type != META and not on_host(place)
+
+
+def has_float64(place: device) -> bool:
+    """Return whether numbers of double precision can be on a device."""
+    return place.type != META and float64 in engine_for(place).device.dtypes
+
+
+def accelerator() -> str | None:
+    """Return the first type of accelerators that has a device which works, None where there is none."""
+    return next(
+        (each for each in registry.accelerators() if registry.device_count(each) and not lost_devices(each)), None
+    )
+
+
 def engines() -> list[Engine]:
     """Return the engines in use."""
     return [*_engines.values(), *context.engines.values()]
@@ -184,7 +207,7 @@ def _usual_device() -> device:
     if named:
         return canonical_device(named)
     registry.load()
-    for name in ("cpu", "webgpu", *registry.backends):
+    for name in ("cpu", *registry.accelerators(), *registry.backends):
         if name != "python" and registry.device_count(name) > 0:
             return canonical_device(name)
     raise RuntimeError(

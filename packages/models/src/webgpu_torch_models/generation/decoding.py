@@ -16,9 +16,6 @@ from webgpu_torch_models.generation.scores import apply_repetition_penalty, proc
 if TYPE_CHECKING:
     from webgpu_torch_models.pretrained import PreTrainedModel
 
-HOST_DEVICES = ("cpu", "meta", "python")
-"""Device types that compute on the host: there is no launch cost to save by capturing, and nothing to read ahead of."""
-
 T = TypeVar("T", Tensor, tuple[Tensor, Tensor])
 Choose = Callable[..., T]
 """Takes logits, float32 [batch, vocabulary], which tokens were seen (None unless it matters), and more; returns tensors."""

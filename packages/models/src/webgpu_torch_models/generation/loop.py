@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.record.devices import is_accelerator
 
 from webgpu_torch_models.generation.beams import beam_search
 from webgpu_torch_models.generation.config import GenerationConfig, GenerationOptions
-from webgpu_torch_models.generation.decoding import HOST_DEVICES, Decoder, next_token
+from webgpu_torch_models.generation.decoding import Decoder, next_token
 from webgpu_torch_models.generation.endings import Endings, Progress
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class _Request:
         self.config = (generation_config or model.generation_config).changed(**options)
         _check_length(model, input_ids, self.config.new_tokens)
         self.endings = Endings(self.config, tokenizer)
-        self.is_on_host = input_ids.device.type in HOST_DEVICES
+        # There is no launch cost to save by capturing, and nothing to read ahead of.
+        self.is_on_host = not is_accelerator(input_ids.device)
         self.compile = not self.is_on_host if compile is None else compile
         if self.is_on_host and self.config.do_sample:
             # The host's random numbers are drawn in Python, which no capture repeats.

@@ -7,14 +7,10 @@ from functools import wraps
 from typing import Any
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.dispatch.autocast import RULES, get_autocast_dtype, is_autocast_enabled
 from webgpu_torch_core.dispatch.autocast import autocast as autocast
+from webgpu_torch_core.dispatch.autocast import get_autocast_dtype, is_autocast_enabled
+from webgpu_torch_core.dispatch.autocast import is_autocast_available as is_autocast_available
 from webgpu_torch_core.ir.dtypes import dtype, float64
-
-
-def is_autocast_available(device_type: str) -> bool:
-    """Return whether there are regions for a kind of device."""
-    return device_type in RULES
 
 
 def _cast(value: Any, device_type: str, dtype: dtype) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.record.devices import has_float64
 
 from . import constraints
 from .parametric import Located
@@ -34,11 +35,11 @@ class VonMises(Located):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return angles between -pi and pi (D. Best, N. Fisher, "Efficient simulation of the von Mises distribution", 1979).
 
-        The CPU computes in float64, other devices in the parameters' type. The device is asked after each round whether
+        Computed in float64 where there is one, else in the parameters' type. The device is asked after each round whether
         all are drawn.
         """
         with torch.no_grad():
-            kind = torch.float64 if self.loc.device.type == "cpu" else self.loc.dtype
+            kind = torch.float64 if has_float64(self.loc.device) else self.loc.dtype
             loc, kappa = self.loc.to(kind), self.concentration.to(kind)
             tau = 1 + (1 + 4 * kappa**2).sqrt()
             # Best's and Fisher's rho and r, without differences of what is alike for small and for large concentrations.

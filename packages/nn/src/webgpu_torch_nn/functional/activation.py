@@ -17,7 +17,7 @@ from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.operations.common import refuse_types
 from webgpu_torch_core.operations.outputs import into
-from webgpu_torch_core.operations.random.draws import HOST_DEVICES
+from webgpu_torch_core.record.devices import has_float64, on_host
 
 from ._arguments import before, narrowed, wide, written
 
@@ -86,7 +86,7 @@ def rrelu(
         return leaky_relu(input, (lower + upper) / 2, inplace)
     target, input = input, before(input, inplace)
     kind = input.dtype
-    if input.device.type in HOST_DEVICES:
+    if on_host(input.device) and has_float64(input.device):
         # PyTorch's CPU kernel draws only where it needs a slope, in double precision.
         negative = (input.detach() <= 0).reshape(-1)
         draws = torch.empty(int(negative.sum().item()), dtype=torch.float64, device=input.device).uniform_(lower, upper)

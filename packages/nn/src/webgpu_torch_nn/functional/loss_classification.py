@@ -98,4 +98,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         )
 
     require_inside("one_hot", tensor, num_classes, refusal)
-    return (tensor.unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)
+    return (tensor.contiguous().unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.operations.random.draws import HOST_DEVICES
 from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
+from webgpu_torch_core.record.devices import has_float64
 
 from ._arguments import wide
 
@@ -157,7 +157,7 @@ def grid_sample(
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
     # Where float64 is at hand, positions and weights are in it: gradients are small differences of large sums.
-    points = grid.to(torch.float64) if grid.device.type in HOST_DEVICES else wide(grid)
+    points = grid.to(torch.float64) if has_float64(grid.device) else wide(grid)
     positions = [
         _unnormalized(points.select(-1, spatial - 1 - axis), size, align) for axis, size in enumerate(input.shape[2:])
     ]

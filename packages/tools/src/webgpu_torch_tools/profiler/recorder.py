@@ -11,6 +11,7 @@ from typing import Any
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.backend import profiling
 from webgpu_torch_core.backend.interface import Device, Plan
+from webgpu_torch_core.backend.plugins import registry
 from webgpu_torch_core.dispatch.overrides import TorchFunctionMode, close_mode
 from webgpu_torch_core.record.devices import engines
 from webgpu_torch_nn.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -18,13 +19,12 @@ from webgpu_torch_nn.optim.optimizer import register_optimizer_step_post_hook, r
 from .events import DeviceType, FunctionEvent
 from .operations import flops, operation_name
 
-HOST_DEVICES = ("cpu", "python")
 OURS = ("webgpu_torch", "webgpu_torch_core", "webgpu_torch_nn", "webgpu_torch_models", "webgpu_torch_tools")
 
 
 def on_host(device: Device) -> bool:
     """Return whether a device computes on the host while its plans run."""
-    return device.name.partition(":")[0] in HOST_DEVICES
+    return registry.facts_of(device).on_host
 
 
 def _memory() -> tuple[int, int]:

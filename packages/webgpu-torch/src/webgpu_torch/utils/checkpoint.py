@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.api.device_modules import device_module
 from webgpu_torch_core.autograd.checkpoint import CheckpointError as CheckpointError
 from webgpu_torch_core.autograd.checkpoint import CheckpointFunction as CheckpointFunction
 from webgpu_torch_core.autograd.checkpoint import check_backward_validity as check_backward_validity
@@ -13,6 +14,7 @@ from webgpu_torch_core.autograd.checkpoint import checkpoint as checkpoint
 from webgpu_torch_core.autograd.checkpoint import checkpoint_sequential as checkpoint_sequential
 from webgpu_torch_core.autograd.checkpoint import detach_variable as detach_variable
 from webgpu_torch_core.autograd.checkpoint import noop_context_fn as noop_context_fn
+from webgpu_torch_core.record.devices import is_accelerator
 
 __all__ = [
     "CheckpointError",
@@ -46,21 +48,20 @@ class DefaultDeviceType:
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
-    """Return the numbers of the accelerators that the tensors among the arguments are on, with their random states."""
-    from webgpu_torch_core import webgpu
+    """Return the numbers of the accelerators that the tensors among the arguments are on, with their random states.
 
-    tensors = [each for each in args if isinstance(each, Tensor) and each.device.type == "webgpu"]
-    numbers = sorted({each.device.index or 0 for each in tensors})
-    return numbers, [webgpu.get_rng_state(number) for number in numbers]
+    Of several types of accelerators those of the first tensor's count.
+    """
+    places = [each.device for each in args if isinstance(each, Tensor) and is_accelerator(each.device)]
+    numbers = sorted({each.index or 0 for each in places if each.type == places[0].type})
+    return numbers, [device_module(places[0].type).get_rng_state(number) for number in numbers]
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
     """Set random states that :func:`get_device_states` returned."""
-    from webgpu_torch_core import webgpu
-
-    del device_type
+    module = device_module(device_type or DefaultDeviceType.get_device_type())
     for number, state in zip(devices, states, strict=True):
-        webgpu.set_rng_state(state, number)
+        module.set_rng_state(state, number)
 
 
 @contextlib.contextmanager

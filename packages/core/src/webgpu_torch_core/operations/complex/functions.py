@@ -31,10 +31,10 @@ from ...ir.scalar import (
     where,
 )
 from ...ir.scalar import power as real_power
+from ...record.devices import has_float64
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient
-from ..random.draws import HOST_DEVICES
 from .arithmetic import full_parts, holomorphic, kernel, reduce_gradient
 from .interleaving import join
 from .views import as_complex, conj
@@ -293,7 +293,7 @@ def power(input: Any, exponent: Any) -> Tensor:
     """Return ``exp(exponent * log(input))``, with 0 to the power 0 equal to 1 and to others 0."""
 
     parts = [*full_parts(input), *full_parts(exponent)]
-    if all(each.device.type in HOST_DEVICES for each in parts if isinstance(each, Tensor)):
+    if all(has_float64(each.device) for each in parts if isinstance(each, Tensor)):
         # An angle of many turns has few digits left in float32; where float64 is at hand it costs little.
         parts = [each.to(float64) if isinstance(each, Tensor) else each for each in parts]
     real, imag = _power_real(*parts), _power_imag(*parts)

@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.dtypes import float32
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import sizes_from
+from ..common import no_view, sizes_from
 from ..outputs import into
 from .arithmetic import split
 from .interleaving import join
@@ -94,22 +94,43 @@ def scatter_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     return by_parts(function, args, kwargs, (3, "value", "src"))
 
 
-def _require_one_type(input: Tensor, source: object) -> None:
+def _require_one_type(input: Tensor, dim: int, source: object) -> None:
+    wrap_dimension(dim, input.ndim)
     if isinstance(source, Tensor) and source.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
 
 
 def scatter_add_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
-    _require_one_type(args[0], kwargs.get("src", args[3] if len(args) > 3 else None))
+    _require_one_type(args[0], args[1], kwargs.get("src", args[3] if len(args) > 3 else None))
     return by_parts(function, args, kwargs)
 
 
-def scatter_reduce_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
-    _require_one_type(args[0], kwargs.get("src", args[3] if len(args) > 3 else None))
-    kind = kwargs.get("reduce", args[4] if len(args) > 4 else None)
-    if kind not in ("sum", "mean"):
-        raise NotImplementedError(f"\"scatter_reduce\" with reduce='{kind}' not implemented for 'ComplexFloat'")
-    return by_parts(function, args, kwargs)
+def scatter_reduce_rule(
+    function: Any, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    _require_one_type(input, dim, src)
+    if reduce in ("sum", "mean"):
+        return by_parts(function, (input, dim, index, src, reduce), {"include_self": include_self, "out": out})
+    if reduce != "prod" and index.numel():
+        raise NotImplementedError(f"\"scatter_reduce\" with reduce='{reduce}' not implemented for 'ComplexFloat'")
+    return into(_scattered_product(input, dim, index, src, include_self), out, True)
+
+
+def _scattered_product(input: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool) -> Tensor:
+    """Multiply what an index sends to one place: along the dimension one position after the other, each to places of its own."""
+    if not index.numel():
+        return input.clone()
+    if not input.ndim:
+        line = [each.reshape(1) for each in (input, index, src)]
+        return no_view(_scattered_product(line[0], 0, line[1], line[2], include_self).reshape(()))
+    axis = wrap_dimension(dim, input.ndim)
+    result = input.clone() if include_self else input.scatter(axis, index, 1)
+    factors = src[tuple(slice(size) for size in index._layout.shape)]
+    for number in range(index._layout.shape[axis]):
+        places = index.narrow(axis, number, 1)
+        result = result.scatter(axis, places, result.gather(axis, places) * factors.narrow(axis, number, 1))
+    return result
 
 
 def index_add_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:

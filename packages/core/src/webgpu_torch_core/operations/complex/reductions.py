@@ -37,7 +37,7 @@ def sum_rule(
 ) -> Tensor:
     dim, keepdim = named.get("axis", dim), named.get("keepdims", keepdim)
     if dtype is not None and dtype is not complex64:
-        return function(input.to(dtype), dim, keepdim, out=out)
+        return function(input.to(dtype), dim, keepdim, dtype=dtype, out=out)
     source = as_complex(input)
     dims = as_dimensions(dim, source.ndim)
     floats = view_as_real(source)

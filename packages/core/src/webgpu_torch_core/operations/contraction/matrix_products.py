@@ -74,14 +74,18 @@ def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Ten
     shape = (*kernel.batch, *kernel.m, *kernel.n)
     result = record(kernel, (left, right), (), (shape,))
     if needs_gradient(left, right):
-        saved = left._save(), right._save()
-        needs = left.requires_grad, right.requires_grad
+        # Each is kept for the other's gradient: what nothing needs may be overwritten.
+        saved_left = left._save() if right.requires_grad else None
+        saved_right = right._save() if left.requires_grad else None
+        shapes = left._layout.shape, right._layout.shape
 
         def run_backward(grad: Tensor) -> Any:
-            a, b = saved[0].unpack(), saved[1].unpack()
             grad = grad.to(kind)
-            left_part = _summed(grad, b.transpose(-1, -2), title, a._layout.shape) if needs[0] else None
-            right_part = _right_gradient(a, b, grad, title) if needs[1] else None
+            left_part = right_part = None
+            if saved_right is not None:
+                left_part = _summed(grad, saved_right.unpack().transpose(-1, -2), title, shapes[0])
+            if saved_left is not None:
+                right_part = _right_gradient(saved_left.unpack(), shapes[1], grad, title)
             return left_part, right_part
 
         attach(result, title, (left, right), run_backward)
@@ -97,11 +101,11 @@ def _summed(left: Tensor, right: Tensor, title: str, shape: tuple[int, ...]) -> 
     return sum_to_size(_product(left, right, title, wide=True), shape).to(left.dtype)
 
 
-def _right_gradient(a: Tensor, b: Tensor, grad: Tensor, title: str) -> Tensor:
-    if b.ndim == 2 and a.ndim > 2:
+def _right_gradient(a: Tensor, shape: tuple[int, ...], grad: Tensor, title: str) -> Tensor:
+    if len(shape) == 2 and a.ndim > 2:
         # The batch of a shared right operand is part of the summed dimension: one large product instead of many summed.
         return _product(a.flatten(0, -2).transpose(0, 1), grad.flatten(0, -2), title)
-    return _summed(a.transpose(-1, -2), grad, title, b._layout.shape)
+    return _summed(a.transpose(-1, -2), grad, title, shape)
 
 
 def _shape_error(left: Tensor, right: Tensor) -> RuntimeError:

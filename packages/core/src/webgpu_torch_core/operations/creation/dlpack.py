@@ -9,14 +9,15 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from ...backend.plugins import registry
 from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
 from ...ir.layouts import contiguous_strides
 from ...record.devices import host_device
 from ...tensors.tensor import Tensor
 from .factories import empty, from_bytes
 
-CPU, WEBGPU = 1, 15
-"""Numbers of device types."""
+CPU = 1
+"""The number of the host's device type; backends declare those of others."""
 
 #: (type code, bits) -> element type: 0 signed, 1 unsigned, 2 float, 4 bfloat, 5 complex, 6 bool
 _TYPES: dict[tuple[int, int], dtype] = {
@@ -152,6 +153,7 @@ def device_of(tensor: Tensor) -> tuple[int, int]:
     """Return DLPack's numbers of a tensor's device type and index."""
     if tensor.device == host_device():
         return CPU, 0
-    if tensor.device.type == "webgpu":
-        return WEBGPU, tensor.device.index or 0
+    number = registry.facts(tensor.device.type).dlpack_type
+    if number is not None:
+        return number, tensor.device.index or 0
     raise ValueError(f"Unknown device type {tensor.device.type} for Dlpack")

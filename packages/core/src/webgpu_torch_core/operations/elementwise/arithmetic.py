@@ -95,6 +95,10 @@ def remainder(input, other):
     return _remainder(input, other)
 
 
+remainder.operation.refused = {1: RuntimeError("derivative for aten::remainder is not implemented")}
+remainder.operation.refused_beside_numbers = True
+
+
 @elementwise(tensors=1, rounds_numbers=True, refuses=no_booleans("fmod_cpu"), divides=True)
 def fmod(input, other):
     """The remainder of division with the sign of ``input``."""

@@ -96,6 +96,8 @@ class Elementwise:
         self.runs_on_numbers = True
         # By the number of an operand that PyTorch has no derivative for: what backward raises.
         self.refused: dict[int, Exception] = {}
+        # Whether that is so only where the first operand is a number.
+        self.refused_beside_numbers = False
 
     def backward(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
         """Declare the gradient: a scalar function ``(grad, *arguments)`` returning one value per operand."""
@@ -262,7 +264,9 @@ class Elementwise:
             return parts
 
         for index, error in self.refused.items():
-            if edges[index] is not None:
+            # Of some PyTorch lacks the derivative only where the other operand is a number.
+            beside_number = index == 1 and self.refused_beside_numbers and isinstance(operands[0], Tensor)
+            if edges[index] is not None and not beside_number:
                 run_backward = refusing(error)
         title = self.node_title
         result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)

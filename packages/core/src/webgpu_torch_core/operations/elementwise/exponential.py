@@ -114,7 +114,8 @@ def xlogy(input, other):
 
 @xlogy.backward
 def _(grad, input, other):
-    zero = equal(input, 0.0) & less_equal(other, 0.0)
+    # PyTorch's is xlogy of the gradient: none is none, wherever it comes from.
+    zero = (equal(input, 0.0) & less_equal(other, 0.0)) | equal(grad, 0.0)
     return where(zero, 0.0, grad * _log(other)), grad * input / other
 
 

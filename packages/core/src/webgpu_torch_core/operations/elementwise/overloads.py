@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, complex64, float64
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import is_half, is_whole, needs_gradient, refuse_types, require_tensor, type_title
+from ..common import attach, is_half, is_whole, needs_gradient, refuse_types, require_tensor, type_title
 from ..in_place.writing import make_in_place
-from .call import finish_out, result_type
+from .call import default_float, finish_out, result_type
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -74,6 +75,15 @@ _SIMPLE_POWERS = {
 }  # fmt: skip
 
 
+def _simple_power(simple: Callable[[Tensor], Tensor], input: Tensor, exponent: float) -> Tensor:
+    """Return a power by a shorter way; its gradient is the power's, which needs the input and not the result."""
+    if exponent > 0.5 or not needs_gradient(input):
+        return simple(input)
+    saved = input._save()
+    slope = lambda grad: grad * (exponent * pow(saved.unpack(), exponent - 1))  # noqa: E731
+    return attach(simple(input.detach()), "PowBackward0", (input,), slope)
+
+
 @operation("elementwise")
 def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``.
@@ -90,7 +100,7 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         simple = _SIMPLE_POWERS.get(float(exponent))
         if simple is not None and input.dtype.category == 2 and kind is input.dtype:
-            return _out(simple(input), out)
+            return _out(_simple_power(simple, input, exponent), out)
         if exponent == 0:
             return _out(
                 input.new_ones(input.shape, dtype=kind) + 0 * input
@@ -103,10 +113,20 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
 
 @operation("elementwise")
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``input * 2**other``."""
+    """``input * 2**other``.
+
+    Raises:
+        NotImplementedError: a floating-point number and exponents that are truth values.
+    """
     require_tensor("ldexp", "input", 1, input)
     require_tensor("ldexp", "other", 2, other)
-    return _out(e.mul(input, pow(2.0, other)), out)
+    if input.dtype.category == 2:
+        refuse_types("ldexp_cpu_exp", other, 0)
+    kind = result_type(input, other)
+    if kind.category == 3:
+        return _out(e.mul(input, pow(2.0, other)), out)
+    kind = kind if kind.category == 2 else default_float[0]
+    return _out(e.mul(input.to(kind), pow(2.0, other.to(kind))), out)
 
 
 @operation("elementwise")

@@ -61,8 +61,8 @@ def snapshot(tensor: Tensor) -> Tensor:
     return alias
 
 
-def check_writable(target: Tensor, tracked: bool = False) -> None:
-    """Raise where an in-place operation would break gradients, with PyTorch's messages.
+def check_leaf(target: Tensor, tracked: bool = False) -> None:
+    """Raise where what is written is a leaf that requires a gradient, or a view that may not be written into.
 
     ``tracked`` says that what is written has a gradient.
     """
@@ -77,6 +77,14 @@ def check_writable(target: Tensor, tracked: bool = False) -> None:
                 )
         if target._requires_grad:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def check_writable(target: Tensor, tracked: bool = False) -> None:
+    """Raise where an in-place operation would break gradients or elements repeat, with PyTorch's messages.
+
+    ``tracked``: as for :func:`check_leaf`.
+    """
+    check_leaf(target, tracked)
     if target._storage.inference and not recording.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "

@@ -348,6 +348,7 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
 @operation("scatter")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with ``src`` added at ``index`` along a dimension."""
+    wrap_dimension(dim, input.ndim)
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     result = scatter_along(input, dim, index, src.detach(), "sum", "scatter_add")
@@ -440,12 +441,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
+    axis = wrap_dimension(dim, input.ndim)
     _check_index(name, index)
     check_source(name, input, dim, index, source)
     if input.ndim == 0:
         flat = _index_write(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), kind, name)
         return no_view(flat.reshape(()))
-    axis = wrap_dimension(dim, input.ndim)
     index = index.reshape(-1)
     report = check_written(name, input, axis, index)
     shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))

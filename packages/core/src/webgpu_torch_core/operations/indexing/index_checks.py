@@ -61,6 +61,7 @@ def require_inside(
     ignored: int | None = None,
     by_reader: bool = False,
     detail: object = None,
+    at_once: bool = False,
 ) -> Report | None:
     """Raise ``error(position)`` for a position that a dimension of a size does not have.
 
@@ -70,7 +71,7 @@ def require_inside(
 
     ``by_reader``: the kernel that reads (or writes) at these positions, of which there are some, may look at them itself.
     Returns what it needs for that, None where there is nothing left to look at. ``detail``: what the error depends on
-    besides name, size and ``wraps``.
+    besides name, size and ``wraps``. ``at_once``: the result has no elements that could be read; the device is waited for.
     """
 
     def late(position: int) -> Exception:
@@ -85,6 +86,8 @@ def require_inside(
     if _known(index._storage.value) or not _is_checked(index):
         return None
     _check_later(index, Bounds(size, wraps, ignored), check_base(key, late))
+    if at_once:
+        engine.raise_failed_checks()
     return None
 
 
@@ -177,11 +180,11 @@ def _outside(position: ir.Expression, bounds: Bounds, narrow: bool) -> ir.Expres
 
 def check_positions(
     name: str, index: Tensor, size: int, dim: int, error: type[Exception] = RuntimeError, wraps: bool = False,
-    prefix: str = "", by_reader: bool = False,
+    prefix: str = "", by_reader: bool = False, at_once: bool = False,
 ) -> Report | None:  # fmt: skip
     """Raise where a position is outside of a dimension: at once, or with the next results that are read.
 
-    ``by_reader`` and what is returned: as for :func:`require_inside`.
+    ``by_reader``, ``at_once`` and what is returned: as for :func:`require_inside`.
 
     Raises:
         RuntimeError: by default; IndexError for subscripts.
@@ -192,7 +195,7 @@ def check_positions(
             return error("index is out of bounds for dimension with size 0")
         return error(f"{prefix}index {position} is out of bounds for dimension {dim} with size {size}")
 
-    return require_inside(name, index, size, refusal, wraps, None, by_reader, (dim, error, prefix))
+    return require_inside(name, index, size, refusal, wraps, None, by_reader, (dim, error, prefix), at_once)
 
 
 def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> Report | None:
@@ -212,7 +215,8 @@ def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> Report
         return IndexError("index out of range in self")
 
     # Where there are no elements, no kernel reads.
-    return require_inside(name, index, size, refusal, False, None, input.numel() > 0, axis == 1 or bare)
+    empty = not input.numel()
+    return require_inside(name, index, size, refusal, False, None, not empty, axis == 1 or bare, empty)
 
 
 def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report | None:
@@ -220,11 +224,12 @@ def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report 
     size, by_reader = input._layout.shape[axis], input.numel() > 0
     if name == "index_add" and input.ndim == 1:
         refusal = IndexError("index out of range in self")
-        return require_inside(name, index, size, lambda _: refusal, by_reader=by_reader, detail="flat")
+        bare = not by_reader
+        return require_inside(name, index, size, lambda _: refusal, by_reader=by_reader, detail="flat", at_once=bare)
     error = IndexError if name in ("index_copy", "index_fill", "index_put") else RuntimeError
     prefix = "index_copy_(): " if name == "index_copy" else ""
     wraps = name in ("index_fill", "index_put")
-    return check_positions(name, index, size, axis, error, wraps, prefix, by_reader)
+    return check_positions(name, index, size, axis, error, wraps, prefix, by_reader, not by_reader)
 
 
 def check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:

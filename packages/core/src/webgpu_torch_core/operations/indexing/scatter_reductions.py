@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, needs_gradient, refuse_types, wide
 from ..outputs import into
@@ -21,6 +22,7 @@ def scatter_reduce(
     Raises:
         RuntimeError: the types differ.
     """
+    wrap_dimension(dim, input.ndim)
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     return into(_scatter_reduce(input, dim, index, src, reduce, include_self), out, True)

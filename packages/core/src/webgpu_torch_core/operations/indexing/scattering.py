@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.layouts import is_dense, layout, repeats, wrap_dimension
+from ...ir.layouts import is_dense, layout, wrap_dimension
 from ...tensors.tensor import Tensor, storage_size
 from ..common import attach, wide
 from ..in_place.writing import make_in_place
@@ -18,8 +18,11 @@ from .scatter_reductions import scatter_reduce
 
 
 def _clone_in_place(input: Tensor) -> Tensor:
-    """Return a copy with the input's strides, gaps included; one without them where elements repeat."""
-    if is_dense(input._layout) or repeats(input._layout):
+    """Return a copy with the input's strides and offset, gaps included; a plain one where a dimension has no stride."""
+    found = input._layout
+    if any(stride == 0 and size > 1 for size, stride in zip(found.shape, found.strides, strict=True)):
+        return input.clone()
+    if is_dense(found) and not found.offset:
         return input.clone()
     size = storage_size(input)
     whole = Tensor._from_storage(input._storage, layout((size,), (1,)), input.dtype, input.device).clone()

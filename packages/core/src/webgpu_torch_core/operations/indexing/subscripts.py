@@ -11,7 +11,7 @@ from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
 from ..creation.factories import arange, tensor
 from ..elementwise.overloads import where
-from ..in_place.writing import check_distinct, check_writable, make_in_place
+from ..in_place.writing import check_distinct, check_leaf, check_writable, make_in_place
 from ..movement.joining import stack
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
@@ -171,7 +171,8 @@ def _joint(
             size = view._layout.shape[position]
             index: Any = indices[position]
             alone = by_reader and len(where) == 1 and view.numel() > 0
-            report = check_positions("index", index, size, 0, IndexError, True, by_reader=alone)
+            empty = not view.numel()
+            report = check_positions("index", index, size, 0, IndexError, True, by_reader=alone, at_once=empty)
     if where != list(range(first, first + len(where))):
         # Indexed dimensions that are apart move to the front, as in NumPy.
         order = where + [position for position in range(view.ndim) if position not in where]
@@ -230,6 +231,9 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
         return
     # True alone writes into the whole, and converts as writing into a slice does.
     entries = _expand_subscript(self, None if subscript is True else subscript)
+    if any(isinstance(each, Tensor) and each.ndim for each in entries):
+        # Before masks are looked at.
+        check_leaf(self, isinstance(value, Tensor) and needs_gradient(self, value))
     view, indices = _apply_basic(self, entries)
     if not isinstance(value, Tensor):
         if not isinstance(value, bool | int | float | complex) and getattr(value, "shape", None) != ():

@@ -102,6 +102,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
         raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {type_title(out)}")
     # PyTorch lets 1-d empty tensors take part in any cat.
     useful = [each for each in tensors if not (each.ndim == 1 and each.numel() == 0)] or list(tensors[:1])
+    if not useful[0].ndim:
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
     index = wrap_dimension(dim, useful[0].ndim)
     _check_joinable(useful, index)
     pieces = [each if each.dtype is kind else each.to(kind) for each in useful]

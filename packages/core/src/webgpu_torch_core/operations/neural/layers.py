@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, dtype, float32, float64, int64
 from ...ir.layouts import wrap_dimension
+from ...record.devices import on_host
 from ...record.grad_mode import no_grad
 from ...replay.recipes import remembered
 from ...tensors.saved_tensors import SavedOperand
@@ -21,7 +22,7 @@ from ..in_place.writing import replaced, snapshot
 from ..indexing.gathering import index_add, take_positions
 from ..indexing.index_checks import check_selected
 from ..outputs import into
-from ..random.draws import HOST_DEVICES, bernoulli_mask
+from ..random.draws import bernoulli_mask
 from ..reduction.moments import vector_norm
 from ..reduction.reductions import amax, mean, sum
 from .row_kernels import softmax_values, standardize
@@ -364,7 +365,7 @@ def _attention(
     enable_gqa: bool,
     dropout_p: float = 0.0,
 ) -> Tensor:
-    if is_half(query) and query.dtype is key.dtype is value.dtype and query.device.type in HOST_DEVICES:
+    if is_half(query) and query.dtype is key.dtype is value.dtype and on_host(query.device):
         # Hosts multiply in float32 anyway: nothing in between need be rounded for it.
         found = _attention(wide(query), wide(key), wide(value), attn_mask, is_causal, scale, enable_gqa, dropout_p)
         return found.to(query.dtype)

@@ -8,11 +8,12 @@ from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes
 from ...random_streams.counts import fill_binomial
 from ...random_streams.distributions import draw
+from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..common import attach, require_tensor, type_title
 from ..creation.factories import from_bytes
 from ..creation.reading import read_bytes
-from .draws import HOST_DEVICES, source_generator
+from .draws import source_generator
 
 
 @operation("random", method=False)
@@ -60,7 +61,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 
 
 def _stream(input: Tensor, generator: Any) -> Any:
-    if input.device.type in HOST_DEVICES:
+    if on_host(input.device):
         return source_generator(generator, input.device).host_stream()
     # A stream of its own for this draw, told by the device's seed and how many draws there were.
     from ...random_streams.streams import MersenneTwister

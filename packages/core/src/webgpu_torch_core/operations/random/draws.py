@@ -14,7 +14,7 @@ from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import philox
 from ...random_streams.distributions import require_distribution
 from ...record.context import context
-from ...record.devices import canonical_device, device, engine_for
+from ...record.devices import canonical_device, device, engine_for, on_host
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import (
     attach,
@@ -36,8 +36,6 @@ from .generator import Generator, default_generator
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike, Number
-
-HOST_DEVICES = ("cpu", "python")
 
 
 def _word(number: int) -> ir.Expression:
@@ -101,7 +99,7 @@ def source_generator(given: Generator | None, place: device) -> Generator:
     if given is None:
         return default_generator(place)
     own = _place_of(given)
-    if own.type != place.type and not (own.type == "cpu" and place.type in HOST_DEVICES):
+    if own.type != place.type and not (own.type == "cpu" and on_host(place)):
         raise RuntimeError(f"Expected a '{place}' device type for generator but found '{own}'")
     return given
 
@@ -125,7 +123,7 @@ def draw(
         second = second / math.sqrt(2.0) if kind == "normal" else second
         return complex_alias(draw(kind, (*shape, 2), float32, place, generator, first, second))
     source = source_generator(generator, place)
-    if place.type not in HOST_DEVICES:
+    if not on_host(place):
         return _philox(kind, shape, result, place, source, (first, second))
     return host_draw(kind, shape, result, place, source, first, second)
 
@@ -232,7 +230,7 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
     """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
     require_distribution("integers", kind, low, high)
     source = source_generator(generator, place)
-    if place.type in HOST_DEVICES:
+    if on_host(place):
         count = number_of_elements(shape)
         data = engine_for(place).device.draw("integers", source.host_stream(), count, kind, low, high)
         return from_bytes(data, shape, kind, place)
@@ -292,7 +290,7 @@ def randperm(
     if n - 1 > kind.maximum:
         raise RuntimeError(f"n is too large for {kind!r}, which counts to {kind.maximum}: got {n}")
     source = source_generator(generator, place)
-    if place.type in HOST_DEVICES:
+    if on_host(place):
         result = host_draw("permutation", (n,), int64, place, source)
     else:
         result = draw("uniform", (n,), float32, place, source, 0.0, 1.0).argsort()
@@ -379,7 +377,7 @@ def _attach_zero(result: Tensor, title: str, inputs: tuple[Any, ...]) -> None:
 def bernoulli_of(probabilities: Tensor, kind: dtype, generator: Any) -> Tensor:
     """Return ones with the probabilities in a tensor, else zeros."""
     place = probabilities.device
-    if place.type in HOST_DEVICES:
+    if on_host(place):
         shape, source = tuple(probabilities._layout.shape), source_generator(generator, place)
         return host_draw("bernoulli_of", shape, kind, place, source, read_bytes(probabilities), probabilities.dtype)
     check_probabilities(probabilities)
@@ -414,7 +412,7 @@ def multinomial(
         raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
     rows = 1 if input.ndim == 1 else input.shape[0]
     shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
-    if input.device.type in HOST_DEVICES:
+    if on_host(input.device):
         options = (rows, num_samples, replacement)
         source = source_generator(generator, input.device)
         result = host_draw("multinomial", shape, input.dtype, input.device, source, read_bytes(input), options, int64)

@@ -17,10 +17,11 @@ from ...random_streams.distributions import (
     fill_random,
     require_distribution,
 )
+from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..creation.factories import from_bytes
 from ..in_place.writing import assign, check_writable
-from .draws import HOST_DEVICES, bernoulli_of, draw, integers, source_generator
+from .draws import bernoulli_of, draw, integers, source_generator
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -30,7 +31,7 @@ def _in_memory_order(self: Tensor, make: Callable[[tuple[int, ...]], Tensor]) ->
     """Overwrite with what is drawn element after element, on hosts in the order of memory, as PyTorch goes through tensors."""
     check_writable(self)
     shape, strides = tuple(self._layout.shape), self._layout.strides
-    if self._layout.is_contiguous or self.device.type not in HOST_DEVICES:
+    if self._layout.is_contiguous or not on_host(self.device):
         return assign(self, make(shape), fresh=True)
     order = sorted(range(len(shape)), key=lambda each: -strides[each])
     drawn = make(tuple(shape[each] for each in order))
@@ -38,7 +39,7 @@ def _in_memory_order(self: Tensor, make: Callable[[tuple[int, ...]], Tensor]) ->
 
 
 def _fill(self: Tensor, kind: str, generator: Any, first: Any, second: Any) -> Tensor:
-    if kind == "normal" and not self._layout.is_contiguous and self.device.type in HOST_DEVICES:
+    if kind == "normal" and not self._layout.is_contiguous and on_host(self.device):
         # PyTorch transforms blocks of 16 only where they lie next to each other.
         kind = "normal_pairs"
     return _in_memory_order(self, lambda shape: draw(kind, shape, self.dtype, self.device, generator, first, second))
@@ -76,7 +77,7 @@ def _fill_shaped(self: Tensor, fill: Any, generator: Any, compute: Any, *numbers
     require_distribution(fill.__name__.removeprefix("fill_"), self.dtype, numbers[0], numbers[-1])
 
     def make(shape: tuple[int, ...]) -> Tensor:
-        if self.device.type in HOST_DEVICES:
+        if on_host(self.device):
             stream = source_generator(generator, self.device).host_stream()
             return from_bytes(
                 fill(stream, number_of_elements(shape), self.dtype, *numbers), shape, self.dtype, self.device
@@ -114,7 +115,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
         RuntimeError: a standard deviation that is not positive.
     """
 
-    if self.device.type in HOST_DEVICES:
+    if on_host(self.device):
         return _fill_shaped(self, fill_log_normal, generator, None, mean, std)
     require_distribution("log_normal", self.dtype, mean, std)
     return assign(self, _drawn_like(self, generator, mean, std).exp(), fresh=True)
@@ -140,7 +141,7 @@ def random_(self: Tensor, from_: Any = None, to: Any = ..., *, generator: Any = 
     source = source_generator(generator, place)
 
     def make(shape: tuple[int, ...]) -> Tensor:
-        if place.type not in HOST_DEVICES:
+        if not on_host(place):
             widest = min(int(self.dtype.maximum), 1 << 24 if self.dtype.category == 2 else (1 << 31) - 1)
             return integers(int(low or 0), widest if high is None else int(high), shape, self.dtype, place, generator)
         count = number_of_elements(shape)

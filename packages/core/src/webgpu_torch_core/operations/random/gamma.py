@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ...ir.dtypes import float32, float64
 from ...ir.type_limits import finfo
+from ...record.devices import has_float64, on_host
 from ...record.grad_mode import no_grad
 from ...tensors.tensor import Tensor
 from ..creation.factories import ones_like, zeros_like
 from ..creation.reading import read_bytes
 from ..elementwise.overloads import where
-from .draws import HOST_DEVICES, draw, host_draw, source_generator
+from .draws import draw, host_draw, source_generator
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
@@ -20,7 +21,7 @@ def standard_gamma(concentration: Tensor) -> Tensor:
     """
     kind = concentration.dtype
     wide = concentration.detach() if kind in (float32, float64) else concentration.detach().to(float32)
-    if wide.device.type in HOST_DEVICES:
+    if on_host(wide.device):
         stream, shape = source_generator(None, wide.device), tuple(wide._layout.shape)
         return host_draw("gamma", shape, wide.dtype, wide.device, stream, read_bytes(wide)).to(kind)
     with no_grad():
@@ -51,11 +52,11 @@ def _in_rounds(concentration: Tensor) -> Tensor:
 def gamma_shares(concentration: Tensor) -> Tensor:
     """Return gamma variates along the last dimension divided by their sum: samples of Dirichlet's distribution.
 
-    Hosts draw and divide in double precision, as PyTorch does.
+    Where there is double precision they are drawn and divided in it, as PyTorch does.
     """
     kind = concentration.dtype
     wide = concentration.detach()
     with no_grad():
-        parts = standard_gamma(wide.to(float64) if wide.device.type in HOST_DEVICES else wide)
+        parts = standard_gamma(wide.to(float64) if has_float64(wide.device) else wide)
         limits = finfo(kind)
         return (parts / parts.sum(-1, True)).to(kind).clamp(limits.tiny, 1.0 - limits.eps / 2)

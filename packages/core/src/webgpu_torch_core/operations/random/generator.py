@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.dtypes import uint8
 from ...random_streams.streams import MersenneTwister
 from ...record.context import context
-from ...record.devices import canonical_device, device, host_device
+from ...record.devices import canonical_device, device, host_device, on_host
 from ..creation.factories import from_bytes
 
 
@@ -81,7 +81,7 @@ class Generator:
 
         data = (
             self.twister.get_state()
-            if self.device.type in ("cpu", "python")
+            if on_host(self.device)
             else (self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little"))
         )
         return from_bytes(data, (len(data),), uint8, host_device())
@@ -97,7 +97,7 @@ class Generator:
             kind = new_state.type() if hasattr(new_state, "type") else type(new_state).__name__
             raise TypeError(f"expected a torch.ByteTensor, but got {kind}")
         data = bytes(new_state.tolist())
-        if self.device.type in ("cpu", "python"):
+        if on_host(self.device):
             self.twister.set_state(data)
             self._seed = self.twister.initial_seed()
         elif len(data) == 16:

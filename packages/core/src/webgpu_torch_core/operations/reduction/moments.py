@@ -32,9 +32,24 @@ def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[T
     if divisor > 0:
         variance = total / divisor
     else:
-        variance = total / total.new_zeros(()) if count else total + math.nan
+        variance = _undivided(wide, deviation.detach(), total, dims, divisor, dim is None)
     center = center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
     return variance, center
+
+
+def _undivided(
+    input: Tensor, deviation: Tensor, total: Tensor, dims: tuple[int, ...], divisor: float, whole: bool
+) -> Tensor:
+    """Return the variance of no more elements than are taken off: infinite or NaN, with PyTorch's gradient."""
+    if not total.numel() or not input.numel():
+        return total + math.nan
+    if whole or not input.ndim:
+        slope = deviation.new_full(deviation.shape, math.inf).masked_fill(deviation == 0, math.nan)
+    else:
+        slope = deviation * (2.0 / divisor if divisor else math.inf)
+    kept = reduced_shape(input._layout.shape, dims, True)
+    result = total.detach() / total.new_zeros(())
+    return attach(result, "VarBackward0", (input,), lambda grad: grad.reshape(kept) * slope)
 
 
 def _deviation(variance: Tensor) -> Tensor:
@@ -207,7 +222,7 @@ def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
                 dims,
                 keepdim,
             )
-            return (input * (restore(grad, shape, dims, keepdim) / full)).masked_fill(full == 0, 0.0)
+            return restore(grad, shape, dims, keepdim) * (input / full).masked_fill(full == 0, 0.0)
 
         attach(result, "LinalgVectorNormBackward0", (input,), run_backward)
     return result

@@ -257,7 +257,10 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
             if dim is None and title in ("max", "min"):
                 return spread_evenly(grad, source, kept.unpack().detach())
             full = restore(kept.unpack().detach(), shape, dims, keepdim)
-            hit = (source == full) | (source != source)
+            hit = source == full
+            if title not in ("amax", "amin"):
+                # Of those the gradient goes to elements that equal the extremum, and NaN equals nothing.
+                hit = hit | (source != source)
             share = hit.to(grad.dtype)
             return share * restore(grad, shape, dims, keepdim) / sum(share, dims, keepdim=True)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...dispatch.titles import by_dimension
-from ...ir.dtypes import float32, int64, promote_types
+from ...ir.dtypes import float32, int32, int64, promote_types
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import (
@@ -54,6 +54,8 @@ def nansum(
     """
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
+    if dtype is not None and dtype.is_complex:
+        raise NotImplementedError("\"nansum_cpu\" not implemented for 'ComplexFloat'")
     filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
     if out is not None and dtype is None:
         if out.dtype.category < 2 <= input.dtype.category:
@@ -86,12 +88,14 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
     """The lower median along a dimension: NaN where there is one, or of what is not NaN."""
     single_dimension(title, dim)
     if dim is None:
-        refuse_types("median_cpu", input, 3)
         flat = input.reshape(-1)
         if flat.numel() == 0:
-            if input.dtype.category == 2:
+            if input.dtype.category >= 2:
                 return flat.sum() + math.nan
-            return input.new_full((), input.dtype.minimum if input.dtype.category else True)
+            # What PyTorch makes of NaN in the type.
+            wide = input.dtype.itemsize >= int32.itemsize
+            return input.new_full((), (input.dtype.minimum if wide else 0) if input.dtype.category else True)
+        refuse_types("median_cpu", input, 3)
         value = _middle(flat.detach(), 0, False, ignore_nan, title)[0]
         if not needs_gradient(input):
             return value

@@ -14,14 +14,13 @@ from collections import OrderedDict
 from typing import Any
 
 from ...ir.dtypes import float32, float64
-from ...record.devices import device
+from ...record.devices import device, has_float64
 from ...tensors.tensor import Tensor
 from ..complex.arithmetic import product_imag, product_real
 from ..complex.interleaving import join
 from ..complex.views import conj, part, view_as_complex, view_as_real
 from ..creation.factories import from_bytes
 from ..movement.joining import cat, place_inside
-from ..random.draws import HOST_DEVICES
 
 #: longest transform that is one matrix product
 DIRECT = 64
@@ -130,7 +129,7 @@ def constant(kind: str, place: device, *arguments: int, wide: bool = False) -> T
 def _direct(rows: Tensor, kind: str, count: int, sign: int) -> Tensor:
     """Return rows times the matrix of a transform; where float64 is at hand the sums are rounded once, at the end."""
 
-    if rows.device.type in HOST_DEVICES:
+    if has_float64(rows.device):
         return (rows.to(float64) @ constant(kind, rows.device, count, sign, wide=True)).to(float32)
     return rows @ constant(kind, rows.device, count, sign)
 

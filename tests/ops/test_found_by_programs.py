@@ -1,0 +1,113 @@
+"""What random programs found: each family of differences beside PyTorch, on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import webgpu_torch as ours
+from ops_oracle import to_torch
+
+INF, NAN = float("inf"), float("nan")
+
+
+def _gradient(t: Any, make: Callable[[Any], Any], *numbers: float) -> Any:
+    x = t.tensor(numbers, requires_grad=True)
+    result = make(x)
+    (found,) = t.autograd.grad(result, x, t.ones_like(result))
+    return found
+
+
+def _overwritten(t: Any, product: Callable[[Any, Any], Any]) -> Any:
+    """Return the gradient of a product whose other operand, which nothing needs, was overwritten."""
+    x, w = t.ones(2, 3, 2, requires_grad=True) * 2, t.tensor([[1.0, 2.0], [3.0, 4.0]])
+    result = product(x, w)
+    x.fill_(5)
+    return t.autograd.grad(result, x, t.ones_like(result), allow_unused=True)[0] is None, result
+
+
+FAMILIES: dict[str, Callable[[Any], Any]] = {
+    "means of nothing": lambda t: (
+        t.zeros(0, 3).nanmean(),
+        t.zeros(0, 3).nanmean(0),
+        t.zeros(2, 0, dtype=t.complex64).var(1),
+    ),
+    "variance of as many as are taken off": lambda t: _gradient(t, lambda x: x.var(0, correction=3), 1.0, 2.0, 6.0),
+    "variance of fewer than are taken off": lambda t: _gradient(t, lambda x: x.var(0, correction=5), 1.0, 2.0, 6.0),
+    "variance of all with all taken off": lambda t: _gradient(t, lambda x: x.var(correction=2), 1.0, 1.0),
+    "deviation of all with all taken off": lambda t: _gradient(t, lambda x: x.std(correction=2), 1.0, 3.0),
+    "xlogy without a gradient": lambda t: _gradient(t, lambda x: t.xlogy(x, -2.0) * 0, 1.0, 2.0),
+    "amax of not a number": lambda t: _gradient(t, lambda x: x.reshape(2, 2).amax(1), 1.0, NAN, 3.0, 2.0),
+    "powers at zero": lambda t: [_gradient(t, lambda x, p=p: x**p, 0.0, 2.0) for p in (-2.0, -1.0, -0.5, 0.5)],
+    "a power whose result is overwritten": lambda t: _gradient(
+        t, lambda x: (y := x**-1.0, y + 1, y.zero_())[1], 2.0, 4.0
+    ),
+    "a remainder by what needs a gradient": lambda t: _gradient(t, lambda x: 5.0 % x, 2.0, 4.0),
+    "a remainder of what needs a gradient": lambda t: _gradient(t, lambda x: x % 3.0, 2.0, 4.0),
+    "a product whose operand is overwritten": lambda t: _overwritten(t, t.matmul),
+    "ldexp of halves": lambda t: t.ldexp(t.ones(2, dtype=t.int64), t.tensor([1.0, 2.0], dtype=t.float16)),
+    "ldexp of truth values": lambda t: t.ldexp(t.ones(2), t.tensor([True, False])),
+    "one_hot of a transposed tensor": lambda t: t.nn.functional.one_hot(t.tensor([[0, 1], [2, 0]]).t()),
+    "a slice replaced behind an offset": lambda t: t.select_scatter(t.arange(6.0).reshape(3, 2)[1:], t.zeros(2), 0, 1),
+    "a slice replaced among overlaps": lambda t: t.select_scatter(
+        t.arange(6.0).as_strided((3, 3), (1, 1)), t.zeros(3), 0, 1
+    ),
+    "median of nothing": lambda t: [t.zeros(0, dtype=each).median() for each in (t.int8, t.int16, t.int64, t.uint8)],
+    "complex sum of truth values": lambda t: t.tensor([1j, 0j]).sum(dtype=t.bool),
+    "complex products that meet": lambda t: t.tensor([1j, 2 + 1j]).scatter_reduce(
+        0, t.tensor([0, 0, 1]), t.tensor([2j, 1 + 1j, 3.0 + 0j]), "prod"
+    ),
+    "complex products without their start": lambda t: t.tensor([1j, 2 + 1j]).scatter_reduce(
+        0, t.tensor([0, 0, 0]), t.tensor([2j, 1 + 1j, 3.0 + 0j]), "prod", include_self=False
+    ),
+    "an assignment to a leaf by a mask that does not fit": lambda t: t.ones(2, requires_grad=True).__setitem__(
+        t.tensor([True, False, True]), 1.0
+    ),
+    "scatter_add of another type outside": lambda t: t.ones(2).scatter_add(3, t.tensor([0]), t.ones(1, dtype=t.int64)),
+    "index_add at fractions outside": lambda t: t.ones(2).index_add(3, t.tensor([0.0]), t.ones(1)),
+    "numbers joined along a dimension that there is not": lambda t: t.cat([t.tensor(1.0), t.tensor(2.0)], 1),
+    "integers of what has none": lambda t: [
+        (t.tensor([INF, -INF, NAN, 3e9, -3e9, 1e20]) * 2).to(each)
+        for each in (t.int64, t.int32, t.int16, t.int8, t.uint8)
+    ],
+    "powers of truth values": lambda t: t.tensor([True, False, True, False]) ** t.tensor([True, True, False, False]),
+    "a norm of zero and not a number": lambda t: _gradient(t, lambda x: t.linalg.vector_norm(x) * NAN, 0.0, 0.0),
+    "nothing at a position of nothing": lambda t: t.zeros(0, 0)[t.tensor([0])],
+    "nothing at a position outside": lambda t: t.zeros(2, 0).index_select(0, t.tensor([5])),
+    "an empty row of embeddings outside": lambda t: t.nn.functional.embedding(t.tensor([-2, 0]), t.zeros(1, 0)),
+}
+#: PyTorch's own answers to these name dtypes that devices without float64 have, too
+STRIDED = ("one_hot of a transposed tensor", "a slice replaced behind an offset", "a slice replaced among overlaps")
+
+
+def _flat(result: Any) -> list[Any]:
+    return [part for each in result for part in _flat(each)] if isinstance(result, list | tuple) else [result]
+
+
+def _outcome(t: Any, name: str) -> Any:
+    try:
+        return _flat(FAMILIES[name](t))
+    except Exception as error:
+        return error
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families(name: str, device: str) -> None:
+    expected = _outcome(torch, name)
+    with ours.device(device):
+        found = _outcome(ours, name)
+    if isinstance(expected, Exception):
+        assert isinstance(found, type(expected)), f"{found!r} instead of {expected!r}"
+        return
+    assert isinstance(found, list), repr(found)
+    for wanted, mine in zip(expected, found, strict=True):
+        if not isinstance(wanted, torch.Tensor):
+            assert wanted == mine
+            continue
+        assert str(mine.dtype) == str(wanted.dtype) and tuple(mine.shape) == tuple(wanted.shape)
+        if name in STRIDED:
+            assert (mine.stride(), mine.storage_offset()) == (wanted.stride(), wanted.storage_offset())
+        torch.testing.assert_close(to_torch(mine), wanted.detach().contiguous(), equal_nan=True)
