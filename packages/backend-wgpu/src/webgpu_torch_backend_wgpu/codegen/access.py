@@ -58,10 +58,6 @@ class Buffers:
         encoding = HALVES_IN_WORDS if index in self.in_words else self.module.type(self.kernel.operands[index].dtype)
         return self.module.buffer("operand", index, encoding, False)
 
-    def written(self, index: int) -> bool:
-        """Return whether an operand's buffer is also an output's."""
-        return index in self._outputs
-
     def output(self, index: int) -> Buffer:
         """Return an output's buffer."""
         return self.module.buffer("output", index, self.module.type(self.kernel.outputs[index].dtype), True)
