@@ -59,7 +59,9 @@ class Block:
         """Write some steps of the network, the last over the distance ``lowest``: a thread takes the keys that meet in them."""
         body, count = self.module.body, 1 << steps
         with body.loop("e", THREAD, lambda e: e < self.total // count, threads) as e:
-            first = body.let("first", (e // lowest) * lowest * fixed(count) + e % lowest)
+            # Distances are powers of two.
+            inside = body.let("inside", e & (lowest - fixed(1)))
+            first = body.let("first", (e - inside) * fixed(count) + inside)
             rising = body.let("rising", ((first % padded) & size).equals(fixed(0)))
             spots = [body.let(f"spot{each}", first + fixed(each) * lowest if each else first) for each in range(count)]
             keys = [body.var(f"key{each}", self.key(spot)) for each, spot in enumerate(spots)]

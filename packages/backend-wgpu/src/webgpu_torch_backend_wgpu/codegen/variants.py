@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
 from webgpu_torch_core.ir.layouts import number_of_elements
 
@@ -183,9 +183,30 @@ def _listing(kernel: Scatter, row: Row, facts: Facts) -> float:
     """Return the cost of listing a lane's entries by element: of groups that run one after another, and what each does."""
     lanes, entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
     groups = max(lanes * WORKGROUP / facts.threads, 1.0)
-    return groups * (_ROW + _LISTED * -(-(entries + row.size) // WORKGROUP)) * facts.dispatch
+    listed = groups * (_ROW + _LISTED * -(-(entries + row.size) // WORKGROUP)) * facts.dispatch
+    return max(listed, entries * _reading(kernel, facts, _along_entries(kernel)))
 
 
+def _serial(kernel: Scatter, plan: None, facts: Facts) -> float:
+    """Return the cost of a thread per lane, each entry of which waits for the one before it."""
+    entry = max(_AFTER_ANOTHER * facts.dispatch, _reading(kernel, facts, not _along_entries(kernel)))
+    return number_of_elements(kernel.entries) * entry
+
+
+def _along_entries(kernel: Scatter) -> bool:
+    """Return whether neighbouring entries are neighbours in memory, rather than neighbouring lanes."""
+    last = len(kernel.lanes) + len(kernel.entries) - 1
+    loads = [node.payload[2] for node in topological(kernel.index, kernel.value) if node.step == "load"]
+    return any(len(each) > last and each[last] == 1 for each in loads)
+
+
+def _reading(kernel: Scatter, facts: Facts, together: bool) -> float:
+    """Return the seconds in which an entry of every lane is read, together with its neighbours or each for itself."""
+    return number_of_elements(kernel.lanes) * (_TOGETHER if together else _APART) / facts.bandwidth
+
+
+#: bytes that an entry's index, value and element move where neighbours are read together, and where each is alone
+_TOGETHER, _APART = 32, 256
 #: the shares of a dispatch that a workgroup takes for its row and for each element and entry of its threads
 _ROW, _LISTED = 1.0, 0.1
 #: the dispatches of a sort; the share of a dispatch that an entry takes which has to wait for the one before it
@@ -221,6 +242,6 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("an entry per thread", _parallel, _entries(0.0, 0.0), lambda k, c, _: generate_parallel_scatter(k, c)),
         Variant("sorted entries", _separable, _entries(_SORTING, 1e-4), generate_sorted_scatter),
         Variant("a workgroup per lane", _bounded, _listing, generate_row_scatter),
-        Variant("a lane per thread", _always, _entries(0.0, _AFTER_ANOTHER), lambda k, c, _: generate_serial_scatter(k, c)),
+        Variant("a lane per thread", _always, _serial, lambda k, c, _: generate_serial_scatter(k, c)),
     ],
 }  # fmt: skip
