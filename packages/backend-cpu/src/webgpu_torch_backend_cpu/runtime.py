@@ -173,7 +173,7 @@ def philox(c0: Array, c1: Array, c2: Array, c3: Array, k0: Array, k1: Array, wor
             (first >> np.uint64(32)) ^ counter[3] ^ key[1], first & mask,
         ]  # fmt: skip
         key = [(key[0] + np.uint64(0x9E3779B9)) & mask, (key[1] + np.uint64(0xBB67AE85)) & mask]
-    return np.asarray(counter[int(word)], np.uint32)
+    return np.asarray(np.choose(word, counter), np.uint32)
 
 
 def total(values: Array, axes: tuple[int, ...], kind: Any) -> Array:

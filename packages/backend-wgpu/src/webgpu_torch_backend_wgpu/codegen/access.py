@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Store
 
 from . import ir, statements
 from .ir import Buffer, Load, LoadGroup, Name, Node, convert_to, group_element
+from .lane_values import lane_bits
 from .lowering import Lowering
 from .module import Module, linear_index
 from .statements import StoreGroup
@@ -56,10 +57,6 @@ class Buffers:
             return self.output(self._outputs[index])
         encoding = HALVES_IN_WORDS if index in self.in_words else self.module.type(self.kernel.operands[index].dtype)
         return self.module.buffer("operand", index, encoding, False)
-
-    def written(self, index: int) -> bool:
-        """Return whether an operand's buffer is also an output's."""
-        return index in self._outputs
 
     def output(self, index: int) -> Buffer:
         """Return an output's buffer."""
@@ -128,8 +125,9 @@ def evaluate(
     ``reduced`` are the values of earlier reductions, ``accumulators`` a contraction's sums by lane.
     """
     groups: dict[Any, Name] = {}
-    same = _same_for_all_lanes(roots) if lanes > 1 else set()
-    shared: dict[Expression, Node] = {}
+    bits = lane_bits(roots, buffers.vector) if lanes > 1 else {}
+    done: dict[tuple[Expression, int], Node] = {}
+    blocks: dict[tuple[Node, ...], Name] = {}
     result: list[list[Node]] = []
     for lane in range(lanes):
 
@@ -147,20 +145,14 @@ def evaluate(
             moved = position + ir.fixed(lane) if lane and node.payload == buffers.vector else position
             return convert_to("i32", moved)
 
-        lowering = Lowering(buffers.module, leaf)
-        lowering.values.update(shared)
+        lowering = Lowering(buffers.module, leaf, blocks)
+        for node, own in bits.items():
+            if node.step == "bitwise_and" and own > 0:
+                lowering.values[node] = ir.fixed(lane & own)
+            elif (node, lane & own) in done:
+                lowering.values[node] = done[node, lane & own]
         result.append([lowering.value(root) for root in roots])
-        if lane == 0:
-            shared = {node: value for node, value in lowering.values.items() if node in same}
+        for node, own in bits.items():
+            if node in lowering.values:
+                done[node, lane & own] = lowering.values[node]
     return result
-
-
-def _same_for_all_lanes(roots: Sequence[Expression]) -> set[Expression]:
-    """Return the nodes that do not vary from element to element: made of numbers, parameters and reductions only."""
-    same: set[Expression] = set()
-    for node in topological(*roots):
-        if node.step in ("constant", "parameter", "reduced") or (
-            node.arguments and node.step != "load_at" and all(each in same for each in node.arguments)
-        ):
-            same.add(node)
-    return same

@@ -9,7 +9,7 @@ from webgpu_torch_core.ir.expression import Expression, topological
 
 from ..program import REPORT_WORDS
 from .cancelling import guarded
-from .ir import Call, Literal, Name, Node, Number, convert_to
+from .ir import Call, Literal, Name, Node, Number, convert_to, vector
 from .module import Module
 from .statements import Store
 from .steps import convert, spell
@@ -23,12 +23,14 @@ class Lowering:
     """Writes the statements of expressions into a module; leaves are given by the caller.
 
     ``leaf(node, index)`` returns the value of a load, load_at (at that index), coordinate, reduced, accumulator or argument.
+    ``blocks`` keeps the blocks of random words drawn so far, by counter and key.
     """
 
-    def __init__(self, module: Module, leaf: Leaf) -> None:
+    def __init__(self, module: Module, leaf: Leaf, blocks: dict[tuple[Node, ...], Name] | None = None) -> None:
         self.module = module
         self.leaf = leaf
         self.values: dict[Expression, Node] = {}
+        self.blocks = {} if blocks is None else blocks
 
     def value(self, root: Expression) -> Node:
         """Write what computes an expression; return a name or a literal."""
@@ -58,10 +60,21 @@ class Lowering:
             return self.leaf(node, as_index(arguments[0]))
         if step in ("load", "coordinate", "reduced", "accumulator", "argument"):
             return self.leaf(node, None)
+        if step == "philox":
+            return self._random(*arguments)
         kind = node.arguments[1 if step == "select" else 0].dtype
         scalar = module.type(kind).scalar
         found = _special(node, arguments, module.single) if kind.name == "float32" else None
         return found or _compared_with_itself(node, arguments, scalar) or spell(step, scalar, arguments)
+
+    def _random(self, *arguments: Node) -> Node:
+        """Return a word of a block of four random words, which is drawn once for all words asked for."""
+        *words, which = arguments
+        drawn = self.blocks.get(tuple(words))
+        if drawn is None:
+            call = Call("wt_philox", (vector("u32", words[:4]), vector("u32", words[4:])), "vec4<u32>")
+            drawn = self.blocks[tuple(words)] = self.module.body.let(self.module.fresh("block"), call)
+        return drawn.lane(which.value) if isinstance(which, Number) else drawn[which]
 
     def _checked(self, value: Node, wrong: Node, *words: Node) -> Node:
         """Write the report of a code and two words that were found, where something is wrong; return the value."""

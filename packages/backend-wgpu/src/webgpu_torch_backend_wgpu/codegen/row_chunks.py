@@ -1,7 +1,7 @@
 """Row programs over few long rows: several workgroups per row, with the states of chunks in scratch memory.
 
-For each level of reductions that depend on one another: a pass that reduces chunks and a pass that merges them. Then,
-where elements are stored, a pass for these, and one for the row stores.
+For each level of reductions that depend on one another: a pass that reduces chunks and a pass that merges them; the last one
+makes the row stores, too. Where elements are stored, these have a pass of their own, and so have the row stores then.
 """
 
 from __future__ import annotations
@@ -43,13 +43,17 @@ def generate_chunks(kernel: RowProgram, capabilities: Capabilities, team: Team) 
             state = writer.reduce(number)
             with writer.body.when(writer.leads):
                 scratch.partial[number].write(writer.module, writer.row * team.chunks + writer.chunk, state.names)
-        passes += [writer.finish(" (chunks)"), _merge_pass(kernel, capabilities, team, scratch, members)]
+        last = level == max(levels) and not kernel.stores
+        passes += [
+            writer.finish(" (chunks)"),
+            _merge_pass(kernel, capabilities, team, scratch, members, done if last else None),
+        ]
     everything = list(range(len(levels)))
     if kernel.stores:
         writer = _after(kernel, capabilities, team, scratch, everything)
         writer.store_elements()
         passes.append(writer.finish(" (elements)"))
-    if kernel.row_stores:
+    if kernel.row_stores and (kernel.stores or not levels):
         rows = Team(kernel.replace(inner=(), reductions=(), stores=()), capabilities)
         writer = _after(kernel, capabilities, rows, scratch, everything)
         writer.store_rows(writer.row_values())
@@ -77,17 +81,29 @@ def _after(
 
 
 def _merge_pass(
-    kernel: RowProgram, capabilities: Capabilities, team: Team, scratch: Scratch, members: list[int]
+    kernel: RowProgram,
+    capabilities: Capabilities,
+    team: Team,
+    scratch: Scratch,
+    members: list[int],
+    done: list[int] | None,
 ) -> Pass:
-    """Merge the states of chunks, a workgroup per row."""
+    """Merge the states of chunks, a workgroup per row; with the results ``done`` before, make the row stores."""
     writer = RowWriter(kernel, capabilities, team.merging(capabilities))
     module, body = writer.module, writer.body
+    for number in done or ():
+        writer.finish_reduction(number, *scratch.final[number].read(module, writer.row, True))
     for number in members:
         state = State(module, kernel.reductions[number], number)
         with body.loop("e", writer.part, lambda e: e < team.chunks, writer.team.size) as e:
             at = body.let("at", writer.row * team.chunks + e)
             state.merge(state.let("chunk", scratch.partial[number].read(module, at, True)))
         writer.merge(state)
+        if done is not None:
+            writer.finish_reduction(number, state.result())
+            continue
         with body.when(writer.leads):
             scratch.final[number].write(module, writer.row, [body.let("result", state.result())])
+    if done is not None:
+        writer.store_rows(writer.row_values())
     return writer.finish(" (merge)")

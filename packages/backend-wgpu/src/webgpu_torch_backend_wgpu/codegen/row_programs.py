@@ -79,12 +79,31 @@ class RowWriter:
                     with body.when(at < team.steps if partial else None):
                         yield self._coordinates(at), number
             return
-        first, stop = self.part, u32(team.steps)
-        if team.chunks > 1:
-            first = self.chunk * team.per_chunk + self.part
-            stop = minimum((self.chunk + fixed(1)) * team.per_chunk, team.steps)
+        first, stop = self._range()
         with body.loop(self.module.fresh("e"), first, lambda at: at < stop, team.size) as at:
             yield self._coordinates(at), None
+
+    def _range(self) -> tuple[Node, Node]:
+        """Return a thread's first step and where the steps of its team end."""
+        team = self.team
+        if team.chunks == 1:
+            return self.part, u32(team.steps)
+        return self.chunk * team.per_chunk + self.part, minimum((self.chunk + fixed(1)) * team.per_chunk, team.steps)
+
+    def _fold_several(self, state: State, value: Expression) -> None:
+        """Write the rounds that read several elements before they fold them, and those for what is left."""
+        team, body = self.team, self.body
+        first, stop = self._range()
+        at = body.var(self.module.fresh("e"), first)
+        for several in (team.several, 1):
+            with body.advance(
+                at, (at + u32((several - 1) * team.size) if several > 1 else at) < stop, several * team.size
+            ):
+                steps = [body.let(self.module.fresh("e"), at + u32(number * team.size)) for number in range(several)]
+                inner = [self._coordinates(each) for each in steps]
+                values = [self.values([value], each, None)[0][0] for each in inner]
+                counted = state.monoid.uses_positions
+                state.fold(values, [self._place(each, 0) if counted else self.row for each in inner])
 
     def _coordinates(self, at: Name) -> list[Node]:
         inner = self.kernel.inner
@@ -122,7 +141,9 @@ class RowWriter:
         """Write the rounds that fold a thread's elements and the merge of the team's; return the state."""
         reduction, team = self.kernel.reductions[number], self.team
         state = State(self.module, reduction, number)
-        if team.length:
+        if team.several > 1:
+            self._fold_several(state, reduction.value)
+        elif team.length:
             for inner, round_number in self.rounds():
                 values = self.values([reduction.value], inner, round_number)
                 counted = state.monoid.uses_positions

@@ -17,6 +17,8 @@ WORKGROUP = 256
 REGISTERS = 64
 #: rounds over a row beyond which few rows are split among workgroups
 SPLIT_ROUNDS = 16
+#: reads that a thread has under way at once
+SEVERAL = 4
 #: elements that a thread takes in one after the other, as far as a team may grow: a sum's error grows with them
 CHAIN = 32
 
@@ -49,13 +51,15 @@ class Team:
         self.per_chunk = -(-self.steps // self.chunks)
         if not self.length or self.chunks > 1 or self.rounds * self.lanes * max(len(self.cached), 1) > REGISTERS:
             self.cached = ()
+        #: elements that a thread has under way at once, where it reads them one by one
+        self.several = SEVERAL if self.interleaved and not self.cached and self.rounds >= 2 * SEVERAL else 1
 
     def merging(self, capabilities: Capabilities) -> Team:
         """Return the team that merges the chunks of each of these rows: one workgroup per row."""
         team: Team = object.__new__(Team)
         team.row_count, team.length = self.row_count, self.chunks
         team.size = team.workgroup = min(WORKGROUP, capabilities.invocations)
-        team.rows = team.chunks = team.lanes = 1
+        team.rows = team.chunks = team.lanes = team.several = 1
         team.interleaved, team.vector, team.cached = False, None, ()
         return team
 

@@ -99,6 +99,18 @@ def _separate_node(
     return None
 
 
+def combined(module: Module, held: Node, value: Node) -> Node:
+    """Write the combination of an element that a scatter's output holds with another; return it rounded to the stored type."""
+    own, monoid = module.kernel.outputs[0].dtype, module.kernel.monoid
+    if monoid is None:
+        return value
+    combining = Combining(module, monoid)
+    (found,) = combining.combine(*(combining.lift(each, own, fixed(0)) for each in (held, value)))
+    following = module.body.let(module.fresh("n"), found)
+    pair = (monoid.states[0].name, combining.scalars[0]), (own.name, module.type(own).scalar)
+    return module.body.let(module.fresh("n"), convert(following, *pair))
+
+
 class _Writer:
     """One pass over the output; threads are numbered by ``i``."""
 
@@ -122,14 +134,7 @@ class _Writer:
 
     def combine(self, held: Node, value: Node) -> Node:
         """Write the combination of two elements; return it rounded to the stored type."""
-        own, monoid = self.kernel.outputs[0].dtype, self.kernel.monoid
-        if monoid is None:
-            return value
-        combining = Combining(self.module, monoid)
-        (found,) = combining.combine(*(combining.lift(each, own, fixed(0)) for each in (held, value)))
-        following = self.body.let(self.module.fresh("n"), found)
-        pair = (monoid.states[0].name, combining.scalars[0]), (own.name, self.module.type(own).scalar)
-        return self.body.let(self.module.fresh("n"), convert(following, *pair))
+        return combined(self.module, held, value)
 
     def finish(self, suffix: str = "") -> Pass:
         """Return the pass."""

@@ -1,4 +1,4 @@
-"""Stable sorting: bitonic networks in workgroup memory (K. Batcher, 1968), then merges of sorted runs by rank.
+"""Stable sorting: blocks in workgroup memory, then merges of sorted runs by rank.
 
 Elements are compared as unsigned keys whose order is the values' order, and by position where keys are equal. Where only
 the first ``limit`` of a row are wanted, runs are cut to that length on the way.
@@ -14,37 +14,41 @@ from webgpu_torch_core.ir.layouts import contiguous_strides, number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import Buffers, evaluate
-from .ir import Array, Call, Literal, Node, bitcast, choose, convert_to, every, fixed, u32, vector
+from .ir import Call, Literal, Node, bitcast, choose, convert_to, every, fixed, u32, vector
 from .lowering import as_position
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
+from .sort_block import KEYS, Block, behind
 from .steps import convert
 from .workgroup import Partials
+
+#: keys that a workgroup sorts, where its memory has room for them
+LARGEST_BLOCK = 4096
 
 
 def sorting_of(kernel: Sort, capabilities: Capabilities) -> RunSort:
     """Return how the rows of a sort are sorted."""
     rows, length = number_of_elements(kernel.shape[:-1]), kernel.shape[-1]
-    return RunSort(rows, length, kernel.limit, lambda: _KernelSorter(kernel, capabilities))
+    return RunSort(rows, length, kernel.limit, lambda: KernelSorter(kernel, capabilities))
 
 
 def generate_block_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSort) -> Program:
     """Return the program of a sort of rows that fit workgroup memory: one pass."""
-    sorter = _KernelSorter(kernel, capabilities)
+    sorter = KernelSorter(kernel, capabilities)
     body = sorter.module.body
     first_row, _ = sorting.sort_blocks(sorter)
-    with body.loop("e", THREAD, lambda e: e < sorting.rows_together * kernel.limit, sorting.workgroup) as e:
+    with body.loop("e", THREAD, lambda e: e < sorting.rows_together * kernel.limit, sorting.sorters) as e:
         own_row = body.let("own_row", first_row + e // kernel.limit)
         at = body.let("at", e % kernel.limit)
         with body.when(own_row < sorting.rows):
-            place = body.let("place", sorter.places[(e // kernel.limit) * sorting.padded + at])
+            place = body.let("place", sorter.block.place((e // kernel.limit) * sorting.padded + at))
             sorter.emit(own_row, at, place)
-    return Program((sorter.module.finish(sorting.workgroup, sorting.blocks),), ())
+    return Program((sorter.module.finish(sorting.sorters, sorting.blocks),), ())
 
 
 def generate_run_sort(kernel: Sort, capabilities: Capabilities, sorting: RunSort) -> Program:
     """Return the program of a sort of long rows: passes over scratch memory."""
     passes = sorting.passes()
-    sorter = _KernelSorter(kernel, capabilities)
+    sorter = KernelSorter(kernel, capabilities)
     module, body = sorter.module, sorter.module.body
     count = sorting.rows * kernel.limit
     i = body.let("i", LINEAR_GROUP * module.workgroup + THREAD)
@@ -72,8 +76,7 @@ class Sorter:
         self.scalar = module.type(value.dtype).scalar
         self._declared = False
         #: the block that a pass sorts in workgroup memory
-        self.keys: Array
-        self.places: Array
+        self.block: Block
 
     def element(self, row: Node, at: Node) -> Node:
         """Return the value at a place, by a function that is declared when it is first asked for."""
@@ -114,7 +117,7 @@ class Sorter:
 _ZERO = Literal(0.0, "f32")
 
 
-class _KernelSorter(Sorter):
+class KernelSorter(Sorter):
     """A pass of a sort kernel, which can also store its results."""
 
     def __init__(self, kernel: Sort, capabilities: Capabilities) -> None:
@@ -150,14 +153,19 @@ class RunSort:
         self.rows, self.length, self.limit = rows, length, limit
         self.wide = sorter.scalar in ("i64", "vec2<u32>")
         self.kind = "vec2<u32>" if self.wide else "u32"
-        self.block = 1024 if self.wide else 2048
-        while self.block * 4 * (3 if self.wide else 2) > capabilities.workgroup_bytes:
+        self.block = LARGEST_BLOCK
+        while Block.nbytes(self.kind, self.block) > capabilities.workgroup_bytes:
             self.block //= 2
         self.padded = 1
         while self.padded < min(length, self.block):
             self.padded *= 2
         self.workgroup = min(WORKGROUP, capabilities.invocations)
-        self.rows_together = max(1, min(2 * self.workgroup, self.block) // self.padded) if length <= self.block else 1
+        together = max(1, min(KEYS * self.workgroup, self.block) // self.padded) if length <= self.block else 1
+        self.rows_together = min(together, 1 << max(rows - 1, 0).bit_length())
+        #: threads that sort a block: a group of keys that meet in the network for each
+        self.sorters = self.workgroup
+        while self.sorters * KEYS < self.padded and self.sorters * 2 <= min(capabilities.invocations, 1024):
+            self.sorters *= 2
         #: workgroups that sort blocks, and of these the ones of a row
         self.row_blocks = -(-length // self.padded)
         self.blocks = -(-rows // self.rows_together) * self.row_blocks
@@ -184,36 +192,21 @@ class RunSort:
         """
         module, body, padded = sorter.module, sorter.module.body, self.padded
         total = padded * self.rows_together
-        sorter.keys, sorter.places = module.array("keys", self.kind, total), module.array("places", "u32", total)
-        behind = _behind(module, self.kind)
+        block = sorter.block = Block(module, self.kind, total)
         group = body.let("group_number", LINEAR_GROUP)
         first_row = body.let("first_row", (group // self.row_blocks) * self.rows_together)
         block_start = body.let("block_start", (group % self.row_blocks) * padded)
-        with body.loop("e", THREAD, lambda e: e < total, self.workgroup) as e:
+        with body.loop("e", THREAD, lambda e: e < total, self.sorters) as e:
             row = body.let("row", first_row + e // padded)
             at = body.let("at", block_start + e % padded)
-            body.set(sorter.places[e], at)
+            body.set(block.place(e), at)
             with body.when(every(row < self.rows, at < self.length)):
                 value = body.let("value", sorter.element(row, at))
-                body.set(sorter.keys[e], sorter.key(value))
+                body.set(block.key(e), sorter.key(value))
             with body.otherwise():
-                body.set(sorter.keys[e], vector("u32", [fixed(0xFFFFFFFF)] * (1 + self.wide)))
+                body.set(block.key(e), vector("u32", [fixed(0xFFFFFFFF)] * (1 + self.wide)))
         body.barrier()
-        with (
-            body.loop("size", fixed(2), lambda size: size <= padded, fixed(2), "*=") as size,
-            body.loop("distance", size // fixed(2), lambda each: each > fixed(0), fixed(2), "/=") as distance,
-        ):
-            with body.loop("e", THREAD, lambda e: e < total // 2, self.workgroup) as e:
-                i = body.let("i", (e // distance) * distance * fixed(2) + e % distance)
-                j = body.let("j", i + distance)
-                x, y = body.let("x", sorter.keys[i]), body.let("y", sorter.keys[j])
-                a, b = body.let("a", sorter.places[i]), body.let("b", sorter.places[j])
-                rising = ((i % padded) & size).equals(fixed(0))
-                with body.when(behind(x, a, y, b).equals(rising)):
-                    for array, values in ((sorter.keys, (y, x)), (sorter.places, (b, a))):
-                        body.set(array[i], values[0])
-                        body.set(array[j], values[1])
-            body.barrier()
+        block.sort(padded, self.sorters)
         return first_row, block_start
 
     def passes(self) -> list[Pass]:
@@ -236,12 +229,12 @@ class RunSort:
         first_row, block_start = self.sort_blocks(sorter)
         with (
             body.when(first_row < self.rows),
-            body.loop("e", THREAD, lambda e: e < stride, self.workgroup) as e,
+            body.loop("e", THREAD, lambda e: e < stride, self.sorters) as e,
             body.when(block_start + e < self.length),
         ):
             to = body.let("to", first_row * self.length + (block_start // self.padded) * stride + e)
-            self._write(module, to, sorter.keys[e], sorter.places[e])
-        return module.finish(self.workgroup, self.blocks, " (blocks)")
+            self._write(module, to, sorter.block.key(e), sorter.block.place(e))
+        return module.finish(self.sorters, self.blocks, " (blocks)")
 
     def _write(self, module: Module, to: Node, key: Node, place: Node) -> None:
         for records, value in zip(self.halves[self.half], (key, place), strict=True):
@@ -251,7 +244,7 @@ class RunSort:
         """Each element counts how many of its partner run belong before it: that is its place in the merged run."""
         sorter = self.make()
         module, body = sorter.module, sorter.module.body
-        behind = _behind(module, self.kind)
+        behind(module, self.kind)
         count = (runs - 1) * stride + last
         wider = min(2 * stride, self.limit)
         i = body.let("i", LINEAR_GROUP * self.workgroup + THREAD)
@@ -270,7 +263,7 @@ class RunSort:
             middle = body.let("middle", (low + high) // fixed(2))
             other = body.let("other", self.key(module, start + middle))
             other_place = body.let("other_place", self.place(module, start + middle))
-            with body.when(behind(own, own_place, other, other_place)):
+            with body.when(Call("behind", (own, own_place, other, other_place), "bool")):
                 body.set(low, middle + fixed(1))
             with body.otherwise():
                 body.set(high, middle)
@@ -280,14 +273,3 @@ class RunSort:
             to = body.let("to", base + (run // fixed(2)) * wider + rank)
             self._write(module, to, own, own_place)
         return module.finish(self.workgroup, -(-self.rows * count // self.workgroup), " (merge)")
-
-
-def _behind(module: Module, kind: str) -> Callable[[Node, Node, Node, Node], Node]:
-    """Declare the function that tells whether (key x, place a) belongs behind (y, b)."""
-    parameters = {"x": kind, "a": "u32", "y": kind, "b": "u32"}
-    with module.function("behind", parameters, "bool") as (x, a, y, b):
-        if kind == "vec2<u32>":
-            module.body.leave(x.lane(1).differs(y.lane(1)), x.lane(1) > y.lane(1))
-            x, y = x.lane(0), y.lane(0)
-        module.body.leave(value=(x > y) | (x.equals(y) & (a > b)))
-    return lambda *arguments: Call("behind", arguments, "bool")

@@ -124,10 +124,6 @@ def spell(step: str, scalar: str, arguments: Sequence[Node]) -> Node:
     Raises:
         NotImplementedError: there is no spelling; the message names step and type.
     """
-    if step == "philox":
-        *words, which = arguments
-        drawn = Call("wt_philox", (vector("u32", words[:4]), vector("u32", words[4:])), "vec4<u32>")
-        return drawn[which]
     found = TABLES[scalar].get(step)
     if found is None:
         raise NotImplementedError(f"the webgpu backend has no '{step}' for {scalar}")

@@ -14,6 +14,7 @@ from ..program import Capabilities, Program
 from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_vector
+from .module import WORKGROUP
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart
 from .row_chunks import generate_chunks
 from .row_programs import generate_rows
@@ -26,6 +27,8 @@ from .scatter import (
     generate_sorted_scatter,
     separate,
 )
+from .scatter_rows import Row, generate_row_scatter, row_of
+from .select import Selection, generate_selection, selection_of
 from .sort import RunSort, generate_block_sort, generate_run_sort, sorting_of
 from .transpose import generate_turned, turned_loads
 
@@ -144,6 +147,12 @@ def _sorts(in_blocks: bool) -> Callable[[Sort, Capabilities], Iterator[RunSort]]
     return fits
 
 
+def _selections(kernel: Sort, capabilities: Capabilities) -> Iterator[Selection]:
+    selection = selection_of(kernel, capabilities)
+    if selection is not None:
+        yield selection
+
+
 def _parallel(kernel: Scatter, capabilities: Capabilities) -> Iterator[None]:
     if any_order(kernel, capabilities):
         yield None
@@ -155,6 +164,12 @@ def _separable(kernel: Scatter, capabilities: Capabilities) -> Iterator[Expressi
         yield parts[1]
 
 
+def _bounded(kernel: Scatter, capabilities: Capabilities) -> Iterator[Row]:
+    row = row_of(kernel, capabilities)
+    if row is not None:
+        yield row
+
+
 def _always(kernel: Kernel, capabilities: Capabilities) -> Iterator[None]:
     yield None
 
@@ -164,6 +179,15 @@ def _entries(dispatches: float, each: float) -> Callable[[Scatter, Any, Facts], 
     return lambda kernel, plan, facts: (dispatches + each * number_of_elements(kernel.entries)) * facts.dispatch
 
 
+def _listing(kernel: Scatter, row: Row, facts: Facts) -> float:
+    """Return the cost of listing a lane's entries by element: of groups that run one after another, and what each does."""
+    lanes, entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
+    groups = max(lanes * WORKGROUP / facts.threads, 1.0)
+    return groups * (_ROW + _LISTED * -(-(entries + row.size) // WORKGROUP)) * facts.dispatch
+
+
+#: the shares of a dispatch that a workgroup takes for its row and for each element and entry of its threads
+_ROW, _LISTED = 1.0, 0.1
 #: the dispatches of a sort; the share of a dispatch that an entry takes which has to wait for the one before it
 _SORTING, _AFTER_ANOTHER = 4.2, 0.25
 
@@ -189,12 +213,14 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("rows in chunks", _scans(True), _traffic(0.8), generate_chunked_scan),
     ],
     Sort: [
+        Variant("the first few, selected", _selections, _traffic(0.4), generate_selection),
         Variant("rows in workgroup memory", _sorts(True), _traffic(0.3), generate_block_sort),
         Variant("runs that are merged", _sorts(False), _traffic(0.1), generate_run_sort),
     ],
     Scatter: [
         Variant("an entry per thread", _parallel, _entries(0.0, 0.0), lambda k, c, _: generate_parallel_scatter(k, c)),
         Variant("sorted entries", _separable, _entries(_SORTING, 1e-4), generate_sorted_scatter),
+        Variant("a workgroup per lane", _bounded, _listing, generate_row_scatter),
         Variant("a lane per thread", _always, _entries(0.0, _AFTER_ANOTHER), lambda k, c, _: generate_serial_scatter(k, c)),
     ],
 }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..functions import FUNCTIONS, prelude
 from ..functions.conversion import ROUNDING_HALF
+from ..functions.trigonometric import NATIVE_PRODUCT
 from ..program import Capabilities, Piece, Size, part_bytes
 from .ir import (
     SCALAR_OF,
@@ -421,8 +422,8 @@ def print_module(
     printer.braces(body, 0)
     bindings = _declarations(declared, printer)
     functions = [_accessor(buffer, what, printer) for buffer, what in printer.accessors]
-    rounds = capabilities.facts.rounds_halves
-    helpers = prelude(printer.helpers, {ROUNDING_HALF.name: ROUNDING_HALF} if rounds else None)
+    better = {ROUNDING_HALF: capabilities.facts.rounds_halves, NATIVE_PRODUCT: capabilities.int64}
+    helpers = prelude(printer.helpers, {each.name: each for each, known in better.items() if known})
     head = "enable f16;\n" if printer.half or printer.matrix else ""
     head += _MATRIX_HEAD if printer.matrix else ""
     printer.pieces.append("\n")

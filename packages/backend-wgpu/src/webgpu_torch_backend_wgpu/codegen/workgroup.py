@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .ir import Buffer, Load, Node, bitcast, choose, convert_to, fixed, u32, vector
+from .ir import Buffer, Call, Load, Node, Prefix, bitcast, choose, convert_to, fixed, u32, vector
 from .module import Module, join_words
-from .statements import Store
+from .statements import Do, Store
 from .types import ElementType
 
 
@@ -25,7 +25,30 @@ def from_shared(value: Node, scalar: str) -> Node:
     return value.differs(fixed(0)) if scalar == "bool" else value
 
 
-def words_of(scalar: str) -> int:
+class AtomicWords:
+    """Words in workgroup memory that several threads change at a time."""
+
+    def __init__(self, module: Module, name: str, size: int) -> None:
+        self.body = module.body
+        self.array = module.array(name, "atomic<u32>", size)
+
+    def _call(self, function: str, at: Node, *value: Node) -> Call:
+        return Call(function, (Prefix("&", self.array[at]), *value), "u32")
+
+    def read(self, at: Node) -> Node:
+        """Return a word."""
+        return self._call("atomicLoad", at)
+
+    def write(self, at: Node, value: Node) -> None:
+        """Write the statement that sets a word."""
+        self.body.add(Do(self._call("atomicStore", at, value)))
+
+    def add(self, at: Node, value: Node) -> Call:
+        """Return a word as it is before a value is added to it; the addition is made where this is written."""
+        return self._call("atomicAdd", at, value)
+
+
+def type_words(scalar: str) -> int:
     """Return how many u32 words a value takes."""
     return 2 if scalar in ("i64", "vec2<u32>") else 1
 
@@ -57,7 +80,7 @@ class Records:
     def __init__(self, base: int, scalars: Sequence[str]) -> None:
         self.base = base
         self.scalars = scalars
-        self.words = sum(words_of(each) for each in scalars)
+        self.words = sum(type_words(each) for each in scalars)
 
     def _word(self, module: Module, index: Node, number: int, writes: bool) -> tuple[Buffer, Node]:
         at = index if self.words == 1 else index * self.words
@@ -75,7 +98,7 @@ class Records:
         values: list[Node] = []
         number = 0
         for scalar in self.scalars:
-            words = [Load(*self._word(module, index, number + each, writes)) for each in range(words_of(scalar))]
+            words = [Load(*self._word(module, index, number + each, writes)) for each in range(type_words(scalar))]
             values.append(_decoded(scalar, words))
             number += len(words)
         return values

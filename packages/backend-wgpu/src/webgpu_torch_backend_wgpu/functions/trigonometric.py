@@ -6,7 +6,7 @@ Trigonometric Functions" (1983), on 32-bit integers. Coefficients: see :mod:`.ex
 
 from __future__ import annotations
 
-from webgpu_torch_backend_wgpu.functions.table import define, polynomial
+from webgpu_torch_backend_wgpu.functions.table import define, described, polynomial
 
 define("""
 // 32 bits of 2/pi from bit 32 (index - 1) behind the binary point; index 0 is the integer part.
@@ -25,6 +25,13 @@ fn wt_multiply_wide(a: u32, b: u32) -> vec2<u32> {
   let first = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
   let second = (a & 0xffffu) * (b >> 16u) + (first & 0xffffu);
   return vec2<u32>(a * b, (a >> 16u) * (b >> 16u) + (first >> 16u) + (second >> 16u));
+}
+""")
+#: wt_multiply_wide for adapters with 64-bit integers, most of which have an instruction for it
+NATIVE_PRODUCT = described("""
+fn wt_multiply_wide(a: u32, b: u32) -> vec2<u32> {
+  let product = u64(a) * u64(b);
+  return vec2<u32>(u32(product & 0xfffffffflu), u32(product >> 32u));
 }
 """)
 define("""

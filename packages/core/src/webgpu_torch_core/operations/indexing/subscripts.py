@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, int64, uint8
+from ...ir.dtypes import bool_, int32, int64, uint8
 from ...ir.layouts import broadcast_shapes, contiguous_strides, dense_strides, layout, number_of_elements
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
 from ..creation.factories import arange, tensor
 from ..elementwise.overloads import where
 from ..in_place.writing import check_distinct, check_leaf, check_writable, make_in_place
-from ..movement.joining import stack
+from ..movement.joining import cat, stack
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions
@@ -361,19 +361,42 @@ def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
 def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, Tensor]:
     """Return flat positions of the elements that are not zero, in order, and how many there are.
 
-    A running count says where each one goes. ``size`` makes room for so many: then nothing waits for the data, and what is not
-    filled is zero.
+    A running count says where each one goes. ``size`` asks for so many: then nothing waits for the data, and what there is not
+    is zero.
     """
 
-    flags = (input.detach() != 0).reshape(-1)
+    flags = (input.detach() if input.dtype is bool_ else input.detach() != 0).reshape(-1)
     if flags.numel() == 0:
         return input.new_zeros((size or 0,), dtype=int64), input.new_zeros((), dtype=int64)
-    running = flags.to(int64).cumsum(0)
-    count = int(running[-1].item()) if size is None else size
-    # Elements that are zero, and those without room, all write to one spare place at the end.
-    slots = where(flags, running - 1, input.new_full((), count, dtype=int64)).clamp(max=count)
-    spare = input.new_zeros((count + 1,), dtype=int64)
-    return spare.scatter(0, slots, arange(flags.numel(), device=input.device))[:count], running[-1]
+    inside, before, total = _running_count(flags)
+    length = flags.numel()
+    count = int(total.item()) if size is None else min(size, length)
+    # Not before the count is read: so it is part of the kernel that writes.
+    running = (inside + before).reshape(-1)
+    numbers = arange(length, dtype=running.dtype, device=input.device)
+    # The elements that are zero go behind the others: every place is written once, and neighbours write side by side.
+    slots = where(flags, running - 1, numbers - running + total.to(running.dtype))
+    places = numbers.new_zeros((length,)).scatter(0, slots, numbers)[:count].to(int64)
+    if size is None:
+        return places, total
+    places = where(arange(count, device=input.device) < total, places, 0)
+    return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
+
+
+def _running_count(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return how many flags hold in a line up to each place [lines, length], in the lines before [lines, 1], and in all."""
+    length, kind = flags.numel(), int32 if flags.numel() < 1 << 31 else int64
+    line = _LINE
+    while length % line:
+        line //= 2
+    inside = flags.reshape(-1, line if line >= _SHORT else length).cumsum(1, dtype=kind)
+    lines = inside[:, -1]
+    totals = lines.cumsum(0, dtype=kind)
+    return inside, (totals - lines).unsqueeze(1), totals[-1].to(int64)
+
+
+#: most and fewest elements that are counted as a line of many
+_LINE, _SHORT = 4096, 256
 
 
 @operation("composite", title="MaskedSelectBackward0")

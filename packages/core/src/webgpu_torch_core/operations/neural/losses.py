@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import int64, uint8
+from ...ir.dtypes import float32, int64, uint8
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import type_title
-from ..elementwise.overloads import clamp, masked_fill
+from ..common import attach, needs_gradient, type_title
+from ..creation.factories import arange
+from ..elementwise.overloads import clamp, masked_fill, where
 from ..indexing.gathering import gather_known, take_positions
 from ..indexing.index_checks import require_inside
 from ..reduction.reductions import mean, sum
-from .layers import log_softmax
+from .layers import log_softmax, softmax
+from .row_kernels import log_softmax_at
 
 
 def _reduced(loss: Tensor, reduction: str) -> Tensor:
@@ -52,6 +55,14 @@ def _check_classes(input: Tensor, target: Tensor, classes: int) -> None:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_title(target)}")
 
 
+def _check_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    classes = 0 if input.ndim == 1 else 1
+    _check_classes(input, target, classes)
+    _check_weight(weight, input, classes)
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(f"expected scalar type {type_title(input)} but found {type_title(weight)}")
+
+
 def _check_weight(weight: Tensor | None, input: Tensor, classes: int, function: str = "") -> None:
     count = input._layout.shape[classes]
     if weight is not None and tuple(weight._layout.shape) != (count,):
@@ -86,17 +97,30 @@ def nll_loss(
     classes = 0 if input.ndim == 1 else 1
     if input.ndim == 1 and target._layout.shape == (1,):
         target = target.reshape(())
-    _check_classes(input, target, classes)
-    _check_weight(weight, input, classes)
-    if weight is not None and weight.dtype is not input.dtype:
-        raise RuntimeError(f"expected scalar type {type_title(input)} but found {type_title(weight)}")
+    _check_target(input, target, weight)
+
+    def pick(safe: Tensor) -> Tensor:
+        return gather_known(input, classes, safe.unsqueeze(classes)).squeeze(classes)
+
+    return _loss_of_picked(pick, input, target, weight, ignore_index, reduction)
+
+
+def _loss_of_picked(
+    pick: Callable[[Tensor], Tensor],
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+) -> Tensor:
+    """Return the weighted and reduced loss, where ``pick`` gives log-probabilities at int64 classes."""
     ignored = target == ignore_index
-    count = input._layout.shape[classes]
+    count = input._layout.shape[0 if input.ndim == 1 else 1]
     require_inside(
         "nll_loss", target, count, lambda found: IndexError(f"Target {found} is out of bounds."), ignored=ignore_index
     )
     safe = masked_fill(target.to(int64), ignored, 0)
-    picked = gather_known(input, classes, safe.unsqueeze(classes)).squeeze(classes)
+    picked = pick(safe)
     factor = (~ignored).to(input.dtype)
     if weight is not None:
         factor = factor * take_positions(weight, 0, safe, "IndexBackward0")
@@ -104,6 +128,31 @@ def nll_loss(
     if reduction == "mean":
         return sum(loss) / sum(factor)
     return _reduced(loss, reduction)
+
+
+def _scores_rows(input: Tensor) -> bool:
+    """Return whether the loss of scores is computed without storing their log-softmax.
+
+    16-bit scores keep the steps in which autocast changes types; batched tensors and other classes the steps they have rules for.
+    """
+    return type(input) is Tensor and input.dtype is float32 and input.ndim > 1 and input.numel() > 0
+
+
+def _log_softmax_at(input: Tensor, classes: Tensor) -> Tensor:
+    """Return the log-softmax of scores along dimension 1 at one class of each; what gradients need is computed again."""
+    result = log_softmax_at(input.detach(), 1, classes)
+    if needs_gradient(input):
+        saved, kept = input._save(), classes._save()
+
+        def run_backward(grad: Tensor) -> Tensor:
+            scores, seeds = saved.unpack(), grad.unsqueeze(1)
+            count = scores._layout.shape[1]
+            numbers = arange(count, device=scores.device).reshape((count,) + (1,) * (scores.ndim - 2))
+            chosen = numbers == kept.unpack().unsqueeze(1)
+            return where(chosen, seeds, 0.0) - softmax(scores, 1) * seeds
+
+        attach(result, "LogSoftmaxBackward0", (input,), run_backward)
+    return result
 
 
 @operation("composite", namespace="functional", method=False)
@@ -126,6 +175,13 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.ndim == 1 and not soft and target._layout.shape == (1,):
         target = target.reshape(())
+    if not (soft or label_smoothing) and _scores_rows(input):
+        _check_target(input, target, weight)
+
+        def pick(safe: Tensor) -> Tensor:
+            return _log_softmax_at(input, safe)
+
+        return _loss_of_picked(pick, input, target, weight, ignore_index, reduction)
     scores = log_softmax(input, classes)
     if soft:
         return _soft_cross_entropy(scores, target, weight, reduction, label_smoothing, classes)

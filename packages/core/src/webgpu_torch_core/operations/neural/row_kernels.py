@@ -1,4 +1,4 @@
-"""Softmax, log-softmax and standardisation as one row program each, recorded in one step.
+"""Softmax, log-softmax, its values at chosen places and standardisation as one row program each, recorded in one step.
 
 Each is what fusion would make of the same text written with separate operations; recording it at once saves the host's
 time. Accumulated in the operand's compute type.
@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import expression as ir
-from ...ir.dtypes import compute_dtype, dtype
+from ...ir.dtypes import compute_dtype, dtype, int64
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
 from ...ir.scalar import exp, log, reciprocal_sqrt
 from ...tensors.tensor import Tensor
 from ..common import kernel_cache, record, reduced_shape
+from ..movement.joining import element_index
 
 
 class Rows:
@@ -76,6 +77,35 @@ def softmax_values(source: Tensor, dim: int, logarithm: bool = False) -> Tensor:
     """Return ``softmax`` (or its logarithm) along a non-negative dimension, without gradient."""
     kernel = _softmax_kernel(source._layout, source._storage.value.numel, source.dtype, dim, logarithm)
     return record(kernel, (source,), (), (source._layout.shape,))
+
+
+@kernel_cache
+def _log_softmax_at_kernel(
+    source: Layout, numel: int, kind: dtype, dim: int, index: Layout, index_numel: int
+) -> RowProgram:
+    rows = Rows(source, numel, kind, (dim,))
+    top = rows.reduce("maximum", rows.element)
+    total = rows.reduce("sum", exp(rows.element - top))
+    position = ir.load(1, index.offset, index.strides, int64)
+    coordinates: list[Any] = [ir.coordinate(each) for each in range(index.ndim)]
+    coordinates.insert(dim, position)
+    chosen = ir.cast(ir.load_at(0, element_index(source, coordinates), kind), rows.compute)
+    store = Store(0, 0, contiguous_strides(rows.outer), ir.cast(chosen - top - log(total), kind))
+    return RowProgram(
+        (rows.operand, Operand(int64, index_numel)), (Output(kind, number_of_elements(rows.outer), None),), (),
+        "log_softmax_at", rows.outer, rows.inner, tuple(rows.reductions), (store,), (),
+    )  # fmt: skip
+
+
+def log_softmax_at(source: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Return the log-softmax along a non-negative dimension at one int64 position of each row, without gradient.
+
+    The index has the source's shape without the dimension; positions are inside of it. No other value is stored.
+    """
+    kernel = _log_softmax_at_kernel(
+        source._layout, source._storage.value.numel, source.dtype, dim, index._layout, index._storage.value.numel
+    )
+    return record(kernel, (source, index), (), (index._layout.shape,))
 
 
 @kernel_cache

@@ -38,11 +38,15 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike, Number
 
 
-def _word(number: int) -> ir.Expression:
-    """Return word ``number`` of the Philox block of this element: counter (position, offset), key (seed)."""
-    position = ir.cast(ir.coordinate(0), uint32)
+def _position() -> ir.Expression:
+    """Return the number of this element."""
+    return ir.cast(ir.coordinate(0), uint32)
+
+
+def _word(number: ir.Expression) -> ir.Expression:
+    """Return a word of the Philox block that four elements share: counter (position / 4, offset), key (seed)."""
     zero = ir.constant(0, uint32)
-    counter = (position, ir.parameter(2, uint32), ir.parameter(3, uint32), zero)
+    counter = (_position() >> 2, ir.parameter(2, uint32), ir.parameter(3, uint32), zero)
     return philox(counter, (ir.parameter(0, uint32), ir.parameter(1, uint32)), number)
 
 
@@ -51,15 +55,41 @@ def _unit(word: ir.Expression) -> ir.Expression:
     return ir.cast(word >> 8, float32) * (2.0**-24)
 
 
+def _standard_normal() -> ir.Expression:
+    """Return a normal number by Box and Muller's transform: two elements share a radius, one has its cosine, one its sine."""
+    pair = _position() & 2
+    # 1 - u keeps the logarithm's argument away from 0.
+    radius = ir.apply("sqrt", ir.apply("log", 1.0 - _unit(_word(pair))) * -2.0)
+    return radius * _cosine_of_turn(_word(pair + 1) >> 8, (_position() & 1) * 3)
+
+
+def _cosine_of_turn(part: ir.Expression, quarters: ir.Expression) -> ir.Expression:
+    """Return the cosine of ``part / 2**24 + quarters / 4`` turns: the quarter and what is left of it are whole numbers."""
+    nearest = (part + (1 << 21)) >> 22
+    angle = ir.cast(ir.cast(part, int32) - ir.cast(nearest, int32) * (1 << 22), float32) * (2.0 * math.pi / (1 << 24))
+    # Polynomials for at most an eighth of a turn, with coefficients fitted for this project.
+    square = angle * angle
+    sine = square * (square * (square * 2.7179399e-06 - 0.00019839295) + 0.008333329) - 0.16666667
+    cosine = square * (square * 2.4429437e-05 - 0.0013887284) + 0.041666646
+    turned = (nearest + quarters) & 3
+    value = ir.select(
+        ir.binary("equal", turned & 1, 0),
+        1.0 - (square * 0.5 - square * square * cosine),
+        angle + angle * square * sine,
+    )
+    return ir.select(ir.binary("equal", (turned + 1) & 2, 0), value, -value)
+
+
 @kernel_cache
 def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
     """Return the kernel drawing ``count`` numbers: uniform, normal, bernoulli, exponential or integers.
 
     Parameters: seed (low, high), offset (low, high), then two numbers of the distribution.
     """
+    own = _word(_position() & 3)
     if kind == "integers":
         low, span = ir.parameter(4, uint32), ir.parameter(5, uint32)
-        draw = ir.cast(_word(0), uint32)
+        draw = ir.cast(own, uint32)
         value = ir.cast(ir.apply("remainder", draw, span), compute_dtype(result)) + ir.cast(
             ir.cast(low, int32), compute_dtype(result)
         )
@@ -68,15 +98,13 @@ def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
         first, second = ir.parameter(4, float32), ir.parameter(5, float32)
         types = (uint32,) * 4 + (float32,) * 2
         if kind == "uniform":
-            value = first + _unit(_word(0)) * (second - first)
+            value = first + _unit(own) * (second - first)
         elif kind == "bernoulli":
-            value = ir.select(_unit(_word(0)) < first, 1.0, 0.0)
+            value = ir.select(_unit(own) < first, 1.0, 0.0)
         elif kind == "exponential":
-            value = -ir.apply("log", 1.0 - _unit(_word(0))) / first
+            value = -ir.apply("log", 1.0 - _unit(own)) / first
         else:
-            # Box-Muller; 1 - u keeps the logarithm's argument away from 0.
-            radius = ir.apply("sqrt", ir.apply("log", 1.0 - _unit(_word(0))) * -2.0)
-            value = first + radius * ir.apply("cos", _unit(_word(1)) * (2.0 * math.pi)) * second
+            value = first + _standard_normal() * second
     store = Store(0, 0, (1,), ir.cast(ir.cast(value, compute_dtype(result)), result))
     return Pointwise((), (Output(result, count, None),), types, kind, (count,), (store,))
 

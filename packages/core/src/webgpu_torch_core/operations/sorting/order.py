@@ -7,7 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int64
+from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from ...ir.kernels import Operand, Output, Scan, Sort
 from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ...ir.monoids import monoid
@@ -41,7 +41,9 @@ def scan_kernel(
 def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = False, indices: bool = False) -> Any:
     source = input if input.ndim else input.reshape(1)
     axis = wrap_dimension(dim, source.ndim)
-    accumulate = int64 if result.category < 2 and scan in ("sum", "product") else compute_dtype(result)
+    # Whole numbers wrap: int32 of an int64 sum is the int32 sum.
+    wide = result.category < 2 and result is not int32 and scan in ("sum", "product")
+    accumulate = int64 if wide else compute_dtype(result)
     kernel = scan_kernel(
         source._layout, source._storage.value.numel, source.dtype, axis, scan, accumulate, result, reverse, indices
     )

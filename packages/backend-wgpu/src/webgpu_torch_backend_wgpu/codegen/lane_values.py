@@ -1,0 +1,68 @@
+"""What the lanes of a thread have in common: values that do not depend on the lane, or on some bits of its number only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from webgpu_torch_core.ir.expression import Expression, topological
+
+#: lanes from a multiple of which on a thread's first coordinate is
+GROUP = 4
+
+
+def lane_bits(roots: Sequence[Expression], vector: int | None) -> dict[Expression, int]:
+    """Return the bits of a lane's number that nodes depend on, for those that do not depend on all of them.
+
+    Numbers, parameters and reductions depend on none. Lane ``i`` is ``i`` behind the first one in dimension ``vector``: where
+    a position is a multiple of four and ``i``, its quotient by four depends on the higher bits, its rest on the lower two.
+    """
+    bits: dict[Expression, int] = {}
+    places: dict[Expression, tuple[int, int] | None] = {}
+    for node in topological(*roots):
+        places[node] = _place(node, vector, places)
+        found = _own_bits(node, places)
+        if found is None and node.arguments and node.step != "load_at" and all(each in bits for each in node.arguments):
+            found = 0
+            for each in node.arguments:
+                found |= bits[each]
+        if found is not None and found != -1:
+            bits[node] = found
+    return bits
+
+
+def _own_bits(node: Expression, places: dict[Expression, tuple[int, int] | None]) -> int | None:
+    if node.step in ("constant", "parameter", "reduced"):
+        return 0
+    if node.step not in ("shift_right", "bitwise_and") or node.arguments[1].step != "constant":
+        return None
+    place, amount = places[node.arguments[0]], node.arguments[1].payload
+    if place is None or place[0] != 1 or place[1] % GROUP:
+        return None
+    if node.step == "bitwise_and":
+        return amount if 0 < amount < GROUP else None
+    return -(1 << amount) if 1 << amount <= GROUP else None
+
+
+def _place(
+    node: Expression, vector: int | None, places: dict[Expression, tuple[int, int] | None]
+) -> tuple[int, int] | None:
+    """Return (what a lane adds, a divisor of the rest) of a whole number that is a sum of coordinates' multiples, else None."""
+    if node.step == "coordinate":
+        return (1, GROUP) if node.payload == vector else (0, 1)
+    if node.dtype.category != 1 or node.dtype.itemsize < 4:
+        return None
+    if node.step == "constant":
+        return 0, node.payload
+    known = [places[each] for each in node.arguments]
+    if not known or any(each is None for each in known):
+        return None
+    inside = [each for each in known if each is not None]
+    if node.step == "cast":
+        return inside[0]
+    if node.step == "add":
+        return inside[0][0] + inside[1][0], math.gcd(inside[0][1], inside[1][1])
+    if node.step == "multiply" and node.arguments[1].step == "constant":
+        factor = node.arguments[1].payload
+        return inside[0][0] * factor, inside[0][1] * factor
+    return None
