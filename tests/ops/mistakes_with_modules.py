@@ -222,6 +222,12 @@ LAYERS: Mistakes = {
         t.tensor([0]), t.ones(3, 2), t.tensor([0]), mode="mean", per_sample_weights=t.ones(1)
     ),
     "embedding_bag outside": lambda t: t.nn.functional.embedding_bag(t.tensor([[3]]), t.ones(3, 2)),
+    "embedding_bag of offsets behind the end": lambda t: t.nn.functional.embedding_bag(
+        t.tensor([0, 1]), t.ones(3, 2), t.tensor([0, 7])
+    ),
+    "embedding_bag of offsets the wrong way": lambda t: t.nn.functional.embedding_bag(
+        t.tensor([0, 1]), t.ones(3, 2), t.tensor([1, 0])
+    ),
     "embedding_bag of offsets with a matrix": lambda t: t.nn.functional.embedding_bag(
         t.tensor([[0]]), t.ones(3, 2), t.tensor([0])
     ),
@@ -259,6 +265,12 @@ LOSSES: Mistakes = {
     "smooth_l1_loss of a negative width": lambda t: t.nn.functional.smooth_l1_loss(t.ones(2), t.ones(2), beta=-1.0),
     "huber_loss of no width": lambda t: t.nn.functional.huber_loss(t.ones(2), t.ones(2), delta=0.0),
     "binary_cross_entropy beyond one": lambda t: t.nn.functional.binary_cross_entropy(t.ones(2) * 2, t.ones(2)),
+    "binary_cross_entropy of a target beyond one": lambda t: t.nn.functional.binary_cross_entropy(
+        t.ones(2) / 2, t.tensor([0.5, 2.0])
+    ),
+    "binary_cross_entropy of a target that is not a number": lambda t: t.nn.functional.binary_cross_entropy(
+        t.ones(2) / 2, t.tensor([0.5, t.nan])
+    ),
     "binary_cross_entropy of other shapes": lambda t: t.nn.functional.binary_cross_entropy(t.ones(2), t.ones(2, 1)),
     "binary_cross_entropy of integers": lambda t: t.nn.functional.binary_cross_entropy(t.ones(2), t.tensor([1, 0])),
     "binary_cross_entropy_with_logits of other shapes": lambda t: t.nn.functional.binary_cross_entropy_with_logits(

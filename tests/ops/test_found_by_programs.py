@@ -74,6 +74,10 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
     ],
     "powers of truth values": lambda t: t.tensor([True, False, True, False]) ** t.tensor([True, True, False, False]),
     "a norm of zero and not a number": lambda t: _gradient(t, lambda x: t.linalg.vector_norm(x) * NAN, 0.0, 0.0),
+    "a sum of no products divided by zero": lambda t: (
+        (t.zeros(2, 0) @ t.zeros(0, 2)) // t.tensor([7.0, 0.0]),
+        t.zeros(2, 0) @ t.zeros(0, 2) / t.tensor([7.0, 0.0]),
+    ),
     "nothing at a position of nothing": lambda t: t.zeros(0, 0)[t.tensor([0])],
     "nothing at a position outside": lambda t: t.zeros(2, 0).index_select(0, t.tensor([5])),
     "an empty row of embeddings outside": lambda t: t.nn.functional.embedding(t.tensor([-2, 0]), t.zeros(1, 0)),

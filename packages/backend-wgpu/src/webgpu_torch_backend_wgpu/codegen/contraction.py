@@ -10,7 +10,7 @@ from ..program import Capabilities
 from .access import LANES, Buffers, evaluate
 from .ir import VECTORS, Load, LoadGroup, Node, bitcast, convert_to, fixed, group_element, vector, zero
 from .lowering import Lowering
-from .module import Module, linear_index, split_index
+from .module import Module, hidden, linear_index, split_index
 from .steps import spell
 
 #: most bytes that one access moves
@@ -206,6 +206,8 @@ class Frame:
         kernel = self.kernel
         coordinates = batch + split_index(self.module, row, kernel.m) + split_index(self.module, column, kernel.n)
         roots = [store.value for store in kernel.stores]
+        if not self.k:
+            values = [hidden(each) for each in values]
         found = evaluate(self.buffers, roots, coordinates, len(values), accumulators=values)
         for number, store in enumerate(kernel.stores):
             self.buffers.store(store, [lane[number] for lane in found], coordinates)

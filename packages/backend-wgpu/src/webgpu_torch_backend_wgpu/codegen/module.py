@@ -26,6 +26,14 @@ LINEAR_GROUP = Name("group", "vec3<u32>").lane(0) + Name("group", "vec3<u32>").l
 ).lane(0)
 
 
+def hidden(value: Node) -> Node:
+    """Return a float plus a zero that drivers cannot tell, anything else as it is.
+
+    They take 0 / x for 0 where they know the 0, also where x is 0 or NaN: sums of nothing must not be known.
+    """
+    return value + convert_to("f32", LINEAR_GROUP >> 31) if value.type == "f32" else value
+
+
 class Module:
     """Collects one module; statements go to ``body``."""
 

@@ -14,8 +14,8 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
 from .access import LANES, Buffers, evaluate
-from .ir import Name, Node, choose, convert_to, every, fixed, minimum, u32
-from .module import LINEAR_GROUP, THREAD, Module, split_index
+from .ir import Name, Node, choose, every, fixed, minimum, u32
+from .module import LINEAR_GROUP, THREAD, Module, hidden, split_index
 from .row_states import State, merge_team
 from .row_teams import Team
 
@@ -150,19 +150,9 @@ class RowWriter:
                 places = [self._place(inner, lane) if counted else self.row for lane in range(team.lanes)]
                 state.fold([value for (value,) in values], places)
         else:
-            self._hide(state)
+            state.assign(state.names, [hidden(name) for name in state.names])
         self.merge(state)
         return state
-
-    def _hide(self, state: State) -> None:
-        """Add to the numbers of a state that nothing was folded into a zero that drivers cannot tell.
-
-        They take 0 / x for 0 where they know the 0, also where x is 0 or NaN.
-        """
-        unknown = convert_to("f32", LINEAR_GROUP >> 31)
-        for name in state.names:
-            if name.type == "f32":
-                self.body.set(name, name + unknown)
 
     def merge(self, state: State) -> None:
         """Write the merge of the states of a row's threads."""

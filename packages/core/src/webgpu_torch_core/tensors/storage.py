@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from ..ir.dtypes import dtype
@@ -14,9 +15,22 @@ storage_numbers = itertools.count(1)
 
 
 class Size(tuple[int, ...]):
-    """A tensor's shape: a tuple of ints."""
+    """A tensor's shape: a tuple of ints.
+
+    Raises:
+        TypeError: something else.
+    """
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[int] = ()) -> Size:
+        """Return the shape of these sizes; those of tensors are made without this check."""
+        found = tuple.__new__(cls, sizes)
+        for place, each in enumerate(found):
+            if each.__class__ is not int and not hasattr(each, "__index__"):
+                kind = type(each).__name__
+                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')")
+        return found
 
     def numel(self) -> int:
         """Return the product of the sizes."""

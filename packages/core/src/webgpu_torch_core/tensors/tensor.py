@@ -118,7 +118,7 @@ class Tensor(TensorKinds, TensorMethods):
     @property
     def shape(self) -> Size:
         """The sizes."""
-        return Size(self._layout.shape)
+        return tuple.__new__(Size, self._layout.shape)
 
     @property
     def ndim(self) -> int:
@@ -138,7 +138,7 @@ class Tensor(TensorKinds, TensorMethods):
     def size(self, dim: int | None = None) -> Any:
         """Return the sizes, or one of them."""
         if dim is None:
-            return Size(self._layout.shape)
+            return tuple.__new__(Size, self._layout.shape)
         return self._layout.shape[wrap_dimension(dim, self._layout.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import embedding as _embedding
+from webgpu_torch_core.operations.value_checks import require_none
+from webgpu_torch_core.record.devices import on_host
 
 from ._arguments import wide
 from .loss_classification import one_hot as one_hot
@@ -51,11 +53,7 @@ def _check_bags(
             raise ValueError("offsets has to be a 1D Tensor but got None")
         if offsets.ndim != 1:
             raise ValueError("offsets has to be a 1D Tensor")
-        if offsets.numel() and offsets.device.type in ("cpu", "python") and int(offsets[0]) != 0:
-            raise RuntimeError(
-                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
-                f"{int(offsets[0])}"
-            )
+        _require_bags(offsets, input.numel())
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
         raise RuntimeError(
             f"expected per_sample_weights of weight's type {weight.dtype!r}, but got {per_sample_weights.dtype!r}"
@@ -80,6 +78,18 @@ def _bag_numbers(offsets: Tensor, count: int) -> Tensor:
     starts = torch.zeros(count + 1, dtype=torch.int64, device=offsets.device)
     starts = starts.index_add(0, offsets.to(torch.int64), torch.ones_like(offsets, dtype=torch.int64))
     return starts[:count].cumsum(0) - 1
+
+
+def _require_bags(offsets: Tensor, length: int) -> None:
+    """Raise where bags do not begin at the first position or begin behind the last: at once on the host."""
+    begin = "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
+    for wrong, message in (
+        (offsets[:1] != 0, begin),
+        (offsets[-1:] > length, f"offsets[-1] can not be greater than input's length {length}"),
+    ):
+        if on_host(offsets.device) and wrong.any():
+            raise RuntimeError(message)
+        require_none(wrong, message)
 
 
 def embedding_bag(

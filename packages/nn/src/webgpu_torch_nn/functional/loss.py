@@ -119,10 +119,9 @@ def binary_cross_entropy(
         )
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {type_title(target)} but expected {type_title(input)}")
-    require_none(
-        (input.detach() < 0) | (input.detach() > 1) | input.detach().isnan(),
-        "all elements of input should be between 0 and 1",
-    )
+    for name, each in (("input", input.detach()), ("target", target.detach())):
+        # Written so that NaN is outside, too.
+        require_none(~((each >= 0) & (each <= 1)), f"all elements of {name} should be between 0 and 1")
     single, wanted = wide(input), wide(target)
     loss = (wanted - 1) * torch.log1p(-single).clamp(min=-100) - wanted * single.log().clamp(min=-100)
     return reduced(loss if weight is None else loss * weight, reduction).to(input.dtype)

@@ -71,8 +71,11 @@ def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     return entries
 
 
-def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, _Indices]:
-    """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None."""
+def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None) -> tuple[Tensor, _Indices]:
+    """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None.
+
+    ``tracked``: whether what will be written has a gradient, None if nothing will be: leaves are refused before masks.
+    """
     view = input
     indices = _Indices()
     dim = 0
@@ -92,6 +95,8 @@ def _apply_basic(input: Tensor, entries: list[Any]) -> tuple[Tensor, _Indices]:
             dim += 1
         elif isinstance(each, Tensor):
             if each.dtype in (bool_, uint8):
+                if tracked is not None:
+                    check_leaf(view, tracked)
                 positions = _mask_positions(view, each, dim)
                 indices.found.update(range(dim, dim + len(positions)))
                 indices.extend(positions)
@@ -231,10 +236,7 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
         return
     # True alone writes into the whole, and converts as writing into a slice does.
     entries = _expand_subscript(self, None if subscript is True else subscript)
-    if any(isinstance(each, Tensor) and each.ndim for each in entries):
-        # Before masks are looked at.
-        check_leaf(self, isinstance(value, Tensor) and needs_gradient(self, value))
-    view, indices = _apply_basic(self, entries)
+    view, indices = _apply_basic(self, entries, isinstance(value, Tensor) and needs_gradient(self, value))
     if not isinstance(value, Tensor):
         if not isinstance(value, bool | int | float | complex) and getattr(value, "shape", None) != ():
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtype_title(self.dtype)}Tensor")
