@@ -78,12 +78,25 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
         (t.zeros(2, 0) @ t.zeros(0, 2)) // t.tensor([7.0, 0.0]),
         t.zeros(2, 0) @ t.zeros(0, 2) / t.tensor([7.0, 0.0]),
     ),
+    "the gradient of what was read outside of nothing": lambda t: _gradient(
+        t, lambda x: x[:0].reshape(3, 0)[t.tensor([-4, 1])], 1.0
+    ),
+    "positions of a number": lambda t: [each._is_view() for each in t.tensor(2.0).nonzero(as_tuple=True)],
+    "scatters of nothing into a transposed tensor": lambda t: [
+        t.ones(3, 2).t().scatter_reduce(0, t.zeros(0, 2, dtype=t.int64), t.zeros(0, 2), each)
+        for each in ("sum", "mean", "amax")
+    ],
     "nothing at a position of nothing": lambda t: t.zeros(0, 0)[t.tensor([0])],
     "nothing at a position outside": lambda t: t.zeros(2, 0).index_select(0, t.tensor([5])),
     "an empty row of embeddings outside": lambda t: t.nn.functional.embedding(t.tensor([-2, 0]), t.zeros(1, 0)),
 }
-#: PyTorch's own answers to these name dtypes that devices without float64 have, too
-STRIDED = ("one_hot of a transposed tensor", "a slice replaced behind an offset", "a slice replaced among overlaps")
+#: what is compared by strides and offsets, too
+STRIDED = (
+    "scatters of nothing into a transposed tensor",
+    "one_hot of a transposed tensor",
+    "a slice replaced behind an offset",
+    "a slice replaced among overlaps",
+)
 
 
 def _flat(result: Any) -> list[Any]:

@@ -252,6 +252,9 @@ def take_positions(
         shape, saved, dims = input._layout.shape, index._save(), index.ndim
 
         def run_backward(grad: Tensor) -> tuple[Tensor | None, ...]:
+            if not grad.numel():
+                # Nothing was read: positions may be outside.
+                return grad.new_zeros(shape), None
             rows = grad.flatten(dim, dim + dims - 1) if dims else grad.unsqueeze(dim)
             # index_add refuses positions that count from the end; what was read may have been named so.
             return _index_write(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows, "sum", "index_put"), None
@@ -318,7 +321,7 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
     if index.numel() and index.ndim != input.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     if index.numel() == 0:
-        return input.clone()
+        return input.clone(memory_format="contiguous")
     if source.ndim != index.ndim and source.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     for each in range(input.ndim):

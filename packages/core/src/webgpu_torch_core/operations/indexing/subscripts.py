@@ -337,7 +337,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
     rows = coordinates(positions, input._layout.shape)
     if as_tuple:
-        return unbind(stack(rows, 0), 0) if input.ndim else (positions,)
+        return unbind(stack(rows, 0) if rows else positions.unsqueeze(0), 0)
     if not rows:
         return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
     # Column-major, as PyTorch's.
