@@ -65,6 +65,18 @@ def test_scatter_within_rows(by_rows: list[str], shape: tuple, entries: tuple, d
         torch.testing.assert_close(_back(mine), right, rtol=2e-5, atol=1e-6)
 
 
+def test_scatter_of_a_single_entry() -> None:
+    """A kernel without dimensions has a way, too."""
+    base, index, values = torch.zeros(1), torch.zeros(1, dtype=torch.int64), torch.ones(1)
+    assert _back(_moved(base).scatter_add(0, _moved(index), _moved(values))).tolist() == [1.0]
+    assert (
+        _back(
+            _moved(torch.zeros(3, 1)).scatter_add(1, _moved(index.expand(3, 1).contiguous()), _moved(torch.ones(3, 1)))
+        ).sum()
+        == 3
+    )
+
+
 def test_scatter_of_several_blocks(by_rows: list[str]) -> None:
     """A row whose entries do not fit workgroup memory at once."""
     chance = torch.Generator().manual_seed(1)

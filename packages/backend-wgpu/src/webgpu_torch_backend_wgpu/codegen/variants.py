@@ -197,7 +197,7 @@ def _along_entries(kernel: Scatter) -> bool:
     """Return whether neighbouring entries are neighbours in memory, rather than neighbouring lanes."""
     last = len(kernel.lanes) + len(kernel.entries) - 1
     loads = [node.payload[2] for node in topological(kernel.index, kernel.value) if node.step == "load"]
-    return any(len(each) > last and each[last] == 1 for each in loads)
+    return bool(kernel.entries) and any(len(each) > last and each[last] == 1 for each in loads)
 
 
 def _reading(kernel: Scatter, facts: Facts, together: bool) -> float:
