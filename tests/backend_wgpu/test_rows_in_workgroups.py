@@ -11,7 +11,7 @@ import webgpu_torch as ours
 from hypothesis import given, settings
 from webgpu_torch_backend_wgpu.codegen import VARIANTS, choose
 from webgpu_torch_backend_wgpu.codegen.variants import Variant
-from webgpu_torch_core.ir.kernels import Scatter
+from webgpu_torch_core.ir.kernels import Scatter, Sort
 from webgpu_torch_core.ir.philox import philox4x32
 
 
@@ -135,7 +135,7 @@ def test_choice_of_ways() -> None:
     assert names[3000] != names[50]
 
 
-def _sort_kernel(length: int, limit: int) -> object:
+def _sort_kernel(length: int, limit: int) -> Sort:
     from webgpu_torch_core.ir.dtypes import float32
     from webgpu_torch_core.ir.layouts import contiguous_layout
     from webgpu_torch_core.operations.sorting.order import sort_kernel
