@@ -13,6 +13,9 @@ import pytest
 
 # The compiler of Mesa's software GPU takes longer to optimise a kernel than a test takes to run it.
 os.environ.setdefault("GALLIVM_PERF", "nopt")
+# As many processes as cores run tests: threads of theirs would wait for each other.
+for variable in ("LP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 # A shell that starts tests in the background has them ignore the interrupts that some of them send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
