@@ -43,6 +43,15 @@ def test_what_lived_there_says_so_and_the_next_use_opens_it_again(opened: Device
     assert (again + 1).tolist() == [2.0] * 3
 
 
+@pytest.mark.parametrize("count", [5, 263])
+def test_transforms_after_a_loss(opened: Device, count: int) -> None:
+    expected = torch.fft.fft(torch.ones(count)).abs().tolist()
+    assert torch.fft.fft(torch.ones(count, device="webgpu")).abs().tolist() == pytest.approx(expected, abs=1e-3)
+    opened.lost = REASON
+    webgpu.reset()
+    assert torch.fft.fft(torch.ones(count, device="webgpu")).abs().tolist() == pytest.approx(expected, abs=1e-3)
+
+
 def test_the_next_use_is_enough(opened: Device) -> None:
     opened.lost = REASON
     assert torch.ones(2, device="webgpu").tolist() == [1.0, 1.0]

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ...ir.dtypes import float32, float64
-from ...record.devices import device, has_float64
+from ...record.devices import device, engine_for, has_float64
 from ...tensors.tensor import Tensor
 from ..complex.arithmetic import product_imag, product_real
 from ..complex.interleaving import join
@@ -115,7 +115,8 @@ _MAKERS = {
 
 def constant(kind: str, place: device, *arguments: int, wide: bool = False) -> Tensor:
     """Return a constant tensor on a device, made once; ``wide``: in float64."""
-    key = (kind, place, arguments, wide)
+    # By its engine: what lived on a device that was lost is not on the one that was opened in its place.
+    key = (kind, engine_for(place), arguments, wide)
     found = _constants.get(key)
     if found is None:
         shape, numbers = _MAKERS[kind](*arguments)
@@ -200,7 +201,7 @@ def _by_convolution(input: Tensor, sign: int) -> Tensor:
 def _response(chirp: Tensor, length: int, sign: int) -> Tensor:
     """Return the transform of the conjugate chirp, laid around a circle of ``length`` places."""
     count = chirp.shape[-1]
-    key = ("response", chirp.device, (count, length, sign))
+    key = ("response", chirp._engine, (count, length, sign))
     found = _constants.get(key)
     if found is None:
         inverse = join(chirp.select(0, 0), -chirp.select(0, 1))
