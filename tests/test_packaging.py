@@ -17,7 +17,7 @@ PACKAGES = ROOT / "packages"
 #: folder -> (import name, distributions it depends on)
 LAYERS = {
     "core": ("webgpu_torch_core", {"pluggy"}),
-    "backend-wgpu": ("webgpu_torch_backend_wgpu", {"webgpu-torch-core", "wgpu"}),
+    "backend-wgpu": ("webgpu_torch_backend_wgpu", {"webgpu-torch-core", "cffi", "wgpu"}),
     "backend-cpu": ("webgpu_torch_backend_cpu", {"webgpu-torch-core", "numpy"}),
     "nn": ("webgpu_torch_nn", {"webgpu-torch-core"}),
     "models": (
