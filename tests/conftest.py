@@ -8,7 +8,6 @@ import re
 import signal
 import zlib
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -28,13 +27,11 @@ SHARE = 12
 ON_GPU = "tests/backend_wgpu/"
 #: the suite of a GPU's kernels
 SUITE = "tests/test_conformance_wgpu.py"
-#: cases that took longest on a machine that has compiled none of their kernels yet; others test the same at once
-SLOW = frozenset(Path(__file__).with_name("slow_cases.txt").read_text(encoding="utf-8").splitlines())
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what ``slow_on`` and a list name, and what is not among the share of a long sweep that a checksum picks."""
+    """Mark as slow what ``slow_on`` names, and what is not among the share of a long sweep that a checksum picks."""
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         test, _, case = item.nodeid.partition("[")
@@ -43,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elif "webgpu" in re.split(r"[-\[\]]", case) or test.startswith(SUITE):
             sweeps[test.partition("::")[0]].append(item)
         names = {case.removesuffix("]"), *case.removesuffix("]").split("-")}
-        if item.nodeid in SLOW or any(names & set(marker.args) for marker in item.iter_markers("slow_on")):
+        if any(names & set(marker.args) for marker in item.iter_markers("slow_on")):
             item.add_marker("slow")
     for cases in sweeps.values():
         for item in cases if len(cases) > FEW else ():

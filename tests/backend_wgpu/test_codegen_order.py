@@ -53,6 +53,7 @@ def test_cumulative_extrema(kind: str, source: str, emulate: bool) -> None:
         check(scan(kind, own, shape, True, False), [x], (), emulate)
 
 
+@pytest.mark.slow_on("(2, 30000)-native", "(40001,)-native")
 @EMULATE
 @pytest.mark.parametrize("shape", [(40001,), (2, 30000)], ids=str)
 def test_long_scans(shape: tuple[int, ...], emulate: bool) -> None:

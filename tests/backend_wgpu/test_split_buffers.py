@@ -58,6 +58,7 @@ def close(one: Any, other: Any) -> bool:
     return one == pytest.approx(other, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_results_over_long_buffers(webgpu: None) -> None:
     done = subprocess.run([sys.executable, "-c", COMPUTE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -93,6 +93,7 @@ def _write_sounds(folder: Path) -> None:
     (folder / "text.wav").write_text("no sound")
 
 
+@pytest.mark.slow
 def test_text(commands: Commands, models: Path) -> None:
     found = commands(("info",), ("generate", models / "causal", "Once upon", "--max-new-tokens", 6, "--device", "cpu"))
     assert "cpu" in _printed(found[0]) and "webgpu_torch_backend_cpu" in found[0].stdout

@@ -18,6 +18,7 @@ from webgpu_torch_models.config import write_json
 ON_GPU = ("llama_3", "mistral", "qwen3", "gemma2", "gemma3", "phi3", "olmo2", "mixtral")
 
 
+@pytest.mark.slow_on("cpu-gemma3")
 @pytest.mark.slow_on(
     *(f"cpu-{name}" for name in cases.DECODERS if name not in ("llama_3", "qwen3", "gemma3", "mixtral"))
 )

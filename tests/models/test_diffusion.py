@@ -32,6 +32,7 @@ def moved(value: Any, device: str) -> Any:
     return value.to(device)
 
 
+@pytest.mark.slow_on("webgpu-unet", "webgpu-unet_2", "webgpu-unet_xl", "webgpu-vae")
 @pytest.mark.parametrize("name", cases.DIFFUSION)
 def test_networks(name: str, tmp_path: Path, device: str) -> None:
     model, wanted = load(name, tmp_path, device)

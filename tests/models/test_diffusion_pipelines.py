@@ -35,6 +35,7 @@ def close(found: Any, wanted: Any) -> None:
     assert (found.cpu() - wanted).abs().max().item() * 255 <= 2
 
 
+@pytest.mark.slow_on("cpu-pipeline")
 @pytest.mark.slow_on("webgpu", "pipeline_xl")
 @pytest.mark.parametrize("name", cases.PIPELINES)
 def test_images(name: str, tmp_path: Path, device: str) -> None:

@@ -48,6 +48,7 @@ def test_options(tmp_path: Path, prompt: torch.Tensor, options: dict) -> None:
     )
 
 
+@pytest.mark.slow_on("webgpu")
 def test_padding_mask(tmp_path: Path, prompt: torch.Tensor, device: str) -> None:
     expected = gpt2(tmp_path)
     actual = AutoModelForCausalLM.from_pretrained(tmp_path, device=device)

@@ -14,6 +14,7 @@ from webgpu_torch_models.language import sinusoids
 from webgpu_torch_models.t5 import T5EncoderModel
 
 
+@pytest.mark.slow_on("webgpu-t5")
 @pytest.mark.parametrize("name", cases.SEQ2SEQ)
 def test_logits_and_text(name: str, tmp_path: Path, device: str) -> None:
     model, wanted = load(name, tmp_path, device, AutoModelForSeq2SeqLM), outputs_of(name)
@@ -42,6 +43,7 @@ def test_training(tmp_path: Path) -> None:
         model(ids)
 
 
+@pytest.mark.slow_on("webgpu")
 def test_whisper(tmp_path: Path, device: str) -> None:
     model, wanted = load("whisper", tmp_path, device, AutoModelForSpeechSeq2Seq), outputs_of("whisper")
     ids, heard = cases.tokens(torch)[0].to(device), cases.features(torch).to(device)

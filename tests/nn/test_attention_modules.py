@@ -36,6 +36,7 @@ ATTENTION: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow_on("webgpu-float masks")
 @pytest.mark.parametrize(("options", "arguments"), ATTENTION.values(), ids=ATTENTION)
 def test_attention_to_itself(options: dict[str, Any], arguments: dict[str, Any], device: str) -> None:
     input = tensor(2, 3, 4) if options.get("batch_first") else tensor(3, 2, 4)

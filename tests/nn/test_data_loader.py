@@ -296,6 +296,7 @@ class Squares(our_data.Dataset):
         return webgpu_torch_core.full((2,), float(index)) ** 2
 
 
+@pytest.mark.slow_on("cpu-spawn")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_after_the_gpu_was_used(method: str, device: str) -> None:
     image = webgpu_torch_core.rand(64, 64, device=device)

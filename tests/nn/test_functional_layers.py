@@ -104,6 +104,7 @@ def test_scaled_dot_product_attention(device: str, options: dict[str, Any]) -> N
     check(device, "scaled_dot_product_attention", tensor(2, 4, 5, 3), key, value, atol=1e-4, twice=False, **options)
 
 
+@pytest.mark.slow_on("webgpu-False-True")
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("batched", [False, True])
 def test_multi_head_attention(device: str, batched: bool, need_weights: bool) -> None:

@@ -61,6 +61,7 @@ def test_ctc_loss(device: str, reduction: str, joined: bool) -> None:
     check(device, "ctc_loss", scores, targets, lengths, sizes, reduction=reduction, twice=False, zero_infinity=True)
 
 
+@pytest.mark.slow_on("webgpu")
 def test_distances(device: str) -> None:
     check(device, "cosine_similarity", tensor(1, 3, 4), tensor(2, 3, 1, seed=1), dim=-1)
     check(device, "pairwise_distance", tensor(3, 4), tensor(1, 4, seed=1), p=3.0, keepdim=True)

@@ -133,6 +133,7 @@ def test_a_step_is_one_plan_of_few_kernels(name: str, options: dict) -> None:
     assert [each["scheduled"] for each in found[8:]] == [0] * 6
 
 
+@pytest.mark.slow_on("webgpu")
 def test_loaded_state_is_recorded_anew(device: str) -> None:
     trainings = three("AdamW", {"lr": 0.02}, device)
     advance(trainings, device, 4)

@@ -100,6 +100,7 @@ def compare(mine: Run, theirs: Run, name: str) -> None:
         torch.testing.assert_close(found, wanted, **TOLERANCES.get(name, {}))
 
 
+@pytest.mark.slow_on("Muon-2-webgpu")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "sample", "device"), cases())
 def test_five_steps(name: str, sample: Any, device: str) -> None:

@@ -50,6 +50,7 @@ def test_relu_network(device: str) -> None:
     Pair("RNN", device, 3, 4, nonlinearity="relu").check(tensor(3, 2, 3))
 
 
+@pytest.mark.slow_on("webgpu-False")
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize("bias", [True, False])
 def test_projections(bias: bool, device: str) -> None:
@@ -67,6 +68,7 @@ def test_without_batch(name: str, batch_first: bool, device: str) -> None:
         pair.check(tensor(3, 3))
 
 
+@pytest.mark.slow_on("webgpu-LSTM-False")
 @pytest.mark.parametrize("enforce_sorted", [True, False])
 @pytest.mark.parametrize("name", MODULES)
 def test_sequences_of_different_lengths(name: str, enforce_sorted: bool, device: str) -> None:

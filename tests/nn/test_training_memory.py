@@ -44,6 +44,7 @@ class Training:
         return losses
 
 
+@pytest.mark.slow_on("webgpu-200")
 @pytest.mark.parametrize("steps", [200, pytest.param(1000, marks=pytest.mark.slow)])
 def test_training_leaves_memory_flat(device: str, steps: int) -> None:
     training = Training(device)

@@ -124,6 +124,7 @@ def check(function: Any, device: str, second: bool = False, tolerance: float = 1
                 torch.testing.assert_close(to_torch(one), other.resolve_conj(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow_on("webgpu-matvec")
 @pytest.mark.parametrize("name", {**ARITHMETIC, **PARTS, **MOVEMENT})
 def test_operations(name: str, device: str) -> None:
     check({**ARITHMETIC, **PARTS, **MOVEMENT}[name], device)
@@ -319,6 +320,7 @@ def test_one_kernel_per_chain(device: str) -> None:
     assert engine.statistics["kernels"] - before == 1
 
 
+@pytest.mark.slow_on("webgpu-einsum")
 @pytest.mark.parametrize("name", ["view", "linear", "einsum", "conv"])
 def test_written_with_others(name: str, device: str) -> None:
     functions = {

@@ -50,6 +50,7 @@ def test_programs(name: str) -> None:
     check(outcome(facade, name), outcome(torch, name))
 
 
+@pytest.mark.slow_on("webgpu")
 def test_programs_on_devices(device: str) -> None:
     with facade.device(device):
         for name in ("masks", "ensemble", "persample", "vhess", "conv", "attention", "cross_entropy_weighted"):
