@@ -39,10 +39,6 @@ BINDINGS_TO_REPORT = 8
 LATER_BYTES = 1 << 16
 
 
-#: most statements of a fused kernel: drivers were seen to take about a millisecond for each of so many, and more of more
-KERNEL_LENGTH = 160
-
-
 class WgpuDevice(Device):
     """One adapter's device.
 
@@ -52,7 +48,8 @@ class WgpuDevice(Device):
     """
 
     asynchronous = True
-    kernel_length = KERNEL_LENGTH
+    # In statements: drivers were seen to take about a millisecond for each of so many, and more for each of more.
+    kernel_length = 160
 
     def __init__(self, gpu: Gpu, adapter: Adapter, facts: Facts, index: int) -> None:
         self.name = f"webgpu:{index}"

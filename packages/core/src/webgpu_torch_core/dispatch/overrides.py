@@ -260,10 +260,8 @@ def public(
         except Exception as error:
             # Only a call that failed is worth looking for objects of other classes that override, or of wrong types.
             if not notice(args, kwargs):
-                told = _told(function, args, kwargs, error)
-                if told is error:
-                    raise
-                raise told from error
+                _tell(function, args, kwargs, error)
+                raise
         return dispatch(call, function, args, kwargs, whole)
 
     PATHS[call] = path
@@ -307,11 +305,13 @@ def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = Fal
     return _ask(call, found, args, kwargs)
 
 
-def _told(
+def _tell(
     function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
-) -> Exception:
-    """Return what a failed call raises: the error that names an argument of a wrong type, or its own."""
-    return (wrong_argument(function, args, kwargs) if type(error) in RAW else None) or error
+) -> None:
+    """Raise the error that names an argument of a wrong type, where a failed call has one."""
+    wrong = wrong_argument(function, args, kwargs) if type(error) in RAW else None
+    if wrong is not None:
+        raise wrong from error
 
 
 def _called(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -319,10 +319,8 @@ def _called(function: Callable[..., object], args: tuple[object, ...], kwargs: d
     try:
         return function(*args, **kwargs)
     except Exception as error:
-        told = _told(function, args, kwargs, error)
-        if told is error:
-            raise
-        raise told from error
+        _tell(function, args, kwargs, error)
+        raise
 
 
 def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
