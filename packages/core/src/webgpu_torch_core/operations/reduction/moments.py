@@ -15,7 +15,7 @@ from ..outputs import into as _into
 from .reductions import amax, amin, count_of, mean, restore, sum
 
 if TYPE_CHECKING:
-    from ...tensors.type_aliases import Dimensions
+    from ...tensors.type_aliases import Dimensions, Number
 
 
 def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -68,7 +68,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
 @operation("composite", title="VarBackward0")
 def var(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Dimensions | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -83,7 +83,7 @@ def var(
 @operation("composite", title="StdBackward0")
 def std(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Dimensions | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -98,7 +98,7 @@ def std(
 @operation("composite", title="VarMeanBackward0")
 def var_mean(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Dimensions | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -113,7 +113,7 @@ def var_mean(
 @operation("composite", title="StdMeanBackward0")
 def std_mean(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Dimensions | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -154,7 +154,7 @@ def norm(
 @operation("composite", namespace="linalg", method=False)
 def vector_norm(
     x: Tensor,
-    ord: Any = 2,
+    ord: Number = 2,
     dim: Dimensions = None,
     keepdim: bool = False,
     *,
