@@ -14,7 +14,7 @@ from typing import Any
 from webgpu_torch_core.backend.interface import Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
-from webgpu_torch_core.ir.kernels import Kernel
+from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
 
 from . import config
 from .codegen.steps import step_length
@@ -48,6 +48,7 @@ class WgpuDevice(Device):
     """
 
     asynchronous = True
+    forms = frozenset((*FORMS, Attention))
     # In statements: drivers were seen to take about a millisecond for each of so many, and more for each of more.
     kernel_length = 160
 
