@@ -18,6 +18,7 @@ from webgpu_torch_core.ir.reindexing import reindex
 
 from ..program import Capabilities, Program
 from .access import LANES, Buffers, evaluate
+from .attention_parts import LOWEST, Parts, store_row, store_sum
 from .attention_tile import AttentionTile
 from .contraction import Frame
 from .contraction_loader import Loader
@@ -26,13 +27,14 @@ from .ir import Call, Literal, Name, Node, Operation, Prefix, choose, convert_to
 from .module import LINEAR_GROUP, THREAD, Module, split_index
 from .steps import spell
 
-_LOWEST = -3.4028234663852886e38
 _LOG2_E = 1.4426950408889634
 
 
 def generate_attention(kernel: Attention, capabilities: Capabilities, tile: AttentionTile) -> Program:
     """Return the program of an attention by tiles."""
-    return Program((_Writer(kernel, capabilities, tile).write(),), ())
+    writer = _Writer(kernel, capabilities, tile)
+    found = writer.write()
+    return Program((found,), ()) if tile.splits == 1 else writer.parts.program(kernel, capabilities, found)
 
 
 def _contraction(kernel: Attention, rows: str, columns: str, depth: str, left: Expression, right: Expression) -> Contraction:
@@ -146,9 +148,6 @@ class _Sum:
         self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"values{number}", True)
         self.sums = ThreadSums(self.frame, tile, writer.weights, self.right, f"sum{number}_")
         self.writer, self.body, self.tile = writer, writer.body, tile
-        vector = self.frame.vector is not None
-        groups = [kernel.batch, kernel.m, kernel.k] + ([kernel.v] if total.along == "v" else [])
-        self.buffers = Buffers(writer.module, sum(map(len, groups)) - 1 if vector else None)
 
     def begin(self) -> None:
         """Write what comes before all columns."""
@@ -169,16 +168,16 @@ class _Sum:
             self.writer.weights.first = stage * fixed(deep)
             self.sums.multiply(None)
 
-    def store(self, row: Node, column: Node, values: list[Node]) -> None:
-        """Write the stores of neighbouring positions of a row."""
-        kernel, module = self.writer.kernel, self.writer.module
-        coordinates = self.writer.batch + split_index(module, row, kernel.m)
-        if self.total.along == "v":
-            coordinates += [fixed(0)] * len(kernel.k)
-        coordinates += split_index(module, column, kernel.k if self.total.along == "k" else kernel.v)
-        store = self.total.store
-        found = evaluate(self.buffers, [store.value], coordinates, len(values), accumulators=values)
-        self.buffers.store(store, [lane[0] for lane in found], coordinates)
+    def leave(self) -> None:
+        """Write how the results leave the workgroup."""
+        self.sums.results(self.writer.base_m, self.writer.base_v, self._store if self.writer.tile.splits == 1 else self._part)
+
+    def _store(self, row: Node, column: Node, values: list[Node]) -> None:
+        store_sum(self.writer.module, self.writer.kernel, self.total, self.writer.batch, row, column, values)
+
+    def _part(self, row: Node, column: Node, values: list[Node]) -> None:
+        writer = self.writer
+        writer.parts.write_sum(writer.module, writer.part, writer.flat_batch, row, column, values)
 
 
 class _Softmax:
@@ -192,7 +191,7 @@ class _Softmax:
 
     def begin(self) -> None:
         """Declare the state."""
-        low = vector("f32", [Literal(_LOWEST, "f32")] * LANES)
+        low = vector("f32", [Literal(LOWEST, "f32")] * LANES)
         self.tops = [self.body.var(f"top{each}", low) for each in range(self.count)]
         self.totals = [self.body.var(f"total{each}", zero("vec4<f32>")) for each in range(self.count)]
 
@@ -248,14 +247,16 @@ class _Softmax:
                 both = body.let(self.writer.module.fresh("both"), Call("dot", (score, vector("f32", [Literal(1.0, "f32")] * LANES)), "f32"))
                 body.set(total, total + both)
 
-    def finish(self, sums: list[_Sum]) -> None:
-        """Write the division of the sums by the rows' weights."""
+    def finish(self, sums: list[_Sum], divides: bool) -> None:
+        """Write the sum of the rows' weights and, unless other workgroups have more of them, the division of the sums by these."""
         body = self.body
         body.barrier()
         for number, (total, others) in enumerate(zip(self.totals, self._exchange(list(self.totals)), strict=True)):
             body.set(total, others[0])
             for other in others[1:]:
                 body.set(total, total + other)
+            if not divides:
+                continue
             # A row that attends to nothing has zeros.
             least = vector("f32", [Literal(1e-37, "f32")] * LANES)
             one = vector("f32", [Literal(1.0, "f32")] * LANES)
@@ -265,10 +266,9 @@ class _Softmax:
                     for value in each.sums.sums[number * LANES + lane]:
                         body.set(value, value * share.lane(lane))
 
-    def logarithm(self, row: int) -> Node:
-        """Return the logarithm of the sum of the exponentials of a row's scores."""
-        top, total = self.tops[row // LANES].lane(row % LANES), self.totals[row // LANES].lane(row % LANES)
-        return top + spell("log", "f32", [total])
+    def state(self, row: int) -> tuple[Node, Node]:
+        """Return the largest score of a row, and the sum of its weights."""
+        return self.tops[row // LANES].lane(row % LANES), self.totals[row // LANES].lane(row % LANES)
 
 
 class _Writer:
@@ -287,18 +287,24 @@ class _Writer:
         self.products = [_Product(self, each, number) for number, each in enumerate(kernel.products)]
         self.sums = [_Sum(self, each, number) for number, each in enumerate(kernel.sums)]
         self.softmax = _Softmax(self) if kernel.score is not None else None
+        self.parts = Parts(kernel, tile.splits)
 
     def write(self) -> Any:
         """Return the pass."""
         body, tile = self.body, self.tile
-        count = self.blocks_m * self.blocks_v * self.batches
+        count = self.blocks_m * self.blocks_v * self.batches * tile.splits
         linear = body.let("linear", LINEAR_GROUP)
         body.leave(linear >= count)
         # The rows that attend to most columns come first: whoever waits for the last ones does not wait for the longest.
         self.base_m = body.let("base_m", (u32(self.blocks_m - 1) - linear % self.blocks_m) * tile.m)
         piece = body.let("piece", linear // self.blocks_m)
         self.base_v = body.let("base_v", piece % self.blocks_v * tile.v)
-        self.batch = split_index(self.module, body.let("batch", piece // self.blocks_v), self.kernel.batch)
+        self.part: Node = fixed(0)
+        piece = piece // self.blocks_v
+        if tile.splits > 1:
+            self.part, piece = body.let("part", piece % tile.splits), piece // tile.splits
+        self.flat_batch = body.let("batch", piece)
+        self.batch = split_index(self.module, self.flat_batch, self.kernel.batch)
         self.place = locate(body, tile.product())
         self.rows = [self._row(number) for number in range(tile.rows)]
         start, stop = self._bounds()
@@ -311,18 +317,20 @@ class _Writer:
                 product.multiply(column)
             self._weigh(column, stop)
         if self.softmax is not None:
-            self.softmax.finish(self.sums)
+            self.softmax.finish(self.sums, tile.splits == 1)
         for total in self.sums:
-            total.sums.results(self.base_m, self.base_v, total.store)
+            total.leave()
         self._store_rows()
-        return self.module.finish(tile.threads, count)
+        return self.module.finish(tile.threads, count, " (parts)" if tile.splits > 1 else "")
 
     def _row(self, number: int) -> Node:
         """Write which row one of a thread's is; behind the last one it is repeated."""
-        step = self.tile.m // self.tile.rows
-        first = (self.place[0] + fixed(number // LANES * step)) * fixed(LANES) + fixed(number % LANES)
-        row = self.base_m + first
+        row = self._place_of(number)
         return self.body.let(f"row{number}", minimum(row, self.m - 1) if self.m % self.tile.m else row)
+
+    def _place_of(self, number: int) -> Node:
+        step = self.tile.m // self.tile.rows
+        return self.base_m + (self.place[0] + fixed(number // LANES * step)) * fixed(LANES) + fixed(number % LANES)
 
     def _bounds(self) -> tuple[Node, Node]:
         """Write between which columns the workgroup's rows, and each of the thread's, attend; return the workgroup's."""
@@ -340,8 +348,16 @@ class _Writer:
                 values.append(body.let(f"bound{place}_{number}", convert_to("u32", inside)))
                 self.bounds[number].append(values[-1])
             found[place] = self._extreme(values, "min" if place == 0 else "max")
-        first = found[0] // fixed(self.tile.n) * fixed(self.tile.n) if kernel.first is not None else found[0]
-        return body.let("first", first), body.let("last", found[1])
+        step = fixed(self.tile.n)
+        first = body.let("first", found[0] // step * step if kernel.first is not None else found[0])
+        last = body.let("last", found[1])
+        if self.tile.splits == 1:
+            return first, last
+        # What there is to read is shared evenly, also where its end is known to the device only.
+        blocks = (Call("max", (last, first), "u32") - first + step - fixed(1)) // step
+        share = body.let("share", (blocks + u32(self.tile.splits - 1)) // self.tile.splits * step)
+        first = body.let("own_first", first + self.part * share)
+        return first, body.let("own_last", minimum(first + share, last))
 
     def _extreme(self, values: list[Node], function: str) -> Node:
         """Write the least or largest of all threads' values and return it, the same for all."""
@@ -446,15 +462,12 @@ class _Writer:
     def _store_rows(self) -> None:
         """Write the rows' stores, by the first of the threads that share each, in one of the workgroups that share it."""
         body, kernel = self.body, self.kernel
-        if not kernel.row_stores or self.softmax is None:
+        if self.softmax is None or not (kernel.row_stores or self.tile.splits > 1):
             return
         with body.when(every(self.place[1].equals(fixed(0)), self.base_v.equals(fixed(0)))):
             for number, row in enumerate(self.rows):
-                step = self.tile.m // self.tile.rows
-                first = (self.place[0] + fixed(number // LANES * step)) * fixed(LANES) + fixed(number % LANES)
-                with body.when(self.base_m + first < self.m if self.m % self.tile.m else None):
-                    coordinates = self._coordinates(row)
-                    roots = [store.value for store in kernel.row_stores]
-                    found = evaluate(self.buffers, roots, coordinates, 1, accumulators=[self.softmax.logarithm(number)])
-                    for store, value in zip(kernel.row_stores, found[0], strict=True):
-                        self.buffers.store(store, [value], coordinates)
+                with body.when(self._place_of(number) < self.m if self.m % self.tile.m else None):
+                    if self.tile.splits > 1:
+                        self.parts.write_row(self.module, self.part, self.flat_batch, row, *self.softmax.state(number))
+                    else:
+                        store_row(self.module, kernel, self.batch, row, *self.softmax.state(number))
