@@ -8,22 +8,34 @@ workgroup memory, and so do the weights between product and sum.
 
 from __future__ import annotations
 
-from typing import Any
-
 from webgpu_torch_core.ir.dtypes import float32
 from webgpu_torch_core.ir.expression import Expression, constant
 from webgpu_torch_core.ir.kernels import Attention, Contraction, Product, WeightedSum
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.ir.reindexing import reindex
 
-from ..program import Capabilities, Program
+from ..program import Capabilities, Pass, Program
 from .access import LANES, Buffers, evaluate
 from .attention_parts import LOWEST, Parts, store_row, store_sum
 from .attention_tile import AttentionTile
 from .contraction import Frame
 from .contraction_loader import Loader
 from .contraction_tile import ThreadSums, locate
-from .ir import Call, Literal, Name, Node, Operation, Prefix, choose, convert_to, every, fixed, minimum, u32, vector, zero
+from .ir import (
+    Call,
+    Literal,
+    Name,
+    Node,
+    Prefix,
+    choose,
+    convert_to,
+    every,
+    fixed,
+    minimum,
+    u32,
+    vector,
+    zero,
+)
 from .module import LINEAR_GROUP, THREAD, Module, split_index
 from .steps import spell
 
@@ -37,7 +49,9 @@ def generate_attention(kernel: Attention, capabilities: Capabilities, tile: Atte
     return Program((found,), ()) if tile.splits == 1 else writer.parts.program(kernel, capabilities, found)
 
 
-def _contraction(kernel: Attention, rows: str, columns: str, depth: str, left: Expression, right: Expression) -> Contraction:
+def _contraction(
+    kernel: Attention, rows: str, columns: str, depth: str, left: Expression, right: Expression
+) -> Contraction:
     """Return a product or sum as a contraction over the same operands."""
     old: dict[str, list[int]] = {}
     position = 0
@@ -56,6 +70,7 @@ class _Weights:
     """A block of weights in workgroup memory: ``n`` by ``m``, with groups of four rows permuted against bank conflicts."""
 
     def __init__(self, module: Module, tile: AttentionTile) -> None:
+        self.body = module.body
         self.groups = tile.m // LANES
         self.mask = min(self.groups, 8) - 1
         self.array = module.array("weights", "vec4<f32>", tile.n * self.groups)
@@ -72,8 +87,6 @@ class _Weights:
         step = self.groups // count
         found = [self.at(column, thread + fixed(each * step)) for each in range(count)]
         return [[body.let(f"{prefix}{number}", each)] for number, each in enumerate(found)]
-
-    body: Any
 
 
 class _Kept:
@@ -108,7 +121,7 @@ class _Product:
 
     def begin(self) -> None:
         """Write what comes before all columns."""
-        left, body = self.left.loader, self.body
+        left = self.left.loader
         left.declare()
         self.right.declare()
         if self.left.kept:
@@ -170,7 +183,9 @@ class _Sum:
 
     def leave(self) -> None:
         """Write how the results leave the workgroup."""
-        self.sums.results(self.writer.base_m, self.writer.base_v, self._store if self.writer.tile.splits == 1 else self._part)
+        self.sums.results(
+            self.writer.base_m, self.writer.base_v, self._store if self.writer.tile.splits == 1 else self._part
+        )
 
     def _store(self, row: Node, column: Node, values: list[Node]) -> None:
         store_sum(self.writer.module, self.writer.kernel, self.total, self.writer.batch, row, column, values)
@@ -241,10 +256,16 @@ class _Softmax:
                     for value in each.sums.sums[number * LANES + lane]:
                         body.set(value, value * shrink.lane(lane))
         for number, row in enumerate(scores):
-            top, total = self.tops[number // LANES].lane(number % LANES), self.totals[number // LANES].lane(number % LANES)
+            top, total = (
+                self.tops[number // LANES].lane(number % LANES),
+                self.totals[number // LANES].lane(number % LANES),
+            )
             for score in row:
                 body.set(score, self.power(score - vector("f32", [top] * LANES)))
-                both = body.let(self.writer.module.fresh("both"), Call("dot", (score, vector("f32", [Literal(1.0, "f32")] * LANES)), "f32"))
+                both = body.let(
+                    self.writer.module.fresh("both"),
+                    Call("dot", (score, vector("f32", [Literal(1.0, "f32")] * LANES)), "f32"),
+                )
                 body.set(total, total + both)
 
     def finish(self, sums: list[_Sum], divides: bool) -> None:
@@ -283,13 +304,12 @@ class _Writer:
         self.blocks_m, self.blocks_v = -(-self.m // tile.m), -(-max(sizes) // tile.v)
         self.buffers = Buffers(self.module)
         self.weights = _Weights(self.module, tile)
-        self.weights.body = self.body
         self.products = [_Product(self, each, number) for number, each in enumerate(kernel.products)]
         self.sums = [_Sum(self, each, number) for number, each in enumerate(kernel.sums)]
         self.softmax = _Softmax(self) if kernel.score is not None else None
         self.parts = Parts(kernel, tile.splits)
 
-    def write(self) -> Any:
+    def write(self) -> Pass:
         """Return the pass."""
         body, tile = self.body, self.tile
         count = self.blocks_m * self.blocks_v * self.batches * tile.splits
@@ -404,7 +424,8 @@ class _Writer:
         place = [[self._coordinates(row, each) for some in inside for each in some] for row in self.rows]
         if kernel.score is not None and self.softmax is not None:
             scores = [
-                [body.var(f"score{row}_{group}", None, "vec4<f32>") for group in range(groups)] for row in range(tile.rows)
+                [body.var(f"score{row}_{group}", None, "vec4<f32>") for group in range(groups)]
+                for row in range(tile.rows)
             ]
             self._each(kernel.score, columns, place, stop, scores, None)
             self.softmax.update(scores, self.sums)

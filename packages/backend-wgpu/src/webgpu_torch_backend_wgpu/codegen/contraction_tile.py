@@ -257,7 +257,9 @@ class ThreadSums:
                     factor = group[0].lane(number % LANES) if self.packed else group[number % LANES]
                     values = [each for some in columns for each in some]
                     for total, value in zip(sums, values, strict=True):
-                        product = total + factor * value if self.packed else self.frame.multiply_add(total, factor, value)
+                        product = (
+                            total + factor * value if self.packed else self.frame.multiply_add(total, factor, value)
+                        )
                         body.set(total, product)
 
     def results(self, base_m: Node, base_n: Node, write: Write) -> None:

@@ -75,7 +75,7 @@ class Device(ABC):
     #: element types buffers may have on this device: no kernel stores another one. Complex tensors are pairs of float32, so
     #: complex types are never among them.
     dtypes: frozenset[dtype] = frozenset(STORED_DTYPES)
-    #: the kernel forms that it runs: :class:`~webgpu_torch_core.ir.kernels.Attention` is not among those that every device does
+    #: the kernel forms that it runs: not all devices have :class:`~webgpu_torch_core.ir.kernels.Attention`
     forms: frozenset[type[Kernel]] = frozenset(FORMS)
     #: most operands plus outputs one kernel may bind; the scheduler fuses no further
     maximum_bindings: int = 1 << 30
@@ -94,6 +94,10 @@ class Device(ABC):
     lost: str | None = None
     #: whether opening the device again could help
     reopens: bool = True
+
+    def gains(self, kernel: Kernel) -> bool:
+        """Return whether to run a kernel of a form that not every device has; where not, operations record what amounts to it."""
+        return type(kernel) in self.forms
 
     def step_length(self, step: str, kind: dtype) -> int:
         """Return how much a step of an expression on operands of a type adds to a kernel's length: what its compiler takes

@@ -290,14 +290,14 @@ def _attention(kernel: Attention, env: Environment, outputs: Sequence[Any]) -> N
         _store(kernel.row_stores, row, env, outputs, kernel)
 
 
-def _product(kernel: Attention, product: Product, at: Shape, env: Environment) -> Any:
+def _product(kernel: Attention, product: Product, at: Shape, env: Environment) -> float:
     row, column = at[: len(kernel.batch + kernel.m)], at[len(at) - len(kernel.n) :]
     total = 0.0
     for along in coordinates(kernel.k if product.depth == "k" else kernel.v):
         own = (along, (0,) * len(kernel.v)) if product.depth == "k" else ((0,) * len(kernel.k), along)
         place = row + own[0] + own[1] + column
         total += float(evaluate(product.left, place, env)) * float(evaluate(product.right, place, env))
-    return convert(total, float32)
+    return float(convert(total, float32))
 
 
 def _softmax(scores: list[float]) -> tuple[list[float], float]:

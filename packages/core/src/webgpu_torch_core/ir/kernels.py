@@ -414,7 +414,7 @@ class Attention(Kernel):
     columns is the weights' ``accumulator``, zero where all scores are -inf or there are none; and ``row_stores``, over batch
     and m, may use the logarithm of the sum of the scores' exponentials, ``accumulator``. With a score this is attention
     (A. Vaswani et al., "Attention is all you need", 2017), without one its derivatives. No device has to run it:
-    operations look whether it is among :attr:`~webgpu_torch_core.backend.interface.Device.forms`.
+    operations ask :meth:`~webgpu_torch_core.backend.interface.Device.gains`.
     """
 
     __slots__ = fields = (
@@ -467,7 +467,9 @@ class Attention(Kernel):
         change_stores: Callable[[tuple[Store, ...]], tuple[Store, ...]],
         row_stores: tuple[Store, ...],
     ) -> Attention:
-        bounds = {name: None if (root := getattr(self, name)) is None else change(root) for name in ("first", "last", "score")}
+        bounds = {
+            name: None if (root := getattr(self, name)) is None else change(root) for name in ("first", "last", "score")
+        }
         return self.replace(
             **bounds,
             products=tuple(Product(change(each.left), change(each.right), each.depth) for each in self.products),

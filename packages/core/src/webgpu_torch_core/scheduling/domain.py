@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..ir.expression import Expression, topological
-from ..ir.kernels import Kernel, Store
+from ..ir.kernels import Kernel
 from ..ir.layouts import Shape, contiguous_strides
 
 #: remembers the steps of scheduling: graphs that differ in a few kernels (one tensor has grown) share the rest of the work

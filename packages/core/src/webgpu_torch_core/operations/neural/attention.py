@@ -15,7 +15,7 @@ from ..contraction.matrix_products import matmul, matrix_product
 from ..creation.factories import arange
 from ..elementwise.overloads import masked_fill
 from ..reduction.reductions import amax
-from .attention_kernels import attended, shapes_of
+from .attention_kernels import arranged, attended, result_layout, shapes_of
 from .layers import dropout, softmax
 
 if TYPE_CHECKING:
@@ -67,16 +67,27 @@ def _attention(
             )
     factor = 1.0 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     shapes = shapes_of(query, key, value, attn_mask, enable_gqa)
-    if shapes is None or needs_gradient(query, key, value, attn_mask) or dropout_p > 0.0:
-        return _composed(query, key, value, attn_mask, is_causal, factor, enable_gqa, dropout_p)
-    return attended(query, key, value, attn_mask, is_causal, float(factor), shapes)
+    if shapes is not None and not dropout_p > 0.0 and not needs_gradient(query, key, value, attn_mask):
+        found = attended(query, key, value, attn_mask, is_causal, float(factor), shapes)
+        if found is not None:
+            return found
+        found = _composed(query, key, value, attn_mask, is_causal, factor, enable_gqa, dropout_p)
+        return arranged(found, result_layout(query._layout, key._layout, value._layout, shapes))
+    return _composed(query, key, value, attn_mask, is_causal, factor, enable_gqa, dropout_p)
 
 
 _attention_without_dropout = remembered(_attention)
 
 
 def _composed(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: Number, grouped: bool, dropout_p: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: Number,
+    grouped: bool,
+    dropout_p: float,
 ) -> Tensor:
     """Return attention by two products and a softmax."""
     if is_half(query) and query.dtype is key.dtype is value.dtype and on_host(query.device):
@@ -113,5 +124,3 @@ def _causal(scores: Tensor) -> Tensor:
     rows = arange(scores.shape[-2], device=scores.device).unsqueeze(1)
     columns = arange(scores.shape[-1], device=scores.device)
     return masked_fill(scores, columns > rows, -math.inf)
-
-

@@ -19,7 +19,7 @@ from ...ir.layouts import (
 )
 from ...record.devices import MetaEngine
 from ...tensors.tensor import Tensor
-from ..common import kernel_cache, record
+from ..common import kernel_cache, no_view, record
 
 _TYPES = (float32, float16, bfloat16)
 _INFINITY = float("inf")
@@ -70,16 +70,17 @@ class Shapes(NamedTuple):
 
 
 def shapes_of(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, grouped: bool) -> Shapes | None:
-    """Return the sizes of an attention that one kernel computes; None where the device or the operands do not allow it."""
-    engine = query._storage.value.engine
-    if not isinstance(engine, MetaEngine) and Attention not in engine.device.forms:
-        return None
+    """Return the sizes of an attention that one kernel can compute; None where the operands do not allow it."""
     q, k, v = query._layout, key._layout, value._layout
     if min(q.ndim, k.ndim, v.ndim) < 2 or not q.numel or not k.numel or not v.numel:
         return None
     if query.dtype not in _TYPES or not query.dtype is key.dtype is value.dtype:
         return None
-    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or mask is not None and mask.dtype not in (*_TYPES, bool_):
+    if (
+        q.shape[-1] != k.shape[-1]
+        or k.shape[-2] != v.shape[-2]
+        or (mask is not None and mask.dtype not in (*_TYPES, bool_))
+    ):
         return None
     groups, lead = 1, q.shape[:-2]
     if grouped:
@@ -90,7 +91,10 @@ def shapes_of(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, gr
     try:
         lead = broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
         found = Shapes(lead, groups, q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1])
-        if mask is not None and broadcast_shapes(mask.shape, (*found.result[:-1], found.keys)) != (*found.result[:-1], found.keys):
+        if mask is not None and broadcast_shapes(mask.shape, (*found.result[:-1], found.keys)) != (
+            *found.result[:-1],
+            found.keys,
+        ):
             return None
     except RuntimeError:
         return None
@@ -99,12 +103,19 @@ def shapes_of(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, gr
 
 def attended(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float, shapes: Shapes
-) -> Tensor:
-    """Return attention by one kernel, without gradient."""
+) -> Tensor | None:
+    """Return attention ``[..., l, v]`` of ``query [..., l, e]``, ``key [..., s, e]`` and ``value [..., s, v]`` by one kernel.
+
+    Without gradient; None where the device does not gain by that.
+    """
     operands = [query, key, value] if mask is None else [query, key, value, mask]
     described = tuple((each._layout, each._storage.value.numel, each.dtype) for each in operands)
     result = result_layout(query._layout, key._layout, value._layout, shapes)
-    return record(_forward_kernel(described, causal, shapes, result), operands, (scale,), (result,))
+    kernel = _forward_kernel(described, causal, shapes, result)
+    engine = query._storage.value.engine
+    if not isinstance(engine, MetaEngine) and not engine.device.gains(kernel):
+        return None
+    return record(kernel, operands, (scale,), (result,))
 
 
 def result_layout(query: Layout, key: Layout, value: Layout, shapes: Shapes) -> Layout:
@@ -113,6 +124,15 @@ def result_layout(query: Layout, key: Layout, value: Layout, shapes: Shapes) -> 
     if not like or repeats(query) or query.shape != shapes.result:
         return contiguous_layout(shapes.result)
     return layout(shapes.result, dense_strides(shapes.result, query.strides))
+
+
+def arranged(result: Tensor, wanted: Layout) -> Tensor:
+    """Return a result ``[..., l, v]``, without gradient, as it shall lie in memory."""
+    if result._layout is wanted:
+        return result
+    order = sorted(range(wanted.ndim), key=lambda each: -wanted.strides[each])
+    back = sorted(range(wanted.ndim), key=lambda each: order[each])
+    return no_view(result.permute(order).contiguous().permute(back))
 
 
 class _Sides:
@@ -152,5 +172,3 @@ def _forward_kernel(
         (Product(sides.query, sides.key, "k"),), None, ir.cast(position, int32) + 1 if causal else None, sides.score,
         (WeightedSum(ir.accumulator(float32), sides.value, "v", store),), (),
     )  # fmt: skip
-
-
