@@ -232,7 +232,7 @@ class _Softmax:
         # As accurate as WGSL demands is enough here: errors are relative to weights that are the smaller the larger they are.
         return Call("exp2", (value * Literal(_LOG2_E, "f32"),), value.type)
 
-    def update(self, scores: list[list[Node]], sums: list[_Sum]) -> None:
+    def update(self, scores: list[list[Name]], sums: list[_Sum]) -> None:
         """Turn a thread's scores, vectors of four columns for each row, into weights relative to the rows' largest scores."""
         body = self.body
         own: list[Node] = []
@@ -422,24 +422,17 @@ class _Writer:
         ]
         inside = [[minimum(each, self.n - 1) if self.n % tile.n else each for each in some] for some in columns]
         place = [[self._coordinates(row, each) for some in inside for each in some] for row in self.rows]
+        scores: list[list[Name]] = []
         if kernel.score is not None and self.softmax is not None:
-            scores = [
-                [body.var(f"score{row}_{group}", None, "vec4<f32>") for group in range(groups)]
-                for row in range(tile.rows)
-            ]
-            self._each(kernel.score, columns, place, stop, scores, None)
+            scores = self._vectors("score", groups)
+            self._each(kernel.score, columns, place, stop, scores, scores)
             self.softmax.update(scores, self.sums)
-        else:
-            scores = None
         for number, total in enumerate(self.sums):
             if number:
                 body.barrier()
             weights = scores
-            if scores is None or total.total.weight.step != "accumulator":
-                weights = [
-                    [body.var(f"weight{number}_{row}_{group}", None, "vec4<f32>") for group in range(groups)]
-                    for row in range(tile.rows)
-                ]
+            if total.total.weight.step != "accumulator":
+                weights = self._vectors(f"weight{number}_", groups)
                 self._each(total.total.weight, columns, place, stop, weights, scores)
             for group in range(groups):
                 for lane in range(LANES):
@@ -450,8 +443,15 @@ class _Writer:
                         body.set(self.weights.at(at, rows), vector("f32", values))
             total.add(column, stop)
 
+    def _vectors(self, name: str, groups: int) -> list[list[Name]]:
+        """Declare for each of the thread's rows groups of four columns."""
+        return [
+            [self.body.var(f"{name}{row}_{group}", None, "vec4<f32>") for group in range(groups)]
+            for row in range(self.tile.rows)
+        ]
+
     def _each(
-        self, root: Expression, columns: list[list[Node]], place: list[list[list[Node]]], stop: Node,
+        self, root: Expression, columns: list[list[Name]], place: list[list[list[Node]]], stop: Node,
         targets: list[list[Name]], softmax: list[list[Name]] | None,
     ) -> None:  # fmt: skip
         """Write an expression of every product of the thread into vectors of four columns; -inf, or zero, outside of the bounds."""
@@ -462,7 +462,7 @@ class _Writer:
                 values: list[Node] = []
                 for lane in range(LANES):
                     products = [each.sums.sums[row][group].lane(lane) for each in self.products]
-                    weights = [softmax[row][group].lane(lane)] if softmax is not None else ()
+                    weights = [softmax[row][group].lane(lane)] if softmax else ()
                     at = place[row][group * LANES + lane]
                     (value,) = evaluate(self.buffers, [root], at, 1, products, None, weights)[0]
                     values.append(self._bounded(value, outside, row, columns[group][lane], stop))
