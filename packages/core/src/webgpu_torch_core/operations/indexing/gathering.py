@@ -19,6 +19,7 @@ from ...ir.layouts import (
     wrap_dimension,
 )
 from ...ir.monoids import monoid
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, check_apart, kernel_cache, needs_gradient, no_view, record, type_title
 from ..elementwise.overloads import where
@@ -86,6 +87,7 @@ def gather_kernel(
 
 
 @operation("indexed")
+@remembered
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``index`` along a dimension; the result has the index's shape."""
     del sparse_grad
@@ -143,6 +145,7 @@ def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None 
 
 
 @operation("composite")
+@remembered
 def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one.
 
@@ -178,6 +181,7 @@ def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: 
 
 
 @operation("composite")
+@remembered
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The positions of a dimension that a 1-d index lists."""
     axis = wrap_dimension(dim, input.ndim)
@@ -349,6 +353,7 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
 
 
 @operation("scatter")
+@remembered
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with ``src`` added at ``index`` along a dimension."""
     wrap_dimension(dim, input.ndim)
@@ -378,6 +383,7 @@ def attach_scatter(
 
 
 @operation("scatter")
+@remembered
 def scatter(
     input: Tensor,
     dim: int,
@@ -403,6 +409,7 @@ def scatter(
 
 
 @operation("scatter")
+@remembered
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
