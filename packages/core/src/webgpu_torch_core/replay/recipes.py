@@ -16,9 +16,9 @@ from ..ir.layouts import Layout
 from ..record.checks import looks
 from ..record.context import context, default_float
 from ..record.devices import device
-from ..record.engine import Recorder
+from ..record.engine import Engine, Recorder
 from ..record.node import running
-from ..record.tape import Tape
+from ..record.tape import Tape, Value
 from ..tensors.tensor import Tensor
 
 #: kinds of calls kept per operation
@@ -44,7 +44,12 @@ class _Recipe:
     __slots__ = ("kind", "reporting", "results", "slot", "steps")
 
     def __init__(
-        self, steps: list[_Step], results: list[tuple[int, Layout, dtype, device]], kind: Any, reporting: int, slot: int
+        self,
+        steps: list[_Step],
+        results: list[tuple[int, Layout, dtype, device]],
+        kind: type[tuple[Tensor, ...]] | None,
+        reporting: int,
+        slot: int,
     ) -> None:
         self.steps = steps
         self.results = results
@@ -52,7 +57,7 @@ class _Recipe:
         self.reporting = reporting
         self.slot = slot
 
-    def record(self, engine: Any, values: list[Any]) -> Any:
+    def record(self, engine: Engine, values: list[Value]) -> Tensor | tuple[Tensor, ...]:
         """Record the steps over the arguments' values and return the results."""
         engine.recorder.reporting += self.reporting
         for kernel, operands, parameters in self.steps:
@@ -143,7 +148,7 @@ def _is_new(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return not any(result is each for each in (*args, *kwargs.values()))
 
 
-def _state(recorder: Recorder) -> tuple[Any, ...]:
+def _state(recorder: Recorder) -> tuple[int, int, Value | None]:
     """Return what a call changes that does more than record kernels: reads, looks at numbers, and checks of values."""
     return recorder.reads, looks[0], recorder.failed
 

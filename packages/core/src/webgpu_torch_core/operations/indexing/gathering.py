@@ -25,7 +25,7 @@ from ..common import attach, check_apart, kernel_cache, needs_gradient, no_view,
 from ..elementwise.overloads import where
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
-from .index_checks import Report, check_positions, check_selected, check_source, check_written
+from .index_checks import Report, check_positions, check_selected, check_source, check_written, reporting
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -47,20 +47,6 @@ def wrapped_position(given: Any, size: int) -> Any:
     near = ir.cast(given, int32)
     position = ir.select(near < 0, near + size, near)
     return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
-
-
-def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | None) -> Any:
-    """Return a value that reports the index ``given`` where it does not stand for ``position``, which was read or written.
-
-    ``wraps``: whether negative ones count from the end; None reports nothing. The code is the kernel's first parameter.
-    """
-    if wraps is None:
-        return value
-    near = ir.cast(given, int32)
-    # Compared as narrow as they are: drivers were seen to widen wrongly.
-    asked = near if given.dtype.itemsize < int64.itemsize else ir.cast(given, int64)
-    stands = ir.select(near < 0, position - size, position) if wraps else position
-    return ir.checked(value, ir.binary("not_equal", asked, stands), ir.parameter(0, int32), asked)
 
 
 def _check_index(name: str, index: Tensor) -> None:

@@ -255,3 +255,17 @@ def check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tens
             raise RuntimeError(
                 f"index_add_(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {axis}"
             )
+
+
+def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | None) -> Any:
+    """Return a value that reports the index ``given`` where it does not stand for ``position``, which was read or written.
+
+    ``wraps``: whether negative ones count from the end; None reports nothing. The code is the kernel's first parameter.
+    """
+    if wraps is None:
+        return value
+    near = ir.cast(given, int32)
+    # Compared as narrow as they are: drivers were seen to widen wrongly.
+    asked = near if given.dtype.itemsize < int64.itemsize else ir.cast(given, int64)
+    stands = ir.select(near < 0, position - size, position) if wraps else position
+    return ir.checked(value, ir.binary("not_equal", asked, stands), ir.parameter(0, int32), asked)
