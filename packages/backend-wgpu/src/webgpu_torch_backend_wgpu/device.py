@@ -30,9 +30,8 @@ from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
 from .replay import AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepare
 
-#: in how many rounds (between two reads or waits of the host) or how often a plan has run again before its kernels get
-#: text of their own instead of sharing pipelines with kernels of other sizes
-SETTLED_ROUNDS = 4
+#: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
+#: pipelines with kernels of other sizes
 SETTLED_RUNS = 256
 #: storage buffers that an adapter must bind at once for kernels to report
 BINDINGS_TO_REPORT = 8
@@ -241,8 +240,8 @@ class WgpuDevice(Device):
             self._check_alive()
             prepared = plan.prepared
             if prepared is None:
-                prepared = plan.prepared = prepare(plan, self.compiler)
-            elif prepared.shared and (plan.lasting or self._is_settled(prepared)):
+                prepared = plan.prepared = prepare(plan, self.compiler, own=plan.lasting)
+            elif prepared.patience and (plan.lasting or self._is_settled(prepared)):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
             take = self.pool.take
             buffers = [*externals, *[take(nbytes) for nbytes in plan.temporaries]]
@@ -255,7 +254,7 @@ class WgpuDevice(Device):
         """Return whether a plan came back after the host waited for results, again and again: its sizes are there to stay."""
         prepared.runs += 1
         prepared.rounds.add(self.compiler.round)
-        return len(prepared.rounds) >= SETTLED_ROUNDS or prepared.runs >= SETTLED_RUNS
+        return prepared.runs >= SETTLED_RUNS or len(prepared.rounds) >= max(tell() for tell in prepared.patience)
 
     def _replay(
         self,

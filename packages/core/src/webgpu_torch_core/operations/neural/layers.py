@@ -229,6 +229,7 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
 
 
 @operation("indexed", namespace="functional", method=False)
+@remembered
 def embedding(
     input: Tensor,
     weight: Tensor,
