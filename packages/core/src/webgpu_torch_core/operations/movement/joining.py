@@ -251,6 +251,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 
 
 @operation("indexed", title="RollBackward0")
+@remembered
 def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
     """Elements shifted along dimensions, wrapping around."""
     if dims is None:
@@ -277,6 +278,7 @@ def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
 
 
 @operation("indexed", namespace="method", title="RepeatBackward0")
+@remembered
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """The tensor tiled ``repeats`` times along each dimension; always in new memory."""
     counts = sizes_from(repeats)
