@@ -35,6 +35,17 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "cat": (lambda *x: torch.cat(x, 1), lambda: (draw(2, 3), draw(2, 4))),
     "stack": (lambda *x: torch.stack(list(x)), lambda: (draw(2, 3), draw(2, 3))),
     "mean": (lambda x: x.mean(-1, keepdim=True), lambda: (draw(3, 7),)),
+    "std": (lambda x: torch.std(x, -1), lambda: (draw(3, 7),)),
+    "logsumexp": (lambda x: torch.logsumexp(x, 0), lambda: (draw(3, 7),)),
+    "norm": (lambda x: x.norm(3, 1), lambda: (draw(3, 7),)),
+    "amax": (lambda x: x.amax((0, 1)), lambda: (draw(3, 7),)),
+    "cumprod": (lambda x: x.cumprod(1), lambda: (draw(3, 7),)),
+    "roll": (lambda x: x.roll((1, 2), (0, 1)), lambda: (draw(3, 7),)),
+    "repeat": (lambda x: x.repeat(2, 1, 3), lambda: (draw(3, 7),)),
+    "sort": (lambda x: torch.sort(x, 0, True).values, lambda: (draw(3, 7),)),
+    "topk": (lambda x: x.topk(3)[0], lambda: (draw(3, 7),)),
+    "max": (lambda x: x.max(1).values, lambda: (draw(3, 7),)),
+    "with itself": (lambda x: torch.addmm(x, x, x), lambda: (draw(3, 3),)),
     "einsum": (lambda *x: torch.einsum("bij,bkj->bik", *x), lambda: (draw(2, 3, 4), draw(2, 5, 4))),
 }
 
@@ -77,6 +88,37 @@ def test_shapes_types_and_numbers_are_kinds_of_their_own() -> None:
     for beta in (1, 2, 0.5, 1.0, 0):
         found = torch.addmm(torch.ones(2), torch.eye(2), torch.eye(2), beta=beta)
         assert found.tolist() == [[1.0 + beta, float(beta)], [float(beta), 1.0 + beta]]
+
+
+@pytest.mark.parametrize("name", ["max", "sort", "topk", "kthvalue", "cummax", "var_mean"])
+def test_several_results(name: str) -> None:
+    given = {"max": (1,), "topk": (2,), "kthvalue": (2,), "cummax": (0,)}.get(name, ())
+    for _ in range(3):
+        x = draw(4, 5)
+        found = getattr(torch, name)(x, *given)
+        expected = getattr(torch, name)(x.clone().requires_grad_(), *given)
+        assert type(found) is type(expected)
+        assert getattr(found, "_fields", None) == getattr(expected, "_fields", None)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.stride() == theirs.stride()
+            assert torch.equal(ours, theirs.detach())
+        found[0].zero_()
+        assert not torch.equal(x, torch.zeros(4, 5))
+
+
+def test_what_writes_to_an_argument_writes_each_time() -> None:
+    for _ in range(3):
+        table = torch.full((4, 3), 2.0)
+        F.embedding(torch.tensor([1, 2]), table, max_norm=1.0)
+        assert table[1].norm().item() == pytest.approx(1.0, rel=1e-3)
+        assert table[0].norm().item() == pytest.approx(2.0 * 3**0.5)
+
+
+def test_both_zeros() -> None:
+    x, mask = torch.ones(2), torch.tensor([True, False])
+    with torch.no_grad():
+        for value in (0.0, -0.0, 0.0, -0.0):
+            assert torch.masked_fill(x, mask, value).tolist()[0].hex() == value.hex()
 
 
 def test_an_argument_given_twice() -> None:

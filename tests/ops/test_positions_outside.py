@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -91,13 +92,16 @@ def test_the_ignored_label_is_no_position(device: str) -> None:
 def test_checks_wait_for_a_reading_and_cost_one(device: str) -> None:
     table, index = ours.ones(5, 2, device=device), ours.arange(4, device=device) + 1
     engine = table._engine
-    before, checks = (engine.statistics["reads"], engine.statistics["flushes"]), engine.checks
+    before, checks = (
+        (engine.statistics["reads"], engine.statistics["flushes"]),
+        (engine.recorder.reporting, engine.recorder.failed),
+    )
     for _ in range(3):
         table = table + ours.nn.functional.embedding(index - 1, table).sum()
     assert (engine.statistics["reads"], engine.statistics["flushes"]) == before
-    assert engine.checks != checks
+    assert (engine.recorder.reporting, engine.recorder.failed) != checks
     table.tolist()
-    assert engine.failed is None
+    assert engine.recorder.failed is None
     assert engine.statistics["reads"] == before[0] + 1
 
 
@@ -105,9 +109,9 @@ def test_gradients_check_nothing_again(device: str) -> None:
     table = ours.ones(5, 2, device=device, requires_grad=True)
     total = table[ours.arange(3, device=device) + 0].cumsum(0).sort(0).values.max(0).values.sum()
     total.item()
-    checks = table._engine.checks
+    checks = table._engine.recorder.reporting
     total.backward()
-    assert table._engine.checks == checks
+    assert table._engine.recorder.reporting == checks
 
 
 def test_backward_of_a_custom_function_is_checked(device: str) -> None:
@@ -149,3 +153,45 @@ def test_what_is_read_may_not_matter(device: str) -> None:
     one = ours.ones(1, device=device).expand(4)
     with pytest.raises(IndexError, match="index 4 is out of bounds"):
         one[ours.tensor([4], device=device) + 0].tolist()
+
+
+def test_positions_are_looked_at_each_time(device: str) -> None:
+    table = ours.randn(5, 3).to(device)
+    calls: list[Callable[[Any], Any]] = [
+        lambda at: ours.nn.functional.embedding(at, table),
+        lambda at: table.index_select(0, at),
+        lambda at: table.gather(0, at.unsqueeze(1)),
+        lambda at: ours.zeros_like(table).scatter_add(0, at.unsqueeze(1), table),
+        lambda at: ours.zeros_like(table).index_add(0, at, table[:2]),
+    ]
+    for call in calls:
+        for positions, fails in (([0, 4], False), ([1, 3], False), ([2, 5], True), ([3, 3], False), ([9, 0], True)):
+            at = ours.tensor(positions, device=device)
+            if not fails:
+                call(at).tolist()
+                continue
+            with pytest.raises((IndexError, RuntimeError)):
+                call(at + 0).tolist()
+            with pytest.raises((IndexError, RuntimeError)):
+                call(at).tolist()
+
+
+def test_positions_are_looked_at_in_every_thread(device: str) -> None:
+    table = ours.randn(5, 3).to(device)
+
+    def run(position: int) -> None:
+        try:
+            selected = table.index_select(0, ours.tensor([position], device=device))
+            ours.accelerator.synchronize(device)
+            (selected.sum() + table.sum()).item()
+        except (IndexError, RuntimeError):
+            wrong.append(position)
+
+    wrong: list[int] = []
+    for position in (1, 7, 2, 8):
+        worker = threading.Thread(target=run, args=(position,))
+        worker.start()
+        worker.join()
+    run(3)
+    run(9)
+    assert wrong == [7, 8, 9]

@@ -312,6 +312,17 @@ def test_seeds() -> None:
         found = [compiled().tolist() for _ in range(2)]
         torch.manual_seed(seed)
         assert found == [torch.rand(3, device="webgpu").tolist() for _ in range(2)]
+    assert compiled.statistics["recorded"] == 1 and compiled.statistics["replayed"] >= 6
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**32 + 7, 2**63 + 2**31])
+def test_generators_of_other_seeds(seed: int) -> None:
+    own = torch.Generator("webgpu")
+    compiled = torch.compile(lambda: torch.rand(3, device="webgpu", generator=own))
+    for each in (1, 1, seed, seed):
+        own.manual_seed(each)
+        found = compiled().tolist()
+        assert found == torch.rand(3, device="webgpu", generator=torch.Generator("webgpu").manual_seed(each)).tolist()
 
 
 def test_other_threads_are_not_recorded() -> None:

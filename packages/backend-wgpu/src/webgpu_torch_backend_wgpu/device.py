@@ -14,9 +14,10 @@ from typing import Any
 from webgpu_torch_core.backend.interface import Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
-from webgpu_torch_core.ir.kernels import Kernel
+from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
 
 from . import config
+from .codegen.attention_tile import attention_pays
 from .codegen.steps import step_length
 from .codegen.types import element_type
 from .errors import translate
@@ -29,9 +30,8 @@ from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
 from .replay import AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepare
 
-#: in how many rounds (between two reads or waits of the host) or how often a plan has run again before its kernels get
-#: text of their own instead of sharing pipelines with kernels of other sizes
-SETTLED_ROUNDS = 4
+#: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
+#: pipelines with kernels of other sizes
 SETTLED_RUNS = 256
 #: storage buffers that an adapter must bind at once for kernels to report
 BINDINGS_TO_REPORT = 8
@@ -48,6 +48,7 @@ class WgpuDevice(Device):
     """
 
     asynchronous = True
+    forms = frozenset((*FORMS, Attention))
     # In statements: drivers were seen to take about a millisecond for each of so many, and more for each of more.
     kernel_length = 160
 
@@ -75,6 +76,9 @@ class WgpuDevice(Device):
         atexit.register(_close, weakref.ref(self))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=functools.partial(_refuse, weakref.ref(self)))
+
+    def gains(self, kernel: Kernel) -> bool:
+        return not isinstance(kernel, Attention) or attention_pays(kernel, self.capabilities)
 
     def step_length(self, step: str, kind: dtype) -> int:
         return step_length(step, element_type(kind.name, self.capabilities).scalar)
@@ -236,8 +240,8 @@ class WgpuDevice(Device):
             self._check_alive()
             prepared = plan.prepared
             if prepared is None:
-                prepared = plan.prepared = prepare(plan, self.compiler)
-            elif prepared.shared and (plan.lasting or self._is_settled(prepared)):
+                prepared = plan.prepared = prepare(plan, self.compiler, own=plan.lasting)
+            elif prepared.patience and (plan.lasting or self._is_settled(prepared)):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
             take = self.pool.take
             buffers = [*externals, *[take(nbytes) for nbytes in plan.temporaries]]
@@ -250,7 +254,7 @@ class WgpuDevice(Device):
         """Return whether a plan came back after the host waited for results, again and again: its sizes are there to stay."""
         prepared.runs += 1
         prepared.rounds.add(self.compiler.round)
-        return len(prepared.rounds) >= SETTLED_ROUNDS or prepared.runs >= SETTLED_RUNS
+        return prepared.runs >= SETTLED_RUNS or len(prepared.rounds) >= max(tell() for tell in prepared.patience)
 
     def _replay(
         self,

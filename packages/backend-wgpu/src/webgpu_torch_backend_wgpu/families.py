@@ -3,7 +3,7 @@
 A tensor that grows (a cache of keys and values, a batch of another length) makes kernels that differ in sizes, strides
 and counts of workgroups. Those of a network's first run, before the host waits for a result, are its layers' sizes and are
 compiled as they are. When another size comes later, the numbers in which it differs become run-time values, so that further
-sizes cost no compilation. Kernels that stay get text of their own in the end (:meth:`.device.WgpuDevice.run`).
+sizes cost no compilation. Kernels that stay get text of their own in the end (:meth:`.device.WgpuDevice.run`): how soon, a family tells.
 """
 
 from __future__ import annotations
@@ -21,13 +21,19 @@ _LARGEST = (1 << 31) - 1
 MOST_OWN = 32
 #: families kept; the least recently used go first
 FAMILY_LIMIT = 4096
+#: in how many rounds (between two reads or waits of the host) a plan runs again before its kernels get text of their own
+SETTLED_ROUNDS = 2
+#: for so many sizes of a family one round more: a cache that grows has many, and each comes back seldom
+SIZES_PER_ROUND = 8
+#: most sizes of a family that are counted
+_MOST_COUNTED = 1024
 
 
 class Families:
     """What passes of one text have had for numbers so far."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[tuple[str, ...], tuple[Binding, ...]], _Family] = OrderedDict()
+        self._kept: OrderedDict[tuple[tuple[str, ...], tuple[Binding, ...]], Family] = OrderedDict()
 
     def member(self, entry: Pass, round: int) -> Pass:
         """Return the pass to compile: the given one, or the one that its family shares, with its own numbers in ``sizes``.
@@ -38,7 +44,7 @@ class Families:
         key = tuple([each.type if isinstance(each, Size) else each for each in entry.pieces]), entry.bindings
         family = self._kept.get(key)
         if family is None:
-            family = self._kept[key] = _Family(literals, round)
+            family = self._kept[key] = Family(literals, round)
             if len(self._kept) > FAMILY_LIMIT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -55,10 +61,10 @@ class Families:
                 len(entry.bindings), len(sizes)
             )
         bindings = (*entry.bindings, Binding("sizes", 0, False))
-        return Pass(entry.name, family.source, entry.workgroups, bindings, sizes)
+        return Pass(entry.name, family.source, entry.workgroups, bindings, sizes, patience=family.patience)
 
 
-class _Family:
+class Family:
     """The numbers of passes with equal text: which never differed, and which were always equal to each other.
 
     Attributes:
@@ -76,9 +82,16 @@ class _Family:
         self.varying: list[int] = []
         self.source = ""
         self._samples = [literals]
+        self._seen: set[tuple[int, ...]] = set()
+
+    def patience(self) -> int:
+        """Return in how many rounds a plan must run again before its sizes count as there to stay: more where sizes are many."""
+        return SETTLED_ROUNDS + len(self._seen) // SIZES_PER_ROUND
 
     def admit(self, literals: tuple[int, ...]) -> None:
         """Change the places so that they suit these literals, too."""
+        if len(self._seen) < _MOST_COUNTED:
+            self._seen.add(literals)
         values = [literals[index] for index in self.varying]
         if any(
             value != (constant if place is None else values[place])

@@ -22,7 +22,7 @@ PROGRAM_LIMIT = 4096
 class Pipeline:
     """A compiled pass."""
 
-    __slots__ = ("bindings", "handle", "layout", "name", "owner", "sizes", "workgroups")
+    __slots__ = ("bindings", "handle", "layout", "name", "owner", "patience", "sizes", "workgroups")
 
     def __init__(self, owner: Owned, layout: int, entry: Pass) -> None:
         self.owner = owner
@@ -32,6 +32,7 @@ class Pipeline:
         self.workgroups = entry.workgroups
         self.bindings = entry.bindings
         self.sizes = entry.sizes
+        self.patience = entry.patience
 
 
 class Compiled:

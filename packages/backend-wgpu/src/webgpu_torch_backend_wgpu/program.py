@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from webgpu_torch_core.ir.kernels import Record
@@ -67,22 +68,26 @@ class Pass(Record):
     that a binding of kind sizes holds.
 
     ``pieces`` are the source's text and sizes; ``source`` is the text with the sizes as literals, or as they are read.
+    ``patience``, of a pass that shares its text with other sizes, tells in how many rounds its plan must run again before
+    it gets text of its own.
     """
 
     fields = ("name", "source", "workgroups", "bindings", "sizes")
-    __slots__ = (*fields, "pieces")
+    __slots__ = (*fields, "patience", "pieces")
     name: str
     source: str
     workgroups: tuple[int, int, int]
     bindings: tuple[Binding, ...]
     sizes: tuple[int, ...]
     pieces: tuple[Piece, ...]
+    patience: Callable[[], int] | None
 
     def __init__(
         self, name: str, source: str, workgroups: tuple[int, int, int], bindings: tuple[Binding, ...],
-        sizes: tuple[int, ...] = (), pieces: tuple[Piece, ...] = (),
+        sizes: tuple[int, ...] = (), pieces: tuple[Piece, ...] = (), patience: Callable[[], int] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name, source, workgroups, bindings, sizes)
+        object.__setattr__(self, "patience", patience)
         object.__setattr__(self, "pieces", pieces)
 
 

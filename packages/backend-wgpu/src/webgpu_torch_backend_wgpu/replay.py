@@ -6,7 +6,7 @@ import itertools
 import struct
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
@@ -76,11 +76,11 @@ class Prepared:
         "parameter_bytes",
         "parameter_order",
         "parameter_struct",
+        "patience",
         "recordings",
         "rounds",
         "runs",
         "scratch",
-        "shared",
         "steps",
     )
 
@@ -93,8 +93,9 @@ class Prepared:
         self.parameter_bytes = b""
         self.recordings: OrderedDict[tuple[Any, ...], Recording] = OrderedDict()
         self.generation = 0
-        # Whether a pipeline is shared with kernels of other sizes; how often the plan ran again, and in which rounds.
-        self.shared = False
+        # What tells of pipelines shared with kernels of other sizes in how many rounds the plan must run again before it
+        # gets its own; how often it ran again, and in which rounds.
+        self.patience: set[Callable[[], int]] = set()
         self.runs = 0
         self.rounds: set[int] = set()
 
@@ -125,7 +126,7 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
         padded = max(-(-size // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT, PARAMETER_ALIGNMENT)
         prepared.steps.append(Ready(step, mine, offset, padded))
         prepared.scratch += mine.program.scratch
-        prepared.shared = prepared.shared or mine.shared
+        prepared.patience.update([each.patience for each in mine.pipelines if each.patience is not None])
         bound = bound or any(each.kind == "parameters" for one in mine.pipelines for each in one.bindings)
         if block:
             layout += f"{block}{padded - size}x"
@@ -133,7 +134,7 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
             offset += padded
     if bound:
         prepared.parameter_struct = struct.Struct(layout)
-    if bound or prepared.shared:
+    if bound or prepared.patience:
         # Room for the block of a last step that reads no parameter although it may.
         _make_buffer(prepared, offset + PARAMETER_ALIGNMENT, compiler)
     return prepared

@@ -60,13 +60,13 @@ class CacheStep:
         """
         if self.is_causal and (sliding_window is None or sliding_window >= self.count):
             return None
-        rows = self.positions.unsqueeze(1)
+        rows = self.positions.unsqueeze(-1)
         seen = torch.arange(self.count if self.is_causal else self.window, device=rows.device).unsqueeze(0)
         near = seen <= rows
         if sliding_window is not None and sliding_window < self.window:
             near = near & (seen > rows - sliding_window)
         if self.padding is None:
-            return near[None, None]
+            return near[None, None] if near.ndim == 2 else near.unsqueeze(1)
         # A padding token sees itself: a row that sees nothing would be all NaN.
         return (near & ((seen >= self.padding[:, None, None]) | (seen == rows))).unsqueeze(1)
 

@@ -44,7 +44,7 @@ class CausalLM(PreTrainedModel):
         cache: KeyValueCache | CacheStep | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | Tensor = 0,
     ) -> CausalLMOutput:
         """Compute the logits of the next token at every position.
 
@@ -54,7 +54,8 @@ class CausalLM(PreTrainedModel):
             cache: tokens seen before; it takes up the new ones.
             attention_mask: [batch, tokens], 0 at padding (without a cache; a cache knows its own padding).
             position_ids: int64 [batch or 1, tokens]; see :meth:`default_positions`.
-            logits_to_keep: compute the logits of only that many last positions; 0 is all.
+            logits_to_keep: compute the logits of only that many last positions (0 is all), or of those that int64
+                [positions] names.
 
         Raises:
             ValueError: more positions than the model has.
@@ -63,7 +64,11 @@ class CausalLM(PreTrainedModel):
         if position_ids is None:
             position_ids = self.default_positions(input_ids, attention_mask) if step is None else step.position_ids
         hidden = self.hidden(input_ids, position_ids, attention_mask, step)
-        logits = getattr(self, self.head)(hidden[:, -logits_to_keep:] if logits_to_keep else hidden)
+        if isinstance(logits_to_keep, Tensor):
+            hidden = hidden.index_select(1, logits_to_keep)
+        elif logits_to_keep:
+            hidden = hidden[:, -logits_to_keep:]
+        logits = getattr(self, self.head)(hidden)
         if self.softcap is not None:
             logits = torch.tanh(logits / self.softcap) * self.softcap
         loss = None if labels is None else next_token_loss(logits, labels)

@@ -17,9 +17,9 @@ _BAD_WEIGHTS = (
 def _fail(failed: Tensor) -> None:
     """Have the next reading of results raise where a number says that a check failed."""
     engine = failed._engine
-    if engine.failed is not None:
-        failed = failed.maximum(Tensor._from_value(engine.failed, failed._layout, int64, failed.device))
-    engine.failed = failed._storage.value
+    if engine.recorder.failed is not None:
+        failed = failed.maximum(Tensor._from_value(engine.recorder.failed, failed._layout, int64, failed.device))
+    engine.recorder.failed = failed._storage.value
 
 
 def _unchecked(values: Tensor) -> bool:

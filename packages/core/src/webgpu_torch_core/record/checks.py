@@ -13,6 +13,8 @@ _BITS = 40
 #: what a check can find at most, in both directions; more is reported as this
 LARGEST = (1 << (_BITS - 1)) - 1
 
+#: how often numbers were looked at that lay computed in the host's memory
+looks = [0]
 #: error of what was found, by the check's number
 _errors: list[Callable[[int], Exception]] = []
 _numbers: dict[object, int] = {}

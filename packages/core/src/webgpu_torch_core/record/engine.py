@@ -38,19 +38,29 @@ PLAN_CACHE_LIMIT = 512
 _threads = itertools.count()
 
 
-class _Recorder(threading.local):
-    """What one thread records for a device."""
+class Recorder(threading.local):
+    """What one thread records for a device.
+
+    Attributes:
+        tape: what it recorded and nothing has computed yet.
+        reads: how often it has read results.
+        slot: which of the device's reports are its own.
+        reporting: how many kernels that report it has recorded.
+        told: how many of these had run when it was last told.
+        failed: what checks of values found (0: nothing), of int64, since results were last read; None without checks.
+    """
 
     def __init__(self) -> None:
         self.tape = Tape(open=False)
         self.reads = 0
-        # Which of a device's reports are this thread's, and how many kernels that report it has recorded.
         self.slot = next(_threads) % REPORT_SLOTS
-        self.reporting = 0
-        # How many of these have run when this thread was last told.
-        self.told = 0
-        # What checks of values found (0: nothing), of int64: read with the next results.
+        self.reporting = self.told = 0
         self.failed: Value | None = None
+
+    def report_code(self, number: int) -> int:
+        """Return the code by which a kernel that this thread records reports what a check finds."""
+        self.reporting += 1
+        return number * REPORT_SLOTS + self.slot
 
 
 class _Work:
@@ -80,7 +90,7 @@ class Engine:
         # Reports of kernels that threads have not been told yet, by the thread's slot.
         self._reports: dict[int, tuple[int, int]] = {}
         self.paused: _Work | None = None
-        self._recorder = _Recorder()
+        self.recorder = Recorder()
         self._limits = Limits(device)
         # What a device that works on its own does in between has states that no exception may interrupt.
         self._hold: Any = hold if device.asynchronous else nullcontext()
@@ -93,51 +103,27 @@ class Engine:
         return context.capture
 
     @property
-    def failed(self) -> Value | None:
-        """What checks of values found (0: nothing) since this thread last read results, or None without checks."""
-        return self._recorder.failed
-
-    @failed.setter
-    def failed(self, value: Value) -> None:
-        self._recorder.failed = value
-
-    def report_code(self, number: int) -> int:
-        """Return the code by which a kernel that this thread records reports what a check finds."""
-        self._recorder.reporting += 1
-        return number * REPORT_SLOTS + self._recorder.slot
-
-    @property
-    def checks(self) -> tuple[Value | None, int]:
-        """What changes with every check that this thread records."""
-        return self._recorder.failed, self._recorder.reporting
-
-    @property
     def maximum_bindings(self) -> int:
         """Most operands plus outputs that one kernel of the device may bind."""
         return self.device.maximum_bindings
 
     @property
-    def reads(self) -> int:
-        """How often this thread has read results."""
-        return self._recorder.reads
-
-    @property
     def tape(self) -> Tape:
         """What this thread recorded and nothing has computed yet."""
-        tape = self._recorder.tape
+        tape = self.recorder.tape
         if not tape.open:
-            tape = self._recorder.tape = Tape(context.capture)
+            tape = self.recorder.tape = Tape(context.capture)
         return tape
 
     @property
     def kernels(self) -> list[Any]:
         """The kernels that this thread recorded and nothing has computed yet."""
-        return [entry.kernel for entry in self._recorder.tape.entries]
+        return [entry.kernel for entry in self.recorder.tape.entries]
 
     def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
         """Append a kernel over these values and return its outputs, which nothing has computed yet."""
         while True:
-            tape = self._recorder.tape
+            tape = self.recorder.tape
             if not tape.open:
                 tape = self.tape
             slots: list[int] = []
@@ -217,7 +203,7 @@ class Engine:
         if context.capture is not None:
             context.capture.broken = "it reads results while it runs"
         self.statistics["reads"] += 1
-        self._recorder.reads += 1
+        self.recorder.reads += 1
 
     def _read(self, buffer: Any, nbytes: int) -> bytearray:
         if not nbytes:
@@ -232,7 +218,7 @@ class Engine:
 
     def raise_failed_checks(self) -> None:
         """Raise the exception of a check that failed since the last results were read."""
-        recorder = self._recorder
+        recorder = self.recorder
         value, recorder.failed = recorder.failed, None
         failed = int.from_bytes(self._read(value.realize(), 8), sys.byteorder, signed=True) if value is not None else 0
         code = found = 0
@@ -268,7 +254,7 @@ class Engine:
         Raises:
             Exception: what a kernel raised. Whatever does not depend on it is computed; the rest is when it is asked for.
         """
-        tape = self._recorder.tape
+        tape = self.recorder.tape
         if tape.entries or self.paused is not None:
             try:
                 with self.lock:
@@ -276,7 +262,7 @@ class Engine:
                     failures = self._run_tape(tape)
             except Exception:
                 # Whoever wants one of its values tries again; others need not hear of it.
-                self._recorder.tape = Tape(open=False)
+                self.recorder.tape = Tape(open=False)
                 raise
             if failures:
                 raise failures[0]
@@ -313,7 +299,7 @@ class Engine:
 
     def detach(self) -> None:
         """Let what this thread records from now on be a tape of its own."""
-        tape = self._recorder.tape
+        tape = self.recorder.tape
         with self.tapes_lock:
             tape.open = False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ..record.context import context
 
@@ -216,8 +216,33 @@ class Offset(int):
         result.generator = generator
         return result
 
-    def __and__(self, mask: int) -> Any:
+    def __and__(self, mask: int) -> Offset:
         return Offset(int(self) & mask, self.generator)
 
 
-__all__ = ["Events", "HostNumber", "Numbers", "Offset", "is_number", "numbers"]
+class Stream(Protocol):
+    """A stream of random numbers with a seed."""
+
+    _seed: int
+
+
+class Seed(int):
+    """Bits of a random stream's seed among a plan's parameters; replays read it again."""
+
+    generator: Stream
+    shift: int
+    mask: int
+
+    def __new__(cls, generator: Stream, shift: int = 0, mask: int = -1) -> Seed:
+        result = super().__new__(cls, generator._seed >> shift & mask)
+        result.generator, result.shift, result.mask = generator, shift, mask
+        return result
+
+    def __rshift__(self, shift: int) -> Seed:
+        return Seed(self.generator, self.shift + shift, self.mask >> shift)
+
+    def __and__(self, mask: int) -> Seed:
+        return Seed(self.generator, self.shift, self.mask & mask)
+
+
+__all__ = ["Events", "HostNumber", "Numbers", "Offset", "Seed", "is_number", "numbers"]

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from ..ir.dtypes import dtype
+from ..ir.layouts import Layout
+from ..record.checks import looks
 from ..record.context import context, default_float
-from ..record.tape import Tape
+from ..record.devices import device
+from ..record.engine import Engine, Recorder
+from ..record.node import running
+from ..record.tape import Tape, Value
 from ..tensors.tensor import Tensor
 
 #: kinds of calls kept per operation
 _LIMIT = 4096
 #: classes of tensors that are nothing but tensors
 PLAIN: set[type] = {Tensor}
+Function = TypeVar("Function", bound=Callable[..., Any])
+#: a kernel, its operands and its parameters
+_Step = tuple[Any, list[int], tuple[Any, ...]]
 _SIMPLE = frozenset((bool, int, float, str, type(None), dtype))
 
 
@@ -28,39 +36,60 @@ class _Recipe:
 
     Attributes:
         steps: kernels with their operands (numbers of arguments, then of values made before) and parameters.
-        result: the number of the value that holds the result.
-        layout, dtype, device: the result's.
+        results: for each result the number of the value that holds it, its layout, dtype and device.
+        kind: the class of the tuple of several results; None of a single one.
+        reporting: how many of the kernels report what they find wrong, to the thread with the slot ``slot``.
     """
 
-    __slots__ = ("device", "dtype", "layout", "result", "steps")
+    __slots__ = ("kind", "reporting", "results", "slot", "steps")
 
-    def __init__(self, steps: list[tuple[Any, list[int], tuple[Any, ...]]], number: int, result: Tensor) -> None:
+    def __init__(
+        self,
+        steps: list[_Step],
+        results: list[tuple[int, Layout, dtype, device]],
+        kind: type[tuple[Tensor, ...]] | None,
+        reporting: int,
+        slot: int,
+    ) -> None:
         self.steps = steps
-        self.result = number
-        self.layout, self.dtype, self.device = result._layout, result.dtype, result.device
+        self.results = results
+        self.kind = kind
+        self.reporting = reporting
+        self.slot = slot
+
+    def record(self, engine: Engine, values: list[Value]) -> Tensor | tuple[Tensor, ...]:
+        """Record the steps over the arguments' values and return the results."""
+        engine.recorder.reporting += self.reporting
+        for kernel, operands, parameters in self.steps:
+            values += engine.record(kernel, [values[number] for number in operands], parameters)
+        made = Tensor._from_value
+        if self.kind is None:
+            [(number, layout, kind, place)] = self.results
+            return made(values[number], layout, kind, place)
+        results = [made(values[number], layout, kind, place) for number, layout, kind, place in self.results]
+        return self.kind(results) if self.kind is tuple else self.kind(*results)
 
 
-def remembered(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Decorate a deterministic operation with one tensor as its result, which is none of its arguments."""
+def remembered(function: Function) -> Function:
+    """Decorate a deterministic operation with a tensor, or a tuple of tensors, as its result, none of them an argument."""
     recipes: dict[tuple[Any, ...], _Recipe] = {}
 
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Tensor:
-        key: list[Any] = [default_float[0]]
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # Recordings that are replayed, and backward passes, are not checked.
+        key: list[Any] = [default_float[0], context.capture is None, not running.nodes]
         values: list[Any] = []
         given = (*args, *kwargs, *kwargs.values()) if kwargs else args
         if context.casting or not _describe(given, key, values):
             return function(*args, **kwargs)
         identity = tuple(key)
         found = recipes.get(identity)
-        if found is None or not _distinct(values):
+        # The codes of reports name the thread.
+        if found is None or (found.reporting and found.slot != values[0].engine.recorder.slot):
             return _watched(function, args, kwargs, values, recipes, identity)
-        engine = values[0].engine
-        for kernel, operands, parameters in found.steps:
-            values += engine.record(kernel, [values[number] for number in operands], parameters)
-        return Tensor._from_value(values[found.result], found.layout, found.dtype, found.device)
+        return found.record(values[0].engine, values)
 
-    return call
+    return call  # pyright: ignore[reportReturnType]
 
 
 def _describe(given: Iterable[Any], key: list[Any], values: list[Any]) -> bool:
@@ -71,10 +100,13 @@ def _describe(given: Iterable[Any], key: list[Any], values: list[Any]) -> bool:
             if context.enabled and (each._requires_grad or each._grad_fn is not None):
                 return False
             value = each._storage.value
-            key += (each._layout, each.dtype, value.numel, value.engine)
+            # Arguments that share their memory do so in every call of this kind.
+            same = values.index(value) if value in values else -1
+            key += (each._layout, each.dtype, value.numel, value.engine, same)
             values.append(value)
         elif kind in _SIMPLE:
-            key += (kind, each)
+            # The two zeros are equal, but not the same.
+            key += (kind, each if each or kind is not float else str(each))
         elif isinstance(each, list | tuple):
             key += (kind, len(each))
             if not _describe(each, key, values):
@@ -84,25 +116,24 @@ def _describe(given: Iterable[Any], key: list[Any], values: list[Any]) -> bool:
     return True
 
 
-def _distinct(values: list[Any]) -> bool:
-    """Return whether no two arguments share their memory."""
-    return len(values) < 2 or len(set(map(id, values))) == len(values)
-
-
 def _watched(
     function: Any, args: Any, kwargs: Any, values: list[Any], recipes: dict[tuple[Any, ...], _Recipe], identity: Any
-) -> Tensor:
-    """Call the function and remember what it recorded, if it did nothing else."""
+) -> Any:
+    """Call the function and remember what it recorded, if it did nothing else: read or look at numbers, write to arguments."""
     engine: Any = values[0].engine if values else None
     # Devices without kernels (meta) have nothing to remember.
-    if not hasattr(engine, "record") or not _distinct(values) or any(each.engine is not engine for each in values):
+    if not hasattr(engine, "record") or any(each.engine is not engine for each in values):
         return function(*args, **kwargs)
-    tape, before = engine.tape, _state(engine)
-    start = len(tape.entries)
+    tape, recorder = engine.tape, engine.recorder
+    before, reporting, start = _state(recorder), recorder.reporting, len(tape.entries)
     result = function(*args, **kwargs)
-    given = any(result is each for each in (*args, *kwargs.values()))
-    if tape.open and _state(engine) == before and result.__class__ is Tensor and result._grad_fn is None and not given:
-        recipe = _recipe(tape, values, start, result)
+    results = result if isinstance(result, tuple) else (result,)
+    after: list[Any] = []
+    _describe((*args, *kwargs.values()), [], after)
+    kept = list(map(id, after)) == list(map(id, values))
+    if kept and tape.open and _state(recorder) == before and all(_is_new(each, args, kwargs) for each in results):
+        kind = result.__class__ if isinstance(result, tuple) else None
+        recipe = _recipe(tape, values, start, results, kind, recorder.reporting - reporting, recorder.slot)
         if recipe is not None:
             if len(recipes) >= _LIMIT:
                 recipes.pop(next(iter(recipes)))
@@ -110,23 +141,39 @@ def _watched(
     return result
 
 
-def _state(engine: Any) -> tuple[Any, ...]:
-    """Return what a call changes that does more than record: a read, a check of values."""
-    return engine.reads, engine.checks
+def _is_new(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a result is a tensor that the call made, without a gradient."""
+    if result.__class__ is not Tensor or result._grad_fn is not None:
+        return False
+    return not any(result is each for each in (*args, *kwargs.values()))
 
 
-def _recipe(tape: Tape, values: list[Any], start: int, result: Tensor) -> _Recipe | None:
+def _state(recorder: Recorder) -> tuple[int, int, Value | None]:
+    """Return what a call changes that does more than record kernels: reads, looks at numbers, and checks of values."""
+    return recorder.reads, looks[0], recorder.failed
+
+
+def _recipe(
+    tape: Tape, values: list[Any], start: int, results: tuple[Tensor, ...], kind: Any, reporting: int, slot: int
+) -> _Recipe | None:
     """Return what was recorded since the tape had ``start`` kernels."""
     number_of = {each.place[1]: number for number, each in enumerate(values) if each.place[0] is tape}
     count = len(values)
-    steps: list[tuple[Any, list[int], tuple[Any, ...]]] = []
+    steps: list[_Step] = []
     for kernel, operands, output, parameters in tape.entries[start:]:
         if any(each not in number_of for each in operands):
             return None
         steps.append((kernel, [number_of[each] for each in operands], parameters))
-        for slot in range(output, output + len(kernel.outputs)):
-            number_of[slot] = count
+        for slot_made in range(output, output + len(kernel.outputs)):
+            number_of[slot_made] = count
             count += 1
-    tape_of_result, slot = result._storage.value.place
-    number = number_of.get(slot, -1) if tape_of_result is tape else -1
-    return _Recipe(steps, number, result) if number >= len(values) else None
+    found: list[tuple[int, Layout, dtype, device]] = []
+    for each in results:
+        tape_of_result, place = each._storage.value.place
+        number = number_of.get(place, -1) if tape_of_result is tape else -1
+        if number < len(values):
+            return None
+        found.append((number, each._layout, each.dtype, each.device))
+    # Results that share their memory are not told apart.
+    alone = len({number for number, *_ in found}) == len(found)
+    return _Recipe(steps, found, kind, reporting, slot) if alone else None

@@ -9,7 +9,7 @@ from ..record.interrupts import hold
 from ..record.runs import Run
 from ..record.tape import Value
 from ..tensors.tensor import Storage, Tensor
-from .numbers import Events, HostNumber, Offset
+from .numbers import Events, HostNumber, Offset, Seed
 from .results import Given, Result, map_nested, template
 
 
@@ -100,10 +100,10 @@ class Recording:
             return
         self.runs.append(Part(engine, None, [target, made], [source.dtype, source.numel]))
 
-    def draw(self, generator: Any, offset: int) -> Any:
-        """Return a parameter that a replay replaces by the generator's next offset."""
+    def draw(self, generator: Any, offset: int) -> tuple[int, int]:
+        """Return parameters that a replay replaces by the generator's seed and its next offset."""
         self.generators.setdefault(id(generator), (generator, offset))
-        return Offset(offset, generator)
+        return Seed(generator), Offset(offset, generator)
 
 
 class Replay:
@@ -124,7 +124,6 @@ class Replay:
             key: (generator, start, generator._offset - start)
             for key, (generator, start) in recording.generators.items()
         }
-        self.seeds = [(generator, generator._seed) for generator, _ in recording.generators.values()]
         sources = [source for part in self.runs for source in part.sources]
         self.hidden = [source[1] for source in sources if source[0] == "storage"]
         self.gradients = self._gradients(recording, call)
@@ -164,7 +163,7 @@ class Replay:
     def run(self, known: list[Tensor], tensors: list[Tensor], objects: list[Any]) -> Any:
         """Run the plans on these tensors and return new results; itself, where what it relies on is no longer so."""
         readings = self.events.read()
-        if readings is None or any(generator._seed != seed for generator, seed in self.seeds):
+        if readings is None:
             return self
         if self.hidden and any(each() is None for each in self.hidden):
             return self
@@ -231,6 +230,8 @@ class Replay:
         if isinstance(parameter, Offset):
             key = id(parameter.generator)
             return int(parameter) - self.draws[key][1] + starts[key]
+        if isinstance(parameter, Seed):
+            return int(Seed(parameter.generator, parameter.shift, parameter.mask))
         return parameter
 
     @staticmethod

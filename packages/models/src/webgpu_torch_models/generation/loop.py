@@ -38,16 +38,12 @@ def padding_of(attention_mask: Tensor | None, tokens: int) -> Tensor | None:
     return torch.tensor(counts, dtype=torch.int64, device=attention_mask.device)
 
 
-def _check_length(model: PreTrainedModel, input_ids: Tensor, new_tokens: int) -> None:
-    if input_ids.ndim != 2 or input_ids.shape[1] == 0:
-        raise ValueError(
-            f"input_ids must be [batch, tokens] with at least one token, got shape {list(input_ids.shape)}"
-        )
+def check_length(model: PreTrainedModel, tokens: int, new_tokens: int) -> None:
+    """Raise ValueError where a prompt and what follows it are more than the model's learned positions."""
     limit = getattr(model.config, "n_positions", None)
-    if limit is not None and input_ids.shape[1] + new_tokens > limit:
+    if limit is not None and tokens + new_tokens > limit:
         raise ValueError(
-            f"{input_ids.shape[1]} tokens of prompt and max_new_tokens={new_tokens} are more than the model's "
-            f"n_positions={limit}"
+            f"{tokens} tokens of prompt and max_new_tokens={new_tokens} are more than the model's n_positions={limit}"
         )
 
 
@@ -61,7 +57,11 @@ class _Request:
     ) -> None:  # fmt: skip
         self.model, self.input_ids, self.generator, self.context = model, input_ids, generator, context
         self.config = (generation_config or model.generation_config).changed(**options)
-        _check_length(model, input_ids, self.config.new_tokens)
+        if input_ids.ndim != 2 or input_ids.shape[1] == 0:
+            raise ValueError(
+                f"input_ids must be [batch, tokens] with at least one token, got shape {list(input_ids.shape)}"
+            )
+        check_length(model, input_ids.shape[1], self.config.new_tokens)
         self.endings = Endings(self.config, tokenizer)
         # There is no launch cost to save by capturing, and nothing to read ahead of.
         self.is_on_host = not is_accelerator(input_ids.device)

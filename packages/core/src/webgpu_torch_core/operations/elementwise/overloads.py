@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, complex64, float64
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, is_half, needs_gradient, refuse_types, require_tensor, type_title
@@ -259,6 +260,7 @@ Tensor.where = _method_where  # type: ignore[attr-defined]
 
 
 @operation("elementwise", title="MaskedFillBackward0")
+@remembered
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, else ``input``."""
     require_tensor("masked_fill", "input", 1, input)

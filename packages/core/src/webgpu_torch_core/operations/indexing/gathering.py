@@ -19,12 +19,13 @@ from ...ir.layouts import (
     wrap_dimension,
 )
 from ...ir.monoids import monoid
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, check_apart, kernel_cache, needs_gradient, no_view, record, type_title
 from ..elementwise.overloads import where
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
-from .index_checks import Report, check_positions, check_selected, check_source, check_written
+from .index_checks import Report, check_positions, check_selected, check_source, check_written, reporting
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -46,20 +47,6 @@ def wrapped_position(given: Any, size: int) -> Any:
     near = ir.cast(given, int32)
     position = ir.select(near < 0, near + size, near)
     return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
-
-
-def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | None) -> Any:
-    """Return a value that reports the index ``given`` where it does not stand for ``position``, which was read or written.
-
-    ``wraps``: whether negative ones count from the end; None reports nothing. The code is the kernel's first parameter.
-    """
-    if wraps is None:
-        return value
-    near = ir.cast(given, int32)
-    # Compared as narrow as they are: drivers were seen to widen wrongly.
-    asked = near if given.dtype.itemsize < int64.itemsize else ir.cast(given, int64)
-    stands = ir.select(near < 0, position - size, position) if wraps else position
-    return ir.checked(value, ir.binary("not_equal", asked, stands), ir.parameter(0, int32), asked)
 
 
 def _check_index(name: str, index: Tensor) -> None:
@@ -86,6 +73,7 @@ def gather_kernel(
 
 
 @operation("indexed")
+@remembered
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``index`` along a dimension; the result has the index's shape."""
     del sparse_grad
@@ -143,6 +131,7 @@ def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None 
 
 
 @operation("composite")
+@remembered
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one.
 
@@ -178,6 +167,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
 
 
 @operation("composite")
+@remembered
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The positions of a dimension that a 1-d index lists."""
     axis = wrap_dimension(dim, input.ndim)
@@ -349,6 +339,7 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
 
 
 @operation("scatter")
+@remembered
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with ``src`` added at ``index`` along a dimension."""
     wrap_dimension(dim, input.ndim)
@@ -378,6 +369,7 @@ def attach_scatter(
 
 
 @operation("scatter")
+@remembered
 def scatter(
     input: Tensor,
     dim: int,
@@ -403,6 +395,7 @@ def scatter(
 
 
 @operation("scatter")
+@remembered
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:

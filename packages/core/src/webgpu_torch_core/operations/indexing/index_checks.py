@@ -10,7 +10,7 @@ from ...ir.dtypes import dtype, int32, int64
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, wrap_dimension
 from ...ir.monoids import monoid
-from ...record.checks import LARGEST, check_base, check_number
+from ...record.checks import LARGEST, check_base, check_number, looks
 from ...record.node import running
 from ...tensors.tensor import MetaValue, Tensor
 from ..common import kernel_cache
@@ -32,6 +32,7 @@ def outside(index: Tensor, size: int, wraps: bool, ignored: int | None = None) -
     share = getattr(value.engine.device, "as_array", None)
     if share is None:
         return None
+    looks[0] += 1
     numbers = share(value.buffer, value.dtype, value.numel)
     layout = index._layout
     if layout.is_contiguous:
@@ -79,7 +80,7 @@ def require_inside(
 
     key, engine = (name, size, wraps, detail), index._storage.value.engine
     if by_reader and engine.reports:
-        return Report(wraps, engine.report_code(check_number(key, late))) if _is_checked(index) else None
+        return Report(wraps, engine.recorder.report_code(check_number(key, late))) if _is_checked(index) else None
     wrong = outside(index, size, wraps, ignored)
     if wrong is not None:
         raise error(wrong)
@@ -137,9 +138,9 @@ def _check_later(numbers: Tensor, bounds: Bounds | None, base: int) -> None:
     """Record the check that numbers lie inside bounds, or (without bounds) that none of them is zero."""
     value: Any = numbers._storage.value
     engine = value.engine
-    kernel = _check_kernel(numbers._layout, value.numel, value.dtype, bounds, engine.failed is not None)
-    values = [value] if engine.failed is None else [value, engine.failed]
-    engine.failed = engine.record(kernel, values, (base,))[0]
+    kernel = _check_kernel(numbers._layout, value.numel, value.dtype, bounds, engine.recorder.failed is not None)
+    values = [value] if engine.recorder.failed is None else [value, engine.recorder.failed]
+    engine.recorder.failed = engine.record(kernel, values, (base,))[0]
 
 
 def _known(value: Any) -> bool:
@@ -254,3 +255,17 @@ def check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tens
             raise RuntimeError(
                 f"index_add_(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {axis}"
             )
+
+
+def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | None) -> Any:
+    """Return a value that reports the index ``given`` where it does not stand for ``position``, which was read or written.
+
+    ``wraps``: whether negative ones count from the end; None reports nothing. The code is the kernel's first parameter.
+    """
+    if wraps is None:
+        return value
+    near = ir.cast(given, int32)
+    # Compared as narrow as they are: drivers were seen to widen wrongly.
+    asked = near if given.dtype.itemsize < int64.itemsize else ir.cast(given, int64)
+    stands = ir.select(near < 0, position - size, position) if wraps else position
+    return ir.checked(value, ir.binary("not_equal", asked, stands), ir.parameter(0, int32), asked)

@@ -252,6 +252,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 
 
 @operation("indexed", title="RollBackward0")
+@remembered
 def roll(input: Tensor, shifts: int | Sequence[int], dims: Dimensions = None) -> Tensor:
     """Elements shifted along dimensions, wrapping around."""
     if dims is None:
@@ -278,6 +279,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dimensions = None) ->
 
 
 @operation("indexed", namespace="method", title="RepeatBackward0")
+@remembered
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """The tensor tiled ``repeats`` times along each dimension; always in new memory."""
     counts = sizes_from(repeats)

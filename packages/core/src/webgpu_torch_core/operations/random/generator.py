@@ -67,7 +67,7 @@ class Generator:
         offset = self._offset
         self._offset += 1
         if context.capture is not None:
-            return self._seed, context.capture.draw(self, offset)
+            return context.capture.draw(self, offset)
         return self._seed, offset
 
     def host_stream(self) -> MersenneTwister:

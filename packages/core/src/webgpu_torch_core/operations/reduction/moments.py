@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import dtype, float32, float64
 from ...ir.dtypes import dtype as dtype_class
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, attach, dtype_title, needs_gradient, reduced_shape
 from ..elementwise import deviation_
@@ -66,6 +67,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
 
 
 @operation("composite", title="VarBackward0")
+@remembered
 def var(
     input: Tensor,
     dim: Dimensions | bool = None,
@@ -81,6 +83,7 @@ def var(
 
 
 @operation("composite", title="StdBackward0")
+@remembered
 def std(
     input: Tensor,
     dim: Dimensions | bool = None,
@@ -96,6 +99,7 @@ def std(
 
 
 @operation("composite", title="VarMeanBackward0")
+@remembered
 def var_mean(
     input: Tensor,
     dim: Dimensions | bool = None,
@@ -111,6 +115,7 @@ def var_mean(
 
 
 @operation("composite", title="StdMeanBackward0")
+@remembered
 def std_mean(
     input: Tensor,
     dim: Dimensions | bool = None,
@@ -126,6 +131,7 @@ def std_mean(
 
 
 @operation("composite")
+@remembered
 def norm(
     input: Tensor,
     p: Any = "fro",

@@ -150,6 +150,7 @@ def mean(
 
 
 @operation("reduction", title=by_dimension("Prod", 0, 1))
+@remembered
 def prod(
     input: Tensor,
     dim: int | EllipsisType = ...,
@@ -198,6 +199,7 @@ def _truth(input: Tensor) -> Tensor:
 
 
 @operation("reduction")
+@remembered
 def all(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether every element is non-zero."""
     if dim == ():
@@ -209,6 +211,7 @@ def all(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Te
 
 
 @operation("reduction")
+@remembered
 def any(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether some element is non-zero."""
     if dim == ():
@@ -268,12 +271,14 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
 
 
 @operation("reduction")
+@remembered
 def amax(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The maximum over dimensions; NaN wins; equal maxima share the gradient."""
     return _into(_extremum(input, "maximum", dim if dim != () else None, keepdim, "amax"), out)
 
 
 @operation("reduction")
+@remembered
 def amin(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The minimum over dimensions; NaN wins; equal minima share the gradient."""
     return _into(_extremum(input, "minimum", dim if dim != () else None, keepdim, "amin"), out)
@@ -298,6 +303,7 @@ def _refuse_unordered(input: Tensor, title: str) -> None:
 
 
 @operation("reduction")
+@remembered
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first maximum: in the flattened tensor, or along a dimension."""
     _refuse_unordered(input, "argmax")
@@ -305,6 +311,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 @operation("reduction")
+@remembered
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first minimum: in the flattened tensor, or along a dimension."""
     _refuse_unordered(input, "argmin")
@@ -324,6 +331,7 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
 
 
 @operation("reduction", title=by_dimension("Max", 1, 0))
+@remembered
 def max(
     input: Tensor,
     dim: Tensor | int | None = None,
@@ -337,6 +345,7 @@ def max(
 
 
 @operation("reduction", title=by_dimension("Min", 1, 0))
+@remembered
 def min(
     input: Tensor,
     dim: Tensor | int | None = None,
@@ -373,6 +382,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 
 
 @operation("composite", aliases=("special_logsumexp",), title="LogsumexpBackward0")
+@remembered
 def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions without overflow."""
     dims = as_dimensions(dim, input.ndim)

@@ -11,6 +11,7 @@ from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from ...ir.kernels import Operand, Output, Scan, Sort
 from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ...ir.monoids import monoid
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, no_view, record, refuse_types
 from ..creation.conversion import contiguous_format, copied, dense_layout
@@ -51,6 +52,7 @@ def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = Fal
 
 
 @operation("scan")
+@remembered
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running sum along a dimension; integers sum in int64."""
     wrap_dimension(dim, input.ndim)
@@ -70,6 +72,7 @@ def reverse_cumsum(input: Tensor, dim: int) -> Tensor:
 
 
 @operation("scan")
+@remembered
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running product along a dimension; integers multiply in int64."""
     kind = dtype or (out.dtype if out is not None else int64 if input.dtype.category < 2 else input.dtype)
@@ -127,12 +130,14 @@ def _running_extremum(input: Tensor, dim: int, scan: str, title: str) -> Any:
 
 
 @operation("scan")
+@remembered
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running maximum along a dimension, and its position."""
     return into(_running_extremum(input, dim, "running_maximum", "cummax"), out, True)
 
 
 @operation("scan")
+@remembered
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running minimum along a dimension, and its position."""
     return into(_running_extremum(input, dim, "running_minimum", "cummin"), out, True)
@@ -237,6 +242,7 @@ def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Te
 
 
 @operation("sort")
+@remembered
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
     """Values in order along a dimension, and where they came from; always stable, NaN last."""
     del stable
@@ -244,6 +250,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @operation("sort")
+@remembered
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -253,6 +260,7 @@ def argsort(
 
 
 @operation("sort")
+@remembered
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
     """The ``k`` largest (or smallest) values along a dimension, in order, and their positions."""
     del sorted
@@ -266,6 +274,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 
 @operation("sort", title="KthvalueBackward0")
+@remembered
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The ``k``-th smallest value along a dimension, and its position."""
     axis = wrap_dimension(dim, input.ndim)
