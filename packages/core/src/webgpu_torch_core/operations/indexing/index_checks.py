@@ -223,11 +223,8 @@ def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> Report
 def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report | None:
     """Raise where a position of a write along a dimension is outside of it, or have the writer report it."""
     size, by_reader = input._layout.shape[axis], input.numel() > 0
-    if name == "index_add" and input.ndim == 1:
-        refusal = IndexError("index out of range in self")
-        bare = not by_reader
-        return require_inside(name, index, size, lambda _: refusal, by_reader=by_reader, detail="flat", at_once=bare)
-    error = IndexError if name in ("index_copy", "index_fill", "index_put") else RuntimeError
+    # PyTorch raises an IndexError or a RuntimeError for index_add, by how the memory of its operands lies.
+    error = PositionError if name == "index_add" else IndexError
     prefix = "index_copy_(): " if name == "index_copy" else ""
     wraps = name in ("index_fill", "index_put")
     return check_positions(name, index, size, axis, error, wraps, prefix, by_reader, not by_reader)

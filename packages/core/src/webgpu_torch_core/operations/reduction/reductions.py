@@ -193,9 +193,8 @@ def _cat(tensors: Any, dim: int) -> Tensor:
 
 
 def _truth(input: Tensor) -> Tensor:
-    """Return what ``all`` and ``any`` give over no dimension: each element's own truth."""
-
-    return (input != 0).to(uint8) if input.dtype is uint8 else input != 0
+    """Return what ``all`` and ``any`` give over no dimension: each element's own truth, row-major."""
+    return ((input != 0).to(uint8) if input.dtype is uint8 else input != 0).contiguous()
 
 
 @operation("reduction")
