@@ -213,6 +213,7 @@ def lerp_tensor__rule(function: Any, input: Any, end: Any, weight: Any) -> Tenso
     start, change = as_complex(input), end - input
     if not isinstance(weight, Tensor):
         return start + weight * change if abs(weight) < 0.5 else end - change * (1 - weight)
+    weight = as_complex(weight)
     return e.select_(start + weight * change, end - change * (1 - weight), weight.abs() < 0.5)
 
 

@@ -101,7 +101,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"{list(other.shape)}"
         )
     if input.ndim == other.ndim == 1:
-        return dot(input, other, out=out)
+        refuse_types("dot", input, 0)
     return into(tensordot(input, other, ([-1], [-1])), out)
 
 

@@ -202,7 +202,7 @@ def _c_name(tensor: Tensor) -> str:
 
 
 @operation("elementwise")
-def lerp(input: Tensor, end: Tensor | Number, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input + weight * (end - input)``.
 
     Raises:

@@ -54,6 +54,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             raise RuntimeError(
                 f"The input size {input.shape[dim]}, plus negative padding, resulted in a negative output size {shape[dim]}"
             )
+    if max(amounts) <= 0:
+        # What only takes away keeps the order of the dimensions.
+        return input[tuple(slice(-first, size - first) for first, size in zip(before, shape, strict=True))].clone()
     return place_inside(input, tuple(before), tuple(shape), 0 if value is None else value)
 
 
