@@ -76,16 +76,16 @@ class _Weights:
         self.array = module.array("weights", "vec4<f32>", tile.n * self.groups)
         self.first: Node = fixed(0)
 
-    def at(self, column: Node, group: Node) -> Node:
-        """Return four rows of a column."""
-        turned = group ^ ((column // fixed(LANES)) & fixed(self.mask))
-        return self.array[column * fixed(self.groups) + turned]
+    def at(self, four: Node, lane: int, group: Node) -> Node:
+        """Return four rows of a column: of ``lane`` among the fours."""
+        turned = group ^ (four & fixed(self.mask))
+        return self.array[(four * fixed(LANES) + fixed(lane)) * fixed(self.groups) + turned]
 
     def read(self, depth: int, stage: Node | None, thread: Node, count: int, prefix: str) -> list[list[Node]]:
-        """Return a thread's weights of one column, the one at ``depth`` behind ``first``."""
-        body, column = self.body, self.first + fixed(depth)
-        step = self.groups // count
-        found = [self.at(column, thread + fixed(each * step)) for each in range(count)]
+        """Return a thread's weights of one column, the one at ``depth`` behind four times ``first``."""
+        body, step = self.body, self.groups // count
+        four = self.first + fixed(depth // LANES)
+        found = [self.at(four, depth % LANES, thread + fixed(each * step)) for each in range(count)]
         return [[body.let(f"{prefix}{number}", each)] for number, each in enumerate(found)]
 
 
@@ -129,15 +129,21 @@ class _Product:
                 left.fetch(self.writer.batch, self.writer.base_m, fixed(stage * self.tile.k))
                 left.put(fixed(stage))
 
+    def fetch(self, column: Node) -> None:
+        """Write the loads of the first block of the columns from ``column`` on."""
+        for side, base in self._sides(column) if self.depth else ():
+            side.fetch(self.writer.batch, base, fixed(0))
+
+    def _sides(self, column: Node) -> list[tuple[Loader, Node]]:
+        return [(self.right, column)] + ([] if self.left.kept else [(self.left.loader, self.writer.base_m)])
+
     def multiply(self, column: Node) -> None:
-        """Write the product of the rows with the columns from ``column`` on."""
+        """Write the product of the rows with the columns from ``column`` on, whose first block has been fetched."""
         body, batch, deep = self.body, self.writer.batch, self.tile.k
-        sides = [(self.right, column)] + ([] if self.left.kept else [(self.left.loader, self.writer.base_m)])
+        sides = self._sides(column)
         self.sums.clear(self.writer.place)
         if not self.depth:
             return
-        for side, base in sides:
-            side.fetch(batch, base, fixed(0))
         with body.loop("stage", fixed(0), lambda stage: stage < fixed(self.stages), fixed(1)) as stage:
             body.barrier()
             for side, _ in sides:
@@ -158,7 +164,8 @@ class _Sum:
         contraction = _contraction(kernel, "m", total.along, "n", constant(0.0, float32), total.value)
         self.total = total
         self.frame = Frame(contraction, writer.capabilities, writer.module)
-        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"values{number}", True)
+        partial = kernel.last is not None or writer.n % writer.tile.n != 0
+        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"values{number}", partial)
         self.sums = ThreadSums(self.frame, tile, writer.weights, self.right, f"sum{number}_")
         self.writer, self.body, self.tile = writer, writer.body, tile
 
@@ -167,18 +174,24 @@ class _Sum:
         self.right.declare()
         self.sums.clear(self.writer.place)
 
+    def fetch(self, column: Node, last: Node) -> None:
+        """Write the loads of the first block of values of the columns from ``column`` on."""
+        self.right.fetch(self.writer.batch, self.writer.base_v, column, last)
+
     def add(self, column: Node, last: Node) -> None:
-        """Write the sum of the values of the columns from ``column`` on, with the weights in workgroup memory."""
+        """Write the sum of the values of the columns from ``column`` on, with the weights in workgroup memory.
+
+        Their first block has been fetched.
+        """
         body, deep, stages = self.body, self.tile.k, self.writer.tile.n // self.tile.k
         batch, base = self.writer.batch, self.writer.base_v
-        self.right.fetch(batch, base, column, last)
         with body.loop("stage", fixed(0), lambda stage: stage < fixed(stages), fixed(1)) as stage:
             body.barrier()
             self.right.put(None)
             body.barrier()
             with body.when(stage + fixed(1) < fixed(stages)):
                 self.right.fetch(batch, base, column + (stage + fixed(1)) * fixed(deep), last)
-            self.writer.weights.first = stage * fixed(deep)
+            self.writer.weights.first = stage * fixed(deep // LANES)
             self.sums.multiply(None)
 
     def leave(self) -> None:
@@ -332,9 +345,14 @@ class _Writer:
             each.begin()
         if self.softmax is not None:
             self.softmax.begin()
+        with body.when(start < stop):
+            for product in self.products:
+                product.fetch(start)
         with body.loop("column", start, lambda column: column < stop, fixed(tile.n)) as column:
             for product in self.products:
                 product.multiply(column)
+            for total in self.sums:
+                total.fetch(column, stop)
             self._weigh(column, stop)
         if self.softmax is not None:
             self.softmax.finish(self.sums, tile.splits == 1)
@@ -436,11 +454,16 @@ class _Writer:
                 self._each(total.total.weight, columns, place, stop, weights, scores)
             for group in range(groups):
                 for lane in range(LANES):
-                    at = (self.place[1] + fixed(group * tile.across)) * fixed(LANES) + fixed(lane)
+                    four = self.place[1] + fixed(group * tile.across)
                     for some in range(tile.rows // LANES):
                         rows = fixed(some * (tile.m // tile.rows)) + self.place[0]
                         values = [weights[some * LANES + each][group].lane(lane) for each in range(LANES)]
-                        body.set(self.weights.at(at, rows), vector("f32", values))
+                        body.set(self.weights.at(four, lane, rows), vector("f32", values))
+            if total is self.sums[-1]:
+                following = column + fixed(tile.n)
+                with body.when(following < stop):
+                    for product in self.products:
+                        product.fetch(following)
             total.add(column, stop)
 
     def _vectors(self, name: str, groups: int) -> list[list[Name]]:
