@@ -316,6 +316,10 @@ class _Writer:
         sizes = [number_of_elements(kernel.k if each.along == "k" else kernel.v) for each in kernel.sums]
         self.blocks_m, self.blocks_v = -(-self.m // tile.m), -(-max(sizes) // tile.v)
         self.buffers = Buffers(self.module)
+        # Four neighbouring columns are looked at at once where they are neighbours in every tile.
+        together = kernel.n and self.n % tile.n == 0 and kernel.n[-1] % LANES == 0
+        rank = sum(len(getattr(kernel, name)) for name in kernel.dimension_groups)
+        self.together = Buffers(self.module, rank - 1 if together else None)
         self.weights = _Weights(self.module, tile)
         self.products = [_Product(self, each, number) for number, each in enumerate(kernel.products)]
         self.sums = [_Sum(self, each, number) for number, each in enumerate(kernel.sums)]
@@ -438,12 +442,10 @@ class _Writer:
             ]
             for group in range(groups)
         ]
-        inside = [[minimum(each, self.n - 1) if self.n % tile.n else each for each in some] for some in columns]
-        place = [[self._coordinates(row, each) for some in inside for each in some] for row in self.rows]
         scores: list[list[Name]] = []
         if kernel.score is not None and self.softmax is not None:
             scores = self._vectors("score", groups)
-            self._each(kernel.score, columns, place, stop, scores, scores)
+            self._each(kernel.score, columns, stop, scores, scores)
             self.softmax.update(scores, self.sums)
         for number, total in enumerate(self.sums):
             if number:
@@ -451,7 +453,7 @@ class _Writer:
             weights = scores
             if total.total.weight.step != "accumulator":
                 weights = self._vectors(f"weight{number}_", groups)
-                self._each(total.total.weight, columns, place, stop, weights, scores)
+                self._each(total.total.weight, columns, stop, weights, scores)
             for group in range(groups):
                 for lane in range(LANES):
                     four = self.place[1] + fixed(group * tile.across)
@@ -474,22 +476,35 @@ class _Writer:
         ]
 
     def _each(
-        self, root: Expression, columns: list[list[Name]], place: list[list[list[Node]]], stop: Node,
-        targets: list[list[Name]], softmax: list[list[Name]] | None,
+        self, root: Expression, columns: list[list[Name]], stop: Node, targets: list[list[Name]], softmax: list[list[Name]]
     ) -> None:  # fmt: skip
         """Write an expression of every product of the thread into vectors of four columns; -inf, or zero, outside of the bounds."""
         body, kernel = self.body, self.kernel
         outside = Literal(0.0, "f32") if root is not kernel.score else -Call("wt_inf", (), "f32")
         for row, found in enumerate(targets):
             for group, target in enumerate(found):
-                values: list[Node] = []
-                for lane in range(LANES):
-                    products = [each.sums.sums[row][group].lane(lane) for each in self.products]
-                    weights = [softmax[row][group].lane(lane)] if softmax else ()
-                    at = place[row][group * LANES + lane]
-                    (value,) = evaluate(self.buffers, [root], at, 1, products, None, weights)[0]
-                    values.append(self._bounded(value, outside, row, columns[group][lane], stop))
-                body.set(target, vector("f32", values))
+                values = self._four(root, row, group, columns[group], softmax)
+                bounded = [
+                    self._bounded(value, outside, row, column, stop)
+                    for value, column in zip(values, columns[group], strict=True)
+                ]
+                body.set(target, vector("f32", bounded))
+
+    def _four(
+        self, root: Expression, row: int, group: int, columns: list[Name], softmax: list[list[Name]]
+    ) -> list[Node]:  # fmt: skip
+        """Write an expression of a row and four neighbouring columns and return its values."""
+        products = [[each.sums.sums[row][group].lane(lane) for lane in range(LANES)] for each in self.products]
+        weights = [softmax[row][group].lane(lane) for lane in range(LANES)] if softmax else []
+        if self.together.vector is not None:
+            at = self._coordinates(self.rows[row], columns[0])
+            return [value for (value,) in evaluate(self.together, [root], at, LANES, (), None, weights, products)]
+        found: list[Node] = []
+        for lane, column in enumerate(columns):
+            inside = minimum(column, self.n - 1) if self.n % self.tile.n else column
+            at, own = self._coordinates(self.rows[row], inside), [[each[lane]] for each in products]
+            found.append(evaluate(self.buffers, [root], at, 1, (), None, weights[lane : lane + 1], own)[0][0])
+        return found
 
     def _bounded(self, value: Node, outside: Node, row: int, column: Node, stop: Node) -> Node:
         """Return a value where a row attends to a column, else another."""
