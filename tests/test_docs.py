@@ -26,6 +26,7 @@ PAGES = [
     "docs/networks.md",
     "docs/export.md",
     "docs/models.md",
+    "docs/serve.md",
     "docs/adding-an-op.md",
     "docs/debugging.md",
     "docs/kernels.md",

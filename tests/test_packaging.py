@@ -32,6 +32,10 @@ LAYERS = {
     ),
     "cli": ("webgpu_torch_cli", {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-drop-in", "webgpu-torch-web"}),
     "testing": ("webgpu_torch_testing", {"webgpu-torch-core", "pytest"}),
+    "serve": (
+        "webgpu_torch_serve",
+        {"webgpu-torch-core", "webgpu-torch-models", "prometheus-client", "starlette", "uvicorn"},
+    ),
     "web": ("webgpu_torch_web", {"webgpu-torch-backend-wgpu", "webgpu-torch-core", "webgpu-torch-nn"}),
 }
 
@@ -83,7 +87,7 @@ def test_extra_all_is_all():
 
 @pytest.mark.parametrize("folder", LAYERS)
 def test_imports_are_declared(folder):
-    """What a package imports of ours, it says it needs; the façade loads its extras by name, when asked."""
+    """What a package imports of ours, it says it needs; the façade and the command line load extras when asked."""
     names = {import_name: project(each)["name"] for each, (import_name, _) in LAYERS.items()}
     import_name, dependencies = LAYERS[folder]
     used: set[str] = set()
@@ -94,8 +98,8 @@ def test_imports_are_declared(folder):
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 used.add(node.module.partition(".")[0])
     needed = {names[each] for each in used & set(names) if each != import_name}
-    optional = {"webgpu-torch-tools", "webgpu-torch-web"} if folder == "webgpu-torch" else set()
-    assert needed - optional <= dependencies
+    optional = {"webgpu-torch": {"webgpu-torch-tools", "webgpu-torch-web"}, "cli": {"webgpu-torch-serve"}}
+    assert needed - optional.get(folder, set()) <= dependencies
 
 
 def test_lock_needs_only_pypi_and_not_pytorch():

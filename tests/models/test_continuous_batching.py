@@ -91,7 +91,7 @@ EVENTS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(EVENTS)
 def test_arrivals(events: list[tuple[int, int, int | None]]) -> None:
     check("llama", "cpu", events)

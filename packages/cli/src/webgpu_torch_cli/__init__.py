@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from .serve import add_options
+
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -77,6 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
     classify.add_argument("--top", type=int, default=5, help="how many classes to print")
     _add_command(commands, "transcribe", "FILE...", "write down what is said in WAV files")
     _add_web(commands.add_parser("web", help="the library in a browser: playground, conformance, benchmarks"))
+    add_options(commands.add_parser("serve", help="answer requests for a model over HTTP, as OpenAI's interface does"))
     image = _add_command(commands, "image", "PROMPT", "draw an image from a text")
     image.add_argument("--prompt", help="the text, where it does not stand after the model")
     image.add_argument("--negative-prompt")
@@ -149,6 +152,11 @@ def _run_command(options: argparse.Namespace) -> int:
         return run_web(options)
     from .problems import explained
 
+    if options.command == "serve":
+        from .serve import run_server
+
+        with explained(options):
+            return run_server(options)
     _sort_words(options)
     with explained(options):
         if options.command == "image":

@@ -22,6 +22,8 @@ class GenerationOptions(TypedDict, total=False):
     length_penalty: float | None
     early_stopping: bool | str | None
     stop_strings: str | list[str] | None
+    suppress_tokens: list[int] | None
+    begin_suppress_tokens: list[int] | None
     bos_token_id: int | None
     eos_token_id: int | list[int] | None
     pad_token_id: int | None
@@ -44,6 +46,8 @@ class GenerationConfig(JsonConfig):
         early_stopping: a beam search ends as soon as it has ``num_beams`` whole sequences (True), when better ones are
             unlikely (False) or when they are impossible ("never").
         stop_strings: texts that end a sequence; they stay in it.
+        suppress_tokens: tokens that are never chosen.
+        begin_suppress_tokens: tokens that are not chosen first.
         eos_token_id: the token, or tokens, that end a sequence.
         pad_token_id: what follows the end of a sequence while others of the batch go on.
     """
@@ -61,6 +65,8 @@ class GenerationConfig(JsonConfig):
     length_penalty: float = 1.0
     early_stopping: bool | str = False
     stop_strings: str | list[str] | None = None
+    suppress_tokens: list[int] | None = None
+    begin_suppress_tokens: list[int] | None = None
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     pad_token_id: int | None = None
