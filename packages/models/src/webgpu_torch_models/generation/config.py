@@ -22,6 +22,7 @@ class GenerationOptions(TypedDict, total=False):
     length_penalty: float | None
     early_stopping: bool | str | None
     stop_strings: str | list[str] | None
+    num_assistant_tokens: int | None
     bos_token_id: int | None
     eos_token_id: int | list[int] | None
     pad_token_id: int | None
@@ -44,6 +45,7 @@ class GenerationConfig(JsonConfig):
         early_stopping: a beam search ends as soon as it has ``num_beams`` whole sequences (True), when better ones are
             unlikely (False) or when they are impossible ("never").
         stop_strings: texts that end a sequence; they stay in it.
+        num_assistant_tokens: how many tokens an ``assistant_model`` proposes at once.
         eos_token_id: the token, or tokens, that end a sequence.
         pad_token_id: what follows the end of a sequence while others of the batch go on.
     """
@@ -61,6 +63,7 @@ class GenerationConfig(JsonConfig):
     length_penalty: float = 1.0
     early_stopping: bool | str = False
     stop_strings: str | list[str] | None = None
+    num_assistant_tokens: int = 5
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     pad_token_id: int | None = None
@@ -111,6 +114,8 @@ class GenerationConfig(JsonConfig):
             raise ValueError(f"repetition_penalty must be greater than 0, got {self.repetition_penalty}; 1.0 is none")
         if self.num_beams < 1:
             raise ValueError(f"num_beams must be at least 1, got {self.num_beams}")
+        if self.num_assistant_tokens < 1:
+            raise ValueError(f"num_assistant_tokens must be at least 1, got {self.num_assistant_tokens}")
         if self.early_stopping not in (True, False, "never"):
             raise ValueError(f'early_stopping must be True, False or "never", got {self.early_stopping!r}')
         if self.new_tokens < 1:
