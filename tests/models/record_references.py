@@ -177,11 +177,11 @@ def record_vision(name: str) -> None:
 
 def record_whisper(name: str) -> None:
     """Record logits of a written text, the encoder's states, and 12 greedy tokens chosen from the logits alone."""
-    model = transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**cases.WHISPER))
+    model = transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(**cases.WHISPERS[name]))
     ids, _ = cases.tokens(torch)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
-        heard = cases.features(torch)
+        heard = cases.features(torch, 2 * model.config.max_source_positions)
         result = model(heard, decoder_input_ids=ids[:, :5])
         # The library's own generation forces and forbids tokens of the real vocabulary.
         text = torch.full((2, 1), 3)
@@ -273,6 +273,41 @@ def record_pipeline(name: str) -> None:
     write(name, configs, shapes, outputs)
 
 
+def heard_by(folder: Path, sound: dict[str, Any], options: dict[str, Any]) -> str:
+    """Return what a Whisper hears, as its pipeline does, which needs the real model's tokenizer."""
+    extractor = transformers.WhisperFeatureExtractor.from_pretrained(folder)
+    model = transformers.WhisperForConditionalGeneration.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    features = extractor(sound["raw"].numpy(), sampling_rate=sound["sampling_rate"], return_tensors="pt")
+    return tokenizer.decode(model.generate(features["input_features"], **options)[0], skip_special_tokens=True)
+
+
+def record_calls(name: str) -> None:
+    """Record what transformers' pipelines return."""
+    results = {}
+    for case, (task, model_name, _, _, _) in cases.CALLS.items():
+        recorded = cases.description(model_name)
+        with tempfile.TemporaryDirectory() as name_of_folder, torch.no_grad():
+            folder = Path(name_of_folder)
+            (folder / "config.json").write_text(json.dumps(recorded["config"]))
+            drawn = cases.weights(torch, recorded["weights"], 1.5)
+            save_file(drawn, folder / "model.safetensors", metadata={"format": "pt"})
+            cases.write_call(case, folder)
+            given, options = cases.given_to(case, torch)
+            if task == "automatic-speech-recognition":
+                results[case] = {"text": heard_by(folder, given[0], options)}
+                continue
+            made = transformers.pipeline(task, model=name_of_folder, device="cpu")
+            if model_name == "siglip":
+                # As SigLIP's own tokenizer; the pipeline knows only of texts of 64 tokens.
+                made.tokenizer.model_input_names = ["input_ids"]
+                made._preprocess_params["tokenizer_kwargs"] = {"max_length": 16}
+            results[case] = made(*given, **options)
+            print(case, str(results[case])[:300])
+    text = json.dumps(results, sort_keys=True, default=float)
+    (cases.FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
     kinds = (
@@ -283,10 +318,11 @@ if __name__ == "__main__":
         (("lora",), record_lora),
         (("gguf",), record_gguf),
         (cases.VISION, record_vision),
-        (("whisper",), record_whisper),
+        (cases.WHISPERS, record_whisper),
         (cases.DIFFUSION, record_diffusion),
         (("schedulers",), record_schedulers),
         (cases.PIPELINES, record_pipeline),
+        (("calls",), record_calls),
     )
     for group, record in kinds:
         for each in group:

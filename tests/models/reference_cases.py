@@ -53,6 +53,8 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "olmo2": ("Olmo2", {}),
+    "gpt_neox": ("GPTNeoX", {}),
+    "gpt_neox_sequential": ("GPTNeoX", {"use_parallel_residual": False, "attention_bias": False, "rotary_pct": 0.5}),
     "mixtral": ("Mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2}),
     "qwen3_moe": (
         "Qwen3Moe",
@@ -83,13 +85,20 @@ ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "roberta_masked": ("RobertaForMaskedLM", {**_ENCODER, "pad_token_id": 1}),
     "roberta_classifier": ("RobertaForSequenceClassification", {**_ENCODER, **_LABELS, "pad_token_id": 1}),
 }
+_TAGS = {"id2label": {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}}
+for _family, _own in (("bert", {}), ("roberta", {"pad_token_id": 1})):
+    _architecture = _family.capitalize()
+    ENCODERS[f"{_family}_tokens"] = (f"{_architecture}ForTokenClassification", {**_ENCODER, **_TAGS, **_own})
+    ENCODERS[f"{_family}_answers"] = (f"{_architecture}ForQuestionAnswering", {**_ENCODER, **_own})
 for _name, _class in (
     ("distilbert", "Model"),
+    ("distilbert_tokens", "ForTokenClassification"),
+    ("distilbert_answers", "ForQuestionAnswering"),
     ("distilbert_masked", "ForMaskedLM"),
     ("distilbert_classifier", "ForSequenceClassification"),
 ):
     _sizes = {"vocab_size": 97, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 24}
-    ENCODERS[_name] = (f"DistilBert{_class}", {**_sizes, **_LABELS})
+    ENCODERS[_name] = (f"DistilBert{_class}", {**_sizes, **({} if "answers" in _name else _LABELS)})
 
 _T5 = {
     "vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
@@ -155,9 +164,13 @@ GGUF_BLOCKS = {
 }  # fmt: skip
 
 
-def features(library: Any) -> Any:
+#: by name: all keys of a Whisper's configuration; one of them hears a second at once
+WHISPERS = {"whisper": WHISPER, "whisper_heard": {**WHISPER, "max_source_positions": 50}}
+
+
+def features(library: Any, frames: int = 40) -> Any:
     """Return what Whisper hears."""
-    return library.randn((2, 8, 40), generator=library.Generator().manual_seed(3))
+    return library.randn((2, 8, frames), generator=library.Generator().manual_seed(3))
 
 
 _TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -386,3 +399,176 @@ def picture(library: Any, channels: int = 3) -> Any:
     if channels == 1:
         return ((rows + columns) < 0.9).float().unsqueeze(0)
     return library.stack([rows + 0 * columns, 0 * rows + columns, rows * columns], dim=1)
+
+
+def write_tokenizer(folder: Path, kind: str) -> None:
+    """Write a tokenizer of 97 tokens: "bert" of words and their pieces, "words" of words alone, or "speech", Whisper's kind."""
+    import tokenizers
+    from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+
+    special = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
+    words = (
+        "the cat dog sat on mat in paris anna bob lives loves red blue house where who this example is photo of a . , ?"
+    )
+    pieces = [] if kind != "bert" else [f"##{each}" for each in ("s", "ed", "ing", "er", "land")]
+    if kind == "speech":
+        special = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
+    elif kind == "words":
+        special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[EOS]"}
+    names = list(dict.fromkeys(special.values()))
+    if kind == "speech":
+        names = [
+            "<|nothing|>",
+            "<|start|>",
+            "<|endoftext|>",
+            "<|startoftranscript|>",
+            "<|en|>",
+            "<|fr|>",
+            "<|transcribe|>",
+        ]
+        names.append("<|translate|>")
+    vocabulary = [*names, *words.split(), *pieces]
+    vocabulary += [f"w{number}" for number in range(97 - len(vocabulary))]
+    if kind == "speech":
+        # Whatever follows it stands for a time.
+        vocabulary[-1] = "<|notimestamps|>"
+        names.append(vocabulary[-1])
+    ids = {each: number for number, each in enumerate(vocabulary)}
+    if kind == "bert":
+        backend = tokenizers.Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+        backend.normalizer = normalizers.BertNormalizer()
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.WordPiece()
+        backend.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
+        )  # fmt: skip
+    else:
+        backend = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=special["unk_token"]))
+        backend.normalizer = normalizers.Lowercase()
+        backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.add_special_tokens([AddedToken(each, special=True) for each in names])
+    folder.mkdir(parents=True, exist_ok=True)
+    backend.save(str(folder / "tokenizer.json"))
+    values: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 24, **special}
+    if kind == "bert":
+        values["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    if kind == "words":
+        template = "{% for each in messages %}{{ each.role + ' ' + each.content + ' ' }}{% endfor %}"
+        values["chat_template"] = template + "{% if add_generation_prompt %}{{ 'anna' }}{% endif %}"
+    (folder / "tokenizer_config.json").write_text(json.dumps(values))
+
+
+_SENTENCE = "Who loves a blue house? Dogs and cats sats on Paris"
+#: what preprocessor_config.json says, by the case of the model
+PROCESSORS: dict[str, dict[str, Any]] = {
+    "vit_classifier": {
+        "image_processor_type": "ViTImageProcessor", "size": {"height": 24, "width": 24}, "resample": 2,
+        "image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.6, 0.7],
+    },
+    "clip": {
+        "image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 28}, "crop_size": {"height": 24, "width": 24},
+    },
+    "siglip": {"image_processor_type": "SiglipImageProcessor", "size": {"height": 24, "width": 24}},
+    "whisper_heard": {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 8, "chunk_length": 1},
+}  # fmt: skip
+#: other names of classes, by task
+_NAMES = {
+    "zero-shot-classification": {"0": "contradiction", "1": "neutral", "2": "entailment"},
+    "ner": {"0": "B-LOC", "1": "O", "2": "I-PER"},
+}
+_SPEECH = {
+    "lang_to_id": {"<|en|>": 4, "<|fr|>": 5}, "task_to_id": {"transcribe": 6, "translate": 7}, "no_timestamps_token_id": 96,
+    "is_multilingual": True, "suppress_tokens": [20, 21, 40], "begin_suppress_tokens": [2, 30], "max_new_tokens": 12,
+    "decoder_start_token_id": 3, "eos_token_id": 2, "pad_token_id": 0, "bos_token_id": 1, "forced_decoder_ids": [[1, None], [2, 6]],
+}  # fmt: skip
+#: by name: the task, the case of the model, the tokenizer, and what the pipeline is called with; "image" and "sound" stand for one
+CALLS: dict[str, tuple[str, str, str, tuple[Any, ...], dict[str, Any]]] = {
+    "class": ("text-classification", "bert_classifier", "bert", (_SENTENCE,), {}),
+    "classes": (
+        "sentiment-analysis", "bert_classifier", "bert", (["the cat", {"text": "the cat", "text_pair": "is blue"}],),
+        {"top_k": None},
+    ),
+    "logits": ("text-classification", "distilbert_classifier", "bert", ("a dog",), {"top_k": 2, "function_to_apply": "none"}),
+    "mask": ("fill-mask", "bert_masked", "bert", ("the [MASK] sat on the mat.",), {"top_k": 3}),
+    "masks": ("fill-mask", "distilbert_masked", "bert", (["[MASK] cat [MASK]", "a [MASK]"],), {"top_k": 2}),
+    "targets": ("fill-mask", "bert_masked", "bert", ("a [MASK] house",), {"targets": ["red", "blue"]}),
+    "states": ("feature-extraction", "distilbert", "bert", (["a red cat", "who?"],), {}),
+    **{
+        f"tokens_{strategy}": ("ner", "distilbert_tokens", "bert", (_SENTENCE,), {"aggregation_strategy": strategy, **more})
+        for strategy, more in (
+            ("none", {}), ("simple", {}), ("first", {}), ("average", {"ignore_labels": []}), ("max", {"ignore_labels": ["LOC"]}),
+        )
+    },
+    "fitting": ("zero-shot-classification", "bert_classifier", "bert", ("the cat loves bob", ["red", "house", "dog"]), {}),
+    "fitting_each": (
+        "zero-shot-classification", "bert_classifier", "bert", (["the cat", "a mat"],),
+        {"candidate_labels": "red, house", "multi_label": True, "hypothesis_template": "this photo is {}."},
+    ),
+    "text": ("text-generation", "llama", "words", (["the cat sat", "who is"],), {"max_new_tokens": 6, "do_sample": False}),
+    "continued": ("text-generation", "llama", "words", ("a dog",), {"max_new_tokens": 6, "return_full_text": False, "do_sample": False}),
+    "chat": (
+        "text-generation", "llama", "words", ([{"role": "bob", "content": "who is anna ?"}],),
+        {"max_new_tokens": 5, "do_sample": False},
+    ),
+    "image": ("image-classification", "vit_classifier", "", ("image",), {"top_k": 2}),
+    "image_fitting": ("zero-shot-image-classification", "clip", "words", ("image", ["cat", "red house"]), {"hypothesis_template": "a {} w50"}),
+    "image_fitting_each": (
+        "zero-shot-image-classification", "siglip", "words", ("image", ["cat", "dog"]), {"hypothesis_template": "a {}"},
+    ),
+    "said": ("automatic-speech-recognition", "whisper_heard", "speech", ("sound",), {}),
+    "said_in_french": (
+        "automatic-speech-recognition", "whisper_heard", "speech", ("sound",), {"language": "fr", "task": "translate"},
+    ),
+}  # fmt: skip
+
+
+def write_call(name: str, folder: Path) -> None:
+    """Write what a pipeline reads beside the weights."""
+    task, case, tokenizer, _, _ = CALLS[name]
+    if tokenizer:
+        write_tokenizer(folder, tokenizer)
+    config = json.loads((folder / "config.json").read_text())
+    if task in _NAMES:
+        config["id2label"] = _NAMES[task]
+        config["label2id"] = {each: int(number) for number, each in _NAMES[task].items()}
+    if case == "clip":
+        # What the first checkpoints say, in which the largest token ends a text.
+        config["text_config"]["eos_token_id"] = 2
+    (folder / "config.json").write_text(json.dumps(config))
+    if case in PROCESSORS:
+        (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSORS[case]))
+    if case == "whisper_heard":
+        (folder / "generation_config.json").write_text(json.dumps(_SPEECH))
+
+
+def heard_sound(library: Any) -> Any:
+    """Return a second of two tones that fade, float32 [16000]."""
+    time = library.arange(16000) / 16000.0
+    return (time * 2764.6).sin() * 0.5 * (1 - time) + (time * 7539.8).sin() * 0.2 * time
+
+
+def seen_image() -> Any:
+    """Return an image of Pillow, 40 wide and 30 high."""
+    from PIL import Image
+
+    made = Image.new("RGB", (40, 30))
+    for x in range(40):
+        for y in range(30):
+            made.putpixel((x, y), (6 * x, 8 * y, (3 * x * y) % 256))
+    return made
+
+
+def given_to(name: str, library: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return what a pipeline is called with."""
+    _, _, _, given, options = CALLS[name]
+    sound = {"raw": heard_sound(library), "sampling_rate": 16000}
+    return [
+        {"image": seen_image(), "sound": sound}.get(each, each) if isinstance(each, str) else each for each in given
+    ], options

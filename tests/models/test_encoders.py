@@ -78,7 +78,7 @@ def test_embeddings_of_texts_do_not_depend_on_padding(tmp_path: Path) -> None:
 
 def test_errors(tmp_path: Path) -> None:
     folder = folder_of("roberta", tmp_path)
-    with pytest.raises(ValueError, match="Roberta has no model ForCausalLM; it has: Model, ForMaskedLM"):
+    with pytest.raises(ValueError, match="Roberta has no model ForCausalLM; it has: Model, ForMaskedLM, "):
         models.AutoModelForCausalLM.from_pretrained(folder)
     model = models.AutoModel.from_pretrained(folder)
     with pytest.raises(ValueError, match="27 positions are more than the model's max_position_embeddings=24"):

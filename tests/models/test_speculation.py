@@ -40,7 +40,9 @@ def accepted(model: Any, assistant: Any, device: str, **options: Any) -> tuple[i
 
 @pytest.mark.slow_on("llama_dynamic", "gemma2", "mistral", "plain")
 @pytest.mark.parametrize(
-    "options", [{}, {"repetition_penalty": 1.4, "num_assistant_tokens": 3}], ids=["plain", "penalty"]
+    "options",
+    [{}, {"repetition_penalty": 1.4, "num_assistant_tokens": 3, "suppress_tokens": [16, 9]}],
+    ids=["plain", "penalty"],
 )
 @pytest.mark.parametrize("name", ["llama", "llama_dynamic", "gemma2", "mistral"])
 def test_the_likeliest_tokens_are_the_same(name: str, options: dict[str, Any]) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 from webgpu_torch_core.backend.interface import Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
-from webgpu_torch_core.ir.kernels import Kernel
+from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
 
 from . import config
+from .codegen.attention_tile import attention_pays
 from .codegen.steps import step_length
 from .codegen.types import element_type
 from .errors import translate
@@ -47,6 +48,7 @@ class WgpuDevice(Device):
     """
 
     asynchronous = True
+    forms = frozenset((*FORMS, Attention))
     # In statements: drivers were seen to take about a millisecond for each of so many, and more for each of more.
     kernel_length = 160
 
@@ -74,6 +76,9 @@ class WgpuDevice(Device):
         atexit.register(_close, weakref.ref(self))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=functools.partial(_refuse, weakref.ref(self)))
+
+    def gains(self, kernel: Kernel) -> bool:
+        return not isinstance(kernel, Attention) or attention_pays(kernel, self.capabilities)
 
     def step_length(self, step: str, kind: dtype) -> int:
         return step_length(step, element_type(kind.name, self.capabilities).scalar)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from webgpu_torch_models.config import ModelConfig, read_json
 from webgpu_torch_models.decoder import DecoderForCausalLM
 from webgpu_torch_models.gguf_models import load_gguf
 from webgpu_torch_models.hub import find_folder
+from webgpu_torch_models.pretrained import PreTrainedModel
 from webgpu_torch_models.registry import (
     CAUSAL_LM,
     IMAGES,
@@ -18,14 +20,31 @@ from webgpu_torch_models.registry import (
     MODEL,
     SEQ2SEQ,
     SEQUENCES,
+    SPANS,
+    TOKENS,
     Architecture,
     architecture,
 )
 
 
-def _architecture_of(folder: Path) -> Architecture:
+def architecture_of(folder: Path) -> Architecture:
+    """Return the architecture of a model's folder.
+
+    Raises:
+        FileNotFoundError: the folder has no config.json.
+        ValueError: its model_type is not supported.
+    """
     path = folder / ModelConfig.file_name
     return architecture(read_json(path).get("model_type"), path)
+
+
+def model_class_for(found: Architecture, tasks: Sequence[str]) -> type[PreTrainedModel]:
+    """Return an architecture's class for the first of the tasks that it has.
+
+    Raises:
+        ValueError: it has none of them.
+    """
+    return found.model_class(next((task for task in tasks if task in found.tasks), tasks[0]))
 
 
 class AutoConfig:
@@ -42,7 +61,7 @@ class AutoConfig:
             ValueError: its model_type is not supported.
         """
         folder = find_folder(name_or_path, token=token, revision=revision, patterns=[ModelConfig.file_name])
-        return _architecture_of(folder).config_class().from_folder(folder)
+        return architecture_of(folder).config_class().from_folder(folder)
 
 
 class _AutoModel:
@@ -67,7 +86,7 @@ class _AutoModel:
             ValueError if the config.json's model_type is not supported, or has no model for the task.
         """
         folder = find_folder(name_or_path, token=token, revision=revision)
-        model_class = _architecture_of(folder).model_class(cls.task)
+        model_class = architecture_of(folder).model_class(cls.task)
         return model_class.from_pretrained(folder, dtype=dtype, device=device, quantize=quantize)
 
     @classmethod
@@ -106,6 +125,18 @@ class AutoModelForSequenceClassification(_AutoModel):
     """Classifiers of texts, by name."""
 
     task = SEQUENCES
+
+
+class AutoModelForTokenClassification(_AutoModel):
+    """Classifiers of a text's tokens, by name."""
+
+    task = TOKENS
+
+
+class AutoModelForQuestionAnswering(_AutoModel):
+    """Networks that find answers in texts, by name."""
+
+    task = SPANS
 
 
 class AutoModelForSeq2SeqLM(_AutoModel):

@@ -1,4 +1,4 @@
-"""Encoders of texts: BERT (and MiniLM, which has its shape), RoBERTa and DistilBERT.
+"""BERT (Devlin et al., 2018), and MiniLM, which has its shape.
 
 Parameter names are those of Hugging Face's checkpoints. In comments B is the batch, T tokens, H heads, D elements of a head,
 E the width.
@@ -7,24 +7,27 @@ E the width.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList, Parameter
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, attend, check_heads, classification_loss
-from webgpu_torch_models.output import EncoderOutput, LogitsOutput
+from webgpu_torch_models.config import ClassifierConfig
+from webgpu_torch_models.language import activation, attend, check_heads
+from webgpu_torch_models.output import EncoderOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
+from webgpu_torch_models.text_heads import ClassifyingModel, SpanFinder, TextModel, TokenClassifier
 
 
 @dataclasses.dataclass
-class BertConfig(ModelConfig):
+class BertConfig(ClassifierConfig):
     """Sizes and options, named as in config.json; the defaults are BERT-base's (Devlin et al., 2018)."""
 
     model_type: ClassVar[str] = "bert"
+    #: whether positions are counted from after the padding token's number, which padding has itself
+    positions_after_padding: ClassVar[bool] = False
 
     vocab_size: int = 30522
     hidden_size: int = 768
@@ -41,29 +44,15 @@ class BertConfig(ModelConfig):
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
     tie_word_embeddings: bool = True
-    id2label: dict[str, str] | None = None
+
+    @property
+    def head_dropout(self) -> float:
+        """The probability with which a head's input is dropped."""
+        return self.hidden_dropout_prob if self.classifier_dropout is None else self.classifier_dropout
 
     def __post_init__(self) -> None:
         check_heads(hidden_size=self.hidden_size, num_attention_heads=self.num_attention_heads)
         activation(self.hidden_act)
-
-    @property
-    def num_labels(self) -> int:
-        """How many classes a classifier has."""
-        return 2 if self.id2label is None else len(self.id2label)
-
-
-@dataclasses.dataclass
-class RobertaConfig(BertConfig):
-    """RoBERTa (Liu et al., 2019): positions are counted from after the padding token's number."""
-
-    model_type: ClassVar[str] = "roberta"
-
-    vocab_size: int = 50265
-    max_position_embeddings: int = 514
-    type_vocab_size: int = 1
-    layer_norm_eps: float = 1e-5
-    pad_token_id: int = 1
 
 
 class BertEmbeddings(Module):
@@ -76,7 +65,7 @@ class BertEmbeddings(Module):
         self.token_type_embeddings = Embedding(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
-        self.after_padding = config.pad_token_id if isinstance(config, RobertaConfig) else None
+        self.after_padding = config.pad_token_id if config.positions_after_padding else None
         self.limit = config.max_position_embeddings
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None) -> Tensor:
@@ -217,13 +206,6 @@ class BertModel(PreTrainedModel):
         return EncoderOutput(x, None if self.pooler is None else self.pooler(x))
 
 
-class RobertaModel(BertModel):
-    """RoBERTa without a head."""
-
-    config_class = RobertaConfig
-    base_of = "roberta"
-
-
 class BertPredictions(Module):
     """The head that names masked words."""
 
@@ -240,130 +222,56 @@ class BertPredictions(Module):
         return self.decoder(self.transform.LayerNorm(self.activation(self.transform.dense(x))))
 
 
-class BertForMaskedLM(PreTrainedModel):
-    """BERT that names masked words."""
+class BertHead(TextModel):
+    """What BERT with a head is loaded from."""
 
     config_class = BertConfig
+    base_class: ClassVar[Any] = BertModel
     base_model_prefix = "bert"
+    # Checkpoints of the pre-training have a second task, and a layer for it.
+    ignored_keys = (*BertModel.ignored_keys, r"^cls\.", r"^bert\.pooler\.")
+    renamed_keys = BertModel.renamed_keys
+
+
+class BertForMaskedLM(BertHead, ClassifyingModel):
+    """BERT that names masked words: logits [batch, tokens, vocabulary]."""
+
     tied_weights: ClassVar[dict[str, str]] = {
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
-    # Checkpoints of the pre-training have a second task, and a layer for it.
     ignored_keys = (*BertModel.ignored_keys, r"^cls\.seq_relationship\.", r"^bert\.pooler\.")
-    renamed_keys = BertModel.renamed_keys
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config, add_pooling_layer=False)
+    def add_head(self) -> None:
         self.cls = Module()
-        self.cls.predictions = BertPredictions(config)
-        self.reset_parameters()
-        self.tie_weights()
+        self.cls.predictions = BertPredictions(self.config)
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> LogitsOutput:  # fmt: skip
-        """Compute logits [batch, tokens, vocabulary]; ``labels`` int64 [batch, tokens], -100 where nothing is asked."""
-        logits = self.cls.predictions(self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state)
-        return LogitsOutput(logits, classification_loss(logits, labels))
+    def logits(self, result: EncoderOutput) -> Tensor:
+        return self.cls.predictions(result.last_hidden_state)
 
 
-class BertForSequenceClassification(PreTrainedModel):
-    """BERT that classifies texts."""
+class BertForSequenceClassification(BertHead, ClassifyingModel):
+    """BERT that classifies texts: logits [batch, classes]."""
 
-    config_class = BertConfig
-    base_model_prefix = "bert"
-    ignored_keys = BertModel.ignored_keys
-    renamed_keys = BertModel.renamed_keys
+    pools = True
+    ignored_keys = (*BertModel.ignored_keys, r"^cls\.")
     new_keys = (r"^classifier\.", r"\.pooler\.")
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config)
-        dropout = config.classifier_dropout
-        self.dropout = Dropout(config.hidden_dropout_prob if dropout is None else dropout)
+    def add_head(self) -> None:
+        config = self.config
+        self.dropout = Dropout(config.head_dropout)
         self.classifier = Linear(config.hidden_size, config.num_labels)
-        self.reset_parameters()
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> LogitsOutput:  # fmt: skip
-        """Compute logits [batch, classes]; ``labels`` int64 [batch]."""
-        logits = self.classifier(self.dropout(self.bert(input_ids, attention_mask, token_type_ids).pooler_output))
-        return LogitsOutput(logits, classification_loss(logits, labels))
+    def logits(self, result: EncoderOutput) -> Tensor:
+        return self.classifier(self.dropout(result.pooler_output))
 
 
-class RobertaHead(Module):
-    """The head of RoBERTa that names masked words."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.dense = Linear(config.hidden_size, config.hidden_size)
-        self.layer_norm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.bias = Parameter(torch.zeros(config.vocab_size))
-        self.decoder = Linear(config.hidden_size, config.vocab_size)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.decoder(self.layer_norm(F.gelu(self.dense(x))))
+class BertForTokenClassification(BertHead, TokenClassifier):
+    """BERT that classifies tokens: logits [batch, tokens, classes]."""
 
 
-class RobertaForMaskedLM(PreTrainedModel):
-    """RoBERTa that names masked words."""
-
-    config_class = RobertaConfig
-    base_model_prefix = "roberta"
-    tied_weights: ClassVar[dict[str, str]] = {
-        "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
-        "lm_head.decoder.bias": "lm_head.bias",
-    }
-    ignored_keys = (*BertModel.ignored_keys, r"^roberta\.pooler\.")
-
-    def __init__(self, config: RobertaConfig) -> None:
-        super().__init__(config)
-        self.roberta = RobertaModel(config, add_pooling_layer=False)
-        self.lm_head = RobertaHead(config)
-        self.reset_parameters()
-        self.tie_weights()
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> LogitsOutput:  # fmt: skip
-        """Compute logits as :meth:`BertForMaskedLM.forward`."""
-        logits = self.lm_head(self.roberta(input_ids, attention_mask, token_type_ids).last_hidden_state)
-        return LogitsOutput(logits, classification_loss(logits, labels))
-
-
-class RobertaForSequenceClassification(PreTrainedModel):
-    """RoBERTa that classifies texts."""
-
-    config_class = RobertaConfig
-    base_model_prefix = "roberta"
-    ignored_keys = (*BertModel.ignored_keys, r"^roberta\.pooler\.", r"^lm_head\.")
-    new_keys = (r"^classifier\.",)
-
-    def __init__(self, config: RobertaConfig) -> None:
-        super().__init__(config)
-        self.roberta = RobertaModel(config, add_pooling_layer=False)
-        self.classifier = Module()
-        self.classifier.dense = Linear(config.hidden_size, config.hidden_size)
-        self.classifier.out_proj = Linear(config.hidden_size, config.num_labels)
-        dropout = config.classifier_dropout
-        self.dropout = Dropout(config.hidden_dropout_prob if dropout is None else dropout)
-        self.reset_parameters()
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> LogitsOutput:  # fmt: skip
-        """Compute logits [batch, classes]; ``labels`` int64 [batch]."""
-        first = self.roberta(input_ids, attention_mask, token_type_ids).last_hidden_state[:, 0]  # (B, E)
-        inner = torch.tanh(self.classifier.dense(self.dropout(first)))
-        logits = self.classifier.out_proj(self.dropout(inner))
-        return LogitsOutput(logits, classification_loss(logits, labels))
+class BertForQuestionAnswering(BertHead, SpanFinder):
+    """BERT that finds answers in texts."""
 
 
 def mean_pooling(states: Tensor, attention_mask: Tensor, normalize: bool = True) -> Tensor:

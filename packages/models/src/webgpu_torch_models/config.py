@@ -72,6 +72,22 @@ class ModelConfig(JsonConfig):
         return {**super().to_dict(), "model_type": self.model_type}
 
 
+@dataclasses.dataclass
+class ClassifierConfig(ModelConfig):
+    """A configuration that names classes."""
+
+    id2label: dict[str, str] | None = None
+
+    @property
+    def num_labels(self) -> int:
+        """How many classes a classifier has."""
+        return int(self.extra.get("num_labels", 2)) if self.id2label is None else len(self.id2label)
+
+    def label(self, number: int) -> str:
+        """Return the name of a class."""
+        return (self.id2label or {}).get(str(number), f"LABEL_{number}")
+
+
 def _fits(value: Any, hint: Any) -> bool:
     """Return whether a value from JSON is of an annotated type; of types that JSON has not, whether it may be."""
     origin, inside = get_origin(hint), get_args(hint)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, ModuleList
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, attend, check_heads, classification_loss
-from webgpu_torch_models.output import EncoderOutput, LogitsOutput
+from webgpu_torch_models.config import ClassifierConfig
+from webgpu_torch_models.language import activation, attend, check_heads
+from webgpu_torch_models.output import EncoderOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
+from webgpu_torch_models.text_heads import ClassifyingModel, SpanFinder, TextModel, TokenClassifier
 
 #: its norms' epsilon is not in its configuration
 _EPSILON = 1e-12
 
 
 @dataclasses.dataclass
-class DistilBertConfig(ModelConfig):
+class DistilBertConfig(ClassifierConfig):
     """Sizes and options, named as in config.json."""
 
     model_type: ClassVar[str] = "distilbert"
@@ -36,18 +37,23 @@ class DistilBertConfig(ModelConfig):
     activation: str = "gelu"
     initializer_range: float = 0.02
     seq_classif_dropout: float = 0.2
+    qa_dropout: float = 0.1
     pad_token_id: int = 0
     tie_word_embeddings: bool = True
-    id2label: dict[str, str] | None = None
+
+    @property
+    def hidden_size(self) -> int:
+        """The width of the states, by the name that other networks have for it."""
+        return self.dim
+
+    @property
+    def head_dropout(self) -> float:
+        """The probability with which a head's input is dropped."""
+        return self.dropout
 
     def __post_init__(self) -> None:
         check_heads(dim=self.dim, n_heads=self.n_heads)
         activation(self.activation)
-
-    @property
-    def num_labels(self) -> int:
-        """How many classes a classifier has."""
-        return 2 if self.id2label is None else len(self.id2label)
 
 
 class Embeddings(Module):
@@ -136,52 +142,61 @@ class DistilBertModel(PreTrainedModel):
         return EncoderOutput(x)
 
 
-class DistilBertForMaskedLM(PreTrainedModel):
-    """DistilBERT that names masked words."""
+class DistilBertHead(TextModel):
+    """What DistilBERT with a head is loaded from."""
 
     config_class = DistilBertConfig
+    base_class: ClassVar[Any] = DistilBertModel
+    pools = None
     base_model_prefix = "distilbert"
-    tied_weights: ClassVar[dict[str, str]] = {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}
+    ignored_keys = (r"^vocab_",)
 
-    def __init__(self, config: DistilBertConfig) -> None:
-        super().__init__(config)
-        self.distilbert = DistilBertModel(config)
+
+class DistilBertForMaskedLM(DistilBertHead, ClassifyingModel):
+    """DistilBERT that names masked words: logits [batch, tokens, vocabulary]."""
+
+    tied_weights: ClassVar[dict[str, str]] = {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}
+    ignored_keys = ()
+
+    def add_head(self) -> None:
+        config = self.config
         self.vocab_transform = Linear(config.dim, config.dim)
         self.vocab_layer_norm = LayerNorm(config.dim, eps=_EPSILON)
         self.vocab_projector = Linear(config.dim, config.vocab_size)
         self.activation = activation(config.activation)
-        self.reset_parameters()
-        self.tie_weights()
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None
-    ) -> LogitsOutput:
-        """Compute logits [batch, tokens, vocabulary]; ``labels`` int64 [batch, tokens], -100 where nothing is asked."""
-        x = self.distilbert(input_ids, attention_mask).last_hidden_state
-        logits = self.vocab_projector(self.vocab_layer_norm(self.activation(self.vocab_transform(x))))
-        return LogitsOutput(logits, classification_loss(logits, labels))
+    def logits(self, result: EncoderOutput) -> Tensor:
+        inner = self.activation(self.vocab_transform(result.last_hidden_state))
+        return self.vocab_projector(self.vocab_layer_norm(inner))
 
 
-class DistilBertForSequenceClassification(PreTrainedModel):
-    """DistilBERT that classifies texts."""
+class DistilBertForSequenceClassification(DistilBertHead, ClassifyingModel):
+    """DistilBERT that classifies texts: logits [batch, classes]."""
 
-    config_class = DistilBertConfig
-    base_model_prefix = "distilbert"
-    ignored_keys = (r"^vocab_",)
     new_keys = (r"^pre_classifier\.", r"^classifier\.")
 
-    def __init__(self, config: DistilBertConfig) -> None:
-        super().__init__(config)
-        self.distilbert = DistilBertModel(config)
+    def add_head(self) -> None:
+        config = self.config
         self.pre_classifier = Linear(config.dim, config.dim)
         self.classifier = Linear(config.dim, config.num_labels)
         self.dropout = Dropout(config.seq_classif_dropout)
-        self.reset_parameters()
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None
-    ) -> LogitsOutput:
-        """Compute logits [batch, classes]; ``labels`` int64 [batch]."""
-        first = self.distilbert(input_ids, attention_mask).last_hidden_state[:, 0]  # (B, E)
-        logits = self.classifier(self.dropout(F.relu(self.pre_classifier(first))))
-        return LogitsOutput(logits, classification_loss(logits, labels))
+    def logits(self, result: EncoderOutput) -> Tensor:
+        inner = F.relu(self.pre_classifier(result.last_hidden_state[:, 0]))  # (B, E)
+        return self.classifier(self.dropout(inner))
+
+
+class DistilBertForTokenClassification(DistilBertHead, TokenClassifier):
+    """DistilBERT that classifies tokens: logits [batch, tokens, classes]."""
+
+
+class DistilBertForQuestionAnswering(DistilBertHead, SpanFinder):
+    """DistilBERT that finds answers in texts."""
+
+    def add_head(self) -> None:
+        super().add_head()
+        self.dropout = Dropout(self.config.qa_dropout)
+
+    def states(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> EncoderOutput:
+        result = super().states(input_ids, attention_mask, token_type_ids)
+        return EncoderOutput(self.dropout(result.last_hidden_state))

@@ -52,6 +52,21 @@ class LogitsOutput:
 
 
 @dataclasses.dataclass
+class SpanOutput:
+    """The result of a network that finds an answer in a text.
+
+    Attributes:
+        start_logits: [batch, tokens], that the answer starts at a token.
+        end_logits: [batch, tokens], that it ends with a token.
+        loss: mean cross-entropy of both, if positions were given.
+    """
+
+    start_logits: Tensor
+    end_logits: Tensor
+    loss: Tensor | None = None
+
+
+@dataclasses.dataclass
 class Seq2SeqOutput:
     """The result of a network that reads one sequence and writes another.
 

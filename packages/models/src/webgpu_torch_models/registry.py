@@ -48,9 +48,10 @@ class Architecture(NamedTuple):
 
 
 MODEL, CAUSAL_LM, MASKED_LM, SEQUENCES = "Model", "ForCausalLM", "ForMaskedLM", "ForSequenceClassification"
+TOKENS, SPANS = "ForTokenClassification", "ForQuestionAnswering"
 SEQ2SEQ, ENCODER_MODEL, IMAGES = "ForConditionalGeneration", "EncoderModel", "ForImageClassification"
 _LANGUAGE = (CAUSAL_LM,)
-_ENCODER = (MODEL, MASKED_LM, SEQUENCES)
+_ENCODER = (MODEL, MASKED_LM, SEQUENCES, TOKENS, SPANS)
 _VISION = (MODEL, IMAGES)
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -64,6 +65,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "gemma": Architecture("decoder_families", "Gemma", _LANGUAGE),
     "gemma2": Architecture("decoder_families", "Gemma2", _LANGUAGE),
     "gemma3_text": Architecture("decoder_families", "Gemma3", _LANGUAGE, config="Gemma3TextConfig"),
+    "gpt_neox": Architecture("gpt_neox", "GPTNeoX", _LANGUAGE),
     "gpt2": Architecture("gpt2", "GPT2", _LANGUAGE, causal_lm="GPT2LMHeadModel"),
     "llama": Architecture("decoder_families", "Llama", _LANGUAGE),
     "mistral": Architecture("decoder_families", "Mistral", _LANGUAGE),
@@ -73,7 +75,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "qwen2": Architecture("decoder_families", "Qwen2", _LANGUAGE),
     "qwen3": Architecture("decoder_families", "Qwen3", _LANGUAGE),
     "qwen3_moe": Architecture("experts", "Qwen3Moe", _LANGUAGE),
-    "roberta": Architecture("bert", "Roberta", _ENCODER),
+    "roberta": Architecture("roberta", "Roberta", _ENCODER),
     "siglip": Architecture("clip", "Siglip", (MODEL,)),
     "siglip_text_model": Architecture("clip", "SiglipText", (MODEL,)),
     "siglip_vision_model": Architecture("clip", "SiglipVision", (MODEL,)),

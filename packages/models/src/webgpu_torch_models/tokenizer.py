@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from webgpu_torch_core.files.host_tensors import brief
 
@@ -15,6 +15,7 @@ from webgpu_torch_models.hub import TOKENIZER_PATTERNS, find_folder
 TOKENIZER_FILE = "tokenizer.json"
 CHAT_TEMPLATE_FILE = "chat_template.jinja"
 REPLACEMENT = "\ufffd"
+SPECIAL_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token", "mask_token", "cls_token", "sep_token")
 
 
 def _library() -> Any:
@@ -25,12 +26,39 @@ def _library() -> Any:
     return tokenizers
 
 
+class Encoded(NamedTuple):
+    """A text, or two, as tokens.
+
+    Attributes:
+        ids: of the tokens.
+        segments: which text a token is of, as networks with segments are told it.
+        texts: which text a token is of; None for tokens that no text has.
+        offsets: where in its text a token starts and ends.
+        words: where in its text the word starts and ends that a token is of; None where it is of none.
+    """
+
+    ids: list[int]
+    segments: list[int]
+    texts: list[int | None]
+    offsets: list[tuple[int, int]]
+    words: list[tuple[int, int] | None]
+
+
+def _described(encoding: Any) -> Encoded:
+    texts = list(encoding.sequence_ids)
+    words = [
+        None if text is None or word is None else encoding.word_to_chars(word, text)
+        for text, word in zip(texts, encoding.word_ids, strict=True)
+    ]
+    return Encoded(encoding.ids, encoding.type_ids, texts, encoding.offsets, words)
+
+
 class Tokenizer:
     """A tokenizer of the ``tokenizers`` library and the names of its special tokens.
 
     Args:
         tokenizer: a ``tokenizers.Tokenizer``.
-        special_tokens: "bos_token", "eos_token", "pad_token", "unk_token" by text.
+        special_tokens: "bos_token", "eos_token", "pad_token", "mask_token" and others by text.
         chat_template: how a conversation is written, in Jinja; None where the model has none.
     """
 
@@ -59,9 +87,19 @@ class Tokenizer:
         return self._id("eos_token")
 
     @property
+    def mask_token_id(self) -> int | None:
+        """The token of a word that is to be named."""
+        return self._id("mask_token")
+
+    @property
     def pad_token_id(self) -> int | None:
         """The token of padding."""
         return self._id("pad_token")
+
+    @property
+    def unk_token_id(self) -> int | None:
+        """The token of what the vocabulary has no other for."""
+        return self._id("unk_token")
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Return the tokens of a text.
@@ -76,6 +114,40 @@ class Tokenizer:
                 raise
             # The library raises the base class.
             raise ValueError(f"{brief(text)} cannot be encoded: {error}") from error
+
+    def encode_windows(
+        self, text: str, pair: str | None = None, limit: int | None = None, stride: int = 0
+    ) -> list[Encoded]:
+        """Return a text, or two, as tokens with their places; more than ``limit`` tokens become several windows.
+
+        Args:
+            text: the first text.
+            pair: the second one, which is what windows divide.
+            limit: tokens of a window, both texts and special tokens counted; None is no limit.
+            stride: how many tokens neighbouring windows have in common.
+
+        Raises:
+            ValueError: the tokenizer has no token for a part of them, or the first text leaves no room.
+        """
+        try:
+            if limit is not None:
+                self.backend.enable_truncation(
+                    limit, stride=stride, strategy="only_first" if pair is None else "only_second"
+                )
+            found = self.backend.encode(text, pair)
+        except BaseException as error:
+            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+                raise ValueError(f"{brief(text)} cannot be encoded within {limit} tokens: {error}") from error
+            raise
+        finally:
+            if limit is not None:
+                self.backend.no_truncation()
+        return [_described(each) for each in (found, *found.overflowing)]
+
+    def join(self, ids: list[int]) -> str:
+        """Return the text of a word's tokens, special tokens included."""
+        tokens = [self.backend.id_to_token(each) for each in ids]
+        return " ".join(tokens) if self.backend.decoder is None else self.backend.decoder.decode(tokens)
 
     def encode_batch(
         self, texts: list[str], add_special_tokens: bool = True
@@ -191,7 +263,7 @@ def _special_tokens(folder: Path) -> dict[str, str]:
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         path = folder / name
         values = read_json(path) if path.is_file() else {}
-        for key in ("bos_token", "eos_token", "pad_token", "unk_token"):
+        for key in SPECIAL_TOKENS:
             value = values.get(key)
             value = value.get("content") if isinstance(value, dict) else value
             if isinstance(value, str):

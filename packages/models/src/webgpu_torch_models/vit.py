@@ -14,7 +14,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import Conv2d, Dropout, Identity, LayerNorm, Linear, Module, ModuleList, Parameter
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.config import ClassifierConfig
 from webgpu_torch_models.language import activation, attend, check_heads, classification_loss
 from webgpu_torch_models.output import EncoderOutput, LogitsOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
@@ -22,7 +22,7 @@ from webgpu_torch_models.vision import interpolated_positions
 
 
 @dataclasses.dataclass
-class ViTConfig(ModelConfig):
+class ViTConfig(ClassifierConfig):
     """Sizes and options, named as in config.json; the defaults are ViT-B/16's."""
 
     model_type: ClassVar[str] = "vit"
@@ -42,16 +42,10 @@ class ViTConfig(ModelConfig):
     patch_size: int = 16
     num_channels: int = 3
     qkv_bias: bool = True
-    id2label: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
         check_heads(hidden_size=self.hidden_size, num_attention_heads=self.num_attention_heads)
         activation(self.hidden_act)
-
-    @property
-    def num_labels(self) -> int:
-        """How many classes a classifier has."""
-        return 2 if self.id2label is None else len(self.id2label)
 
 
 @dataclasses.dataclass

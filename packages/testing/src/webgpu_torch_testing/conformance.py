@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .attention_tests import AttentionTests
 from .contraction_tests import ContractionTests
 from .monoid_tests import MonoidTests
 from .ordering_tests import OrderingTests
@@ -13,7 +14,15 @@ from .step_tests import StepTests
 
 
 class BackendConformance(
-    PointwiseTests, RowTests, ContractionTests, OrderingTests, ScatterTests, MonoidTests, PlanTests, StepTests
+    PointwiseTests,
+    RowTests,
+    ContractionTests,
+    OrderingTests,
+    ScatterTests,
+    AttentionTests,
+    MonoidTests,
+    PlanTests,
+    StepTests,
 ):
     """Everything a device must do; subclass it and define ``device(self)``, returning an opened device.
 

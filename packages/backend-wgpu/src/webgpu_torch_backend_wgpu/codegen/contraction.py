@@ -98,11 +98,14 @@ class Side:
 
 
 class Frame:
-    """What every contraction kernel starts with: sizes, sides, buffers and a way to spell loads and epilogues."""
+    """What every contraction kernel starts with: sizes, sides, buffers and a way to spell loads and epilogues.
 
-    def __init__(self, kernel: Contraction, capabilities: Capabilities) -> None:
+    A contraction that is a part of a larger kernel is written into that one's module.
+    """
+
+    def __init__(self, kernel: Contraction, capabilities: Capabilities, module: Module | None = None) -> None:
         self.kernel = kernel
-        self.module = Module(kernel, capabilities)
+        self.module = module or Module(kernel, capabilities)
         self.body = self.module.body
         self.batch = number_of_elements(kernel.batch)
         self.m = number_of_elements(kernel.m)

@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from .contraction_tile import Tile
 
 
+def is_packed(scalar: str) -> bool:
+    """Return whether blocks of a type lie in workgroup memory as vectors along the rows."""
+    return scalar in ("f32", "i32", "u32")
+
+
 class Loader:
     """One side of a tile kernel: blocks of ``width`` rows by ``tile.k``, in workgroup memory with rows contiguous."""
 
-    def __init__(self, frame: Frame, side: Side, width: int, tile: Tile, name: str) -> None:
+    def __init__(self, frame: Frame, side: Side, width: int, tile: Tile, name: str, partial: bool = False) -> None:
+        """``partial``: only depths up to some bound are to be read."""
         self.frame = frame
         self.body = frame.body
         self.side = side
@@ -34,9 +40,9 @@ class Loader:
         self.count = -(-self.fetches // self.threads)
         self.edge_rows = side.rows % width != 0
         # A part of a split sum ends at a multiple of the block's depth, except the last one.
-        self.edge_depth = frame.k % self.depth != 0 or tile.splits > 1
+        self.edge_depth = frame.k % self.depth != 0 or tile.splits > 1 or partial
         #: whether the block lies as vectors along the rows
-        self.packed = frame.scalar in ("f32", "i32", "u32")
+        self.packed = is_packed(frame.scalar)
         size = self.pitch * self.depth * self.stages
         kind, count = (f"vec4<{frame.scalar}>", size // LANES) if self.packed else (frame.scalar, size)
         self.block = frame.module.array(name, kind, count)
@@ -60,8 +66,11 @@ class Loader:
         last = (number + 1) * self.threads > self.fetches
         return [THREAD + fixed(number * self.threads) < fixed(self.fetches)] if last else []
 
-    def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
-        """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand."""
+    def fetch(self, batch: list[Node], base: Node, depth: Node, last: Node | None = None) -> None:
+        """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand.
+
+        Nothing is read from depth ``last`` on.
+        """
         body, frame = self.body, self.frame
         load = frame.vector_of if self.lanes > 1 else frame.element
         for number, target in enumerate(self.registers):
@@ -69,7 +78,7 @@ class Loader:
             with body.when(None):
                 row, deep = body.let("row", base + at_row), body.let("deep", depth + at_depth)
                 guard = [row < self.side.rows] if self.edge_rows else []
-                guard += [deep < frame.k] if self.edge_depth else []
+                guard += [deep < (frame.k if last is None else last)] if self.edge_depth else []
                 guard += self._has_work(number)
                 if not guard:
                     body.set(target, load(self.side, batch, row, deep))

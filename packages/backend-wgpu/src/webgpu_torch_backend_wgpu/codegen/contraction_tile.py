@@ -20,10 +20,11 @@ from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame
-from .contraction_loader import Loader
+from .contraction_loader import Loader, is_packed
 from .contraction_parts import Parts
 from .ir import Name, Node, fixed, minimum, u32, zero
 from .module import LINEAR_GROUP, THREAD
+from .statements import Body
 
 
 class Tile(Record):
@@ -198,56 +199,71 @@ class Block(ABC):
         """Write what is done with the workgroup's results, a row's neighbouring columns at a time, inside their bounds."""
 
 
-class ThreadBlock(Block):
-    """Keeps a small block of sums per thread in registers and multiplies in float32 or integers."""
+class Reader(Protocol):
+    """Gives threads what lies in workgroup memory: see :meth:`.contraction_loader.Loader.read`."""
 
-    left: Loader
-    right: Loader
+    def read(self, depth: int, stage: Node | None, thread: Node, count: int, prefix: str) -> list[list[Node]]:
+        """Write the loads of a thread's values at one depth and return them."""
+        ...
 
-    def __init__(self, frame: Frame, tile: Tile) -> None:
-        self.frame = frame
-        self.tile = tile
-        self.body = frame.body
-        self.left = Loader(frame, frame.left, tile.m, tile, "left")
-        self.right = Loader(frame, frame.right, tile.n, tile, "right")
+
+def locate(body: Body, tile: Tile) -> tuple[Name, Name]:
+    """Write which part of a block a thread computes: its place along m and along n."""
+    threads_n = tile.n // tile.columns
+    if not tile.span or tile.span >= threads_n:
+        across, down = THREAD % fixed(threads_n), THREAD // fixed(threads_n)
+    else:
+        run, runs = THREAD % fixed(32), threads_n // tile.span
+        across = ((THREAD // fixed(32)) % fixed(runs)) * fixed(tile.span) + run % fixed(tile.span)
+        down = (THREAD // fixed(32 * runs)) * fixed(32 // tile.span) + run // fixed(tile.span)
+    thread_n = body.let("thread_n", across)
+    return body.let("thread_m", down), thread_n
+
+
+class ThreadSums:
+    """A small block of sums per thread in registers, multiplied in float32 or integers from two sides in workgroup memory."""
+
+    def __init__(self, frame: Frame, tile: Tile, left: Reader, right: Reader, name: str = "sum") -> None:
+        self.frame, self.tile, self.body = frame, tile, frame.body
+        self.sides = left, right
+        self.name = name
         self.groups = tile.columns // LANES
-        self.packed = self.left.packed
+        self.packed = is_packed(frame.scalar)
 
-    def declare(self) -> None:
+    def clear(self, place: tuple[Name, Name]) -> None:
+        """Declare the sums of the thread at a place, zeros."""
         body, tile = self.body, self.tile
-        threads_n = tile.n // tile.columns
-        if not tile.span or tile.span >= threads_n:
-            across, down = THREAD % fixed(threads_n), THREAD // fixed(threads_n)
-        else:
-            run, runs = THREAD % fixed(32), threads_n // tile.span
-            across = ((THREAD // fixed(32)) % fixed(runs)) * fixed(tile.span) + run % fixed(tile.span)
-            down = (THREAD // fixed(32 * runs)) * fixed(32 // tile.span) + run // fixed(tile.span)
-        self.thread_n, self.thread_m = body.let("thread_n", across), body.let("thread_m", down)
+        self.thread_m, self.thread_n = place
         kind = f"vec4<{self.frame.scalar}>" if self.packed else self.frame.scalar
         #: for each row of the thread's block its columns: vectors of four, or one by one
         self.sums = [
             [
-                body.var(f"sum{row}_{column}", zero(kind))
+                body.var(f"{self.name}{row}_{column}", zero(kind))
                 for column in range(self.groups if self.packed else tile.columns)
             ]
             for row in range(tile.rows)
         ]
 
     def multiply(self, stage: Node | None) -> None:
+        """Write the products of the blocks in workgroup memory into the sums."""
         body, tile = self.body, self.tile
+        left, right = self.sides
         for depth in range(tile.k):
             with body.when(None):
-                rows = self.left.read(depth, stage, self.thread_m, tile.rows // LANES, "a")
-                columns = self.right.read(depth, stage, self.thread_n, self.groups, "b")
+                rows = left.read(depth, stage, self.thread_m, tile.rows // LANES, "a")
+                columns = right.read(depth, stage, self.thread_n, self.groups, "b")
                 for number, sums in enumerate(self.sums):
                     group = rows[number // LANES]
-                    left = group[0].lane(number % LANES) if self.packed else group[number % LANES]
+                    factor = group[0].lane(number % LANES) if self.packed else group[number % LANES]
                     values = [each for some in columns for each in some]
-                    for total, right in zip(sums, values, strict=True):
-                        product = total + left * right if self.packed else self.frame.multiply_add(total, left, right)
+                    for total, value in zip(sums, values, strict=True):
+                        product = (
+                            total + factor * value if self.packed else self.frame.multiply_add(total, factor, value)
+                        )
                         body.set(total, product)
 
     def results(self, base_m: Node, base_n: Node, write: Write) -> None:
+        """Write what is done with the thread's results, a row's neighbouring columns at a time, inside their bounds."""
         body, frame, tile = self.body, self.frame, self.tile
         step_m, step_n = tile.m // tile.rows, tile.n // tile.columns
         for number, sums in enumerate(self.sums):
@@ -264,6 +280,25 @@ class ThreadBlock(Block):
                             column = body.let("column", base_n + at + fixed(start % LANES))
                             with body.when(column < frame.n if frame.n % tile.n else None):
                                 write(row, column, values[start : start + frame.columns])
+
+
+class ThreadBlock(Block):
+    """Keeps a small block of sums per thread in registers."""
+
+    def __init__(self, frame: Frame, tile: Tile) -> None:
+        self.tile, self.body = tile, frame.body
+        self.left = Loader(frame, frame.left, tile.m, tile, "left")
+        self.right = Loader(frame, frame.right, tile.n, tile, "right")
+        self.sums = ThreadSums(frame, tile, self.left, self.right)
+
+    def declare(self) -> None:
+        self.sums.clear(locate(self.body, self.tile))
+
+    def multiply(self, stage: Node | None) -> None:
+        self.sums.multiply(stage)
+
+    def results(self, base_m: Node, base_n: Node, write: Write) -> None:
+        self.sums.results(base_m, base_n, write)
 
 
 #: makes the block of a tile kernel

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
+from webgpu_torch_core.ir.kernels import Attention, Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
 from ..program import Capabilities, Program
+from .attention import generate_attention
+from .attention_tile import attention_seconds, attention_tiles
 from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_vector
@@ -228,6 +230,9 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("few rows", _few_rows, _traffic(0.8), lambda k, c, _: generate_vector(k, c)),
         Variant("tiles of matrices", _matrix_tiles, matrix_seconds, generate_matrix),
         Variant("tiles", _tiles, tile_seconds, generate_tile),
+    ],
+    Attention: [
+        Variant("tiles", attention_tiles, attention_seconds, generate_attention),
     ],
     Scan: [
         Variant("rows within a workgroup", _scans(False), _traffic(0.8), generate_scan),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.dtypes import STORED_DTYPES, bfloat16, dtype, float16
-from ..ir.kernels import Kernel, Record
+from ..ir.kernels import FORMS, Kernel, Record
 from ..random_streams.distributions import draw
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class Device(ABC):
     #: element types buffers may have on this device: no kernel stores another one. Complex tensors are pairs of float32, so
     #: complex types are never among them.
     dtypes: frozenset[dtype] = frozenset(STORED_DTYPES)
+    #: the kernel forms that it runs: not all devices have :class:`~webgpu_torch_core.ir.kernels.Attention`
+    forms: frozenset[type[Kernel]] = frozenset(FORMS)
     #: most operands plus outputs one kernel may bind; the scheduler fuses no further
     maximum_bindings: int = 1 << 30
     #: most bytes of a buffer that one binding reaches; a longer buffer counts once for each such part of it
@@ -92,6 +94,10 @@ class Device(ABC):
     lost: str | None = None
     #: whether opening the device again could help
     reopens: bool = True
+
+    def gains(self, kernel: Kernel) -> bool:
+        """Return whether to run a kernel of a form that not every device has; where not, operations record what amounts to it."""
+        return type(kernel) in self.forms
 
     def step_length(self, step: str, kind: dtype) -> int:
         """Return how much a step of an expression on operands of a type adds to a kernel's length: what its compiler takes

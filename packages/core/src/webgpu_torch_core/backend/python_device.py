@@ -8,6 +8,7 @@ from typing import Any
 from ..ir.dtypes import dtype
 from ..ir.host_bytes import pack, unpack
 from ..ir.interpreter import run_kernel
+from ..ir.kernels import FORMS, Attention
 from ..record.runs import Run
 from .interface import HOST, INTERFACE_VERSION, Backend, Copy, Device, Plan
 
@@ -32,6 +33,7 @@ class PythonDevice(Device):
     """Interprets kernels over lists of Python numbers."""
 
     name = "python"
+    forms = frozenset((*FORMS, Attention))
     fuses = False
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .dtypes import float32, float64
 from .expression import Expression, topological
-from .kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
+from .kernels import Attention, Contraction, Pointwise, Product, RowProgram, Scan, Scatter, Sort, Store
 from .layouts import Shape
 from .monoids import Monoid
 from .scalar_math import Real, convert, divide, truncate
@@ -114,6 +114,8 @@ def run_kernel(kernel: Any, operands: Sequence[Any], outputs: Sequence[Any], par
         _sort(kernel, env, outputs)
     elif isinstance(kernel, Scatter):
         _scatter(kernel, env, outputs)
+    elif isinstance(kernel, Attention):
+        _attention(kernel, env, outputs)
     else:
         raise TypeError(f"unknown kernel form {type(kernel).__name__}")
 
@@ -257,3 +259,53 @@ def _scatter(kernel: Scatter, env: Environment, outputs: Sequence[Any]) -> None:
         if kernel.monoid is not None:
             (value,) = combine(kernel.monoid, [target[index]], lift(kernel.monoid, value, 0))
         target[index] = convert(value, of)
+
+
+def _attention(kernel: Attention, env: Environment, outputs: Sequence[Any]) -> None:
+    rest = (0,) * (len(kernel.k) + len(kernel.v))
+    columns = list(coordinates(kernel.n))
+    for row in coordinates(kernel.batch + kernel.m):
+        bounds = [None if each is None else int(evaluate(each, row, env)) for each in (kernel.first, kernel.last)]
+        start, stop = max(bounds[0] or 0, 0), len(columns) if bounds[1] is None else min(bounds[1], len(columns))
+        read = [row + rest + at for at in columns[start : max(stop, start)]]
+        products = [[_product(kernel, each, at, env) for each in kernel.products] for at in read]
+        weights = [0.0] * len(read)
+        logarithm = -math.inf
+        if kernel.score is not None:
+            scores: list[float] = []
+            for at, env.reduced in zip(read, products, strict=True):
+                scores.append(float(evaluate(kernel.score, at, env)))
+            weights, logarithm = _softmax(scores)
+        for total in kernel.sums:
+            factors: list[float] = []
+            for at, env.reduced, env.accumulator in zip(read, products, weights, strict=True):
+                factors.append(float(evaluate(total.weight, at, env)))
+            for along in coordinates(kernel.k if total.along == "k" else kernel.v):
+                own = (along, (0,) * len(kernel.v)) if total.along == "k" else ((0,) * len(kernel.k), along)
+                place = row + own[0] + own[1]
+                values = [float(evaluate(total.value, place + at[len(place) :], env)) for at in read]
+                env.accumulator = convert(sum(map(_multiply, factors, values)), float32)
+                _store((total.store,), place, env, outputs, kernel)
+        env.accumulator = logarithm
+        _store(kernel.row_stores, row, env, outputs, kernel)
+
+
+def _product(kernel: Attention, product: Product, at: Shape, env: Environment) -> float:
+    row, column = at[: len(kernel.batch + kernel.m)], at[len(at) - len(kernel.n) :]
+    total = 0.0
+    for along in coordinates(kernel.k if product.depth == "k" else kernel.v):
+        own = (along, (0,) * len(kernel.v)) if product.depth == "k" else ((0,) * len(kernel.k), along)
+        place = row + own[0] + own[1] + column
+        total += float(evaluate(product.left, place, env)) * float(evaluate(product.right, place, env))
+    return float(convert(total, float32))
+
+
+def _softmax(scores: list[float]) -> tuple[list[float], float]:
+    """Return the softmax of scores, zeros where all are -inf, and the logarithm of the sum of their exponentials."""
+    if any(each != each for each in scores):
+        return [math.nan] * len(scores), math.nan
+    top = max(scores, default=-math.inf)
+    if top == -math.inf:
+        return [0.0] * len(scores), top
+    powers = [math.nan if each == math.inf else math.exp(each - top) for each in scores]
+    return [each / sum(powers) for each in powers], top + math.log(sum(powers))

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .dtypes import dtype
-from .expression import Expression
+from .expression import Expression, topological
 from .layouts import Shape, number_of_elements
 from .reindexing import Terms, reindex, reindex_strides
 
@@ -132,6 +132,10 @@ class Kernel(Record):
     def map_expressions(self, change: Callable[[Expression], Expression]) -> Any:
         """Return the kernel with each expression changed."""
         raise NotImplementedError
+
+    def all_stores(self) -> tuple[Store, ...]:
+        """Return the stores per row and per element of a form that has them."""
+        return getattr(self, "row_stores", ()) + getattr(self, "stores", ())
 
     def reindexed(self, sizes: Sequence[Shape], terms: Terms) -> Any:
         """Return the kernel over another domain with the same points: sizes per dimension group, and :mod:`.reindexing`'s terms."""
@@ -380,4 +384,105 @@ class Scatter(Kernel):
         return number_of_elements(self.lanes + self.entries)
 
 
+class Product(Record):
+    """``sum over depth of left * right`` for every row and column of an attention, in float32; ``depth`` is ``"k"`` or ``"v"``."""
+
+    __slots__ = fields = ("left", "right", "depth")
+    left: Expression
+    right: Expression
+    depth: str
+
+
+class WeightedSum(Record):
+    """``sum over n of weight * value`` for every row of an attention and every position along ``"k"`` or ``"v"``, in float32.
+
+    The weight may use the products, ``reduced(i)``, and the softmax of the scores, ``accumulator``; the store the sum, ``accumulator``.
+    """
+
+    __slots__ = fields = ("weight", "value", "along", "store")
+    weight: Expression
+    value: Expression
+    along: str
+    store: Store
+
+
+class Attention(Kernel):
+    """Rows (``batch``, ``m``) weigh columns (``n``) by products with them, and sum the columns' values with these weights.
+
+    Coordinates number batch, m, k, v, n dimensions in that order. Columns from ``first`` up to ``last`` count (int32, by row;
+    None: all), no others are read. Where there is a ``score``, which may use the products, ``reduced(i)``, its softmax over the
+    columns is the weights' ``accumulator``, zero where all scores are -inf or there are none; and ``row_stores``, over batch
+    and m, may use the logarithm of the sum of the scores' exponentials, ``accumulator``. With a score this is attention
+    (A. Vaswani et al., "Attention is all you need", 2017), without one its derivatives. No device has to run it:
+    operations ask :meth:`~webgpu_torch_core.backend.interface.Device.gains`.
+    """
+
+    __slots__ = fields = (
+        "operands", "outputs", "parameters", "name", "batch", "m", "k", "v", "n", "products", "first", "last", "score", "sums",
+        "row_stores",
+    )  # fmt: skip
+    form = "attention"
+    dimension_groups = ("batch", "m", "k", "v", "n")
+    stored_groups = 4
+    batch: Shape
+    m: Shape
+    k: Shape
+    v: Shape
+    n: Shape
+    products: tuple[Product, ...]
+    first: Expression | None
+    last: Expression | None
+    score: Expression | None
+    sums: tuple[WeightedSum, ...]
+    row_stores: tuple[Store, ...]
+
+    def expressions(self) -> Iterator[Expression]:
+        for product in self.products:
+            yield from (product.left, product.right)
+        yield from (each for each in (self.first, self.last, self.score) if each is not None)
+        for each in self.sums:
+            yield from (each.weight, each.value, each.store.value)
+        yield from (store.value for store in self.row_stores)
+
+    def read_often(self) -> frozenset[Expression]:
+        """Return what is read once for every block of rows or columns: whatever computes it computes it as often."""
+        sides = [side for each in self.products for side in (each.left, each.right)]
+        return frozenset(topological(*sides, *(each.value for each in self.sums)))
+
+    def all_stores(self) -> tuple[Store, ...]:
+        return self.row_stores + tuple(each.store for each in self.sums)
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> Attention:
+        return self._mapped(change, lambda stores: _map_stores(stores, change), self.row_stores)
+
+    def reindexed(self, sizes: Sequence[Shape], terms: Terms) -> Attention:
+        rows = _reindex_stores(self.row_stores, terms[: len(sizes[0]) + len(sizes[1])])
+        stored = terms[: len(terms) - len(sizes[4])]
+        moved = self._mapped(lambda root: reindex(root, terms), lambda stores: _reindex_stores(stores, stored), ())
+        return moved.replace(**self._sizes(sizes), row_stores=rows)
+
+    def _mapped(
+        self,
+        change: Callable[[Expression], Expression],
+        change_stores: Callable[[tuple[Store, ...]], tuple[Store, ...]],
+        row_stores: tuple[Store, ...],
+    ) -> Attention:
+        bounds = {
+            name: None if (root := getattr(self, name)) is None else change(root) for name in ("first", "last", "score")
+        }
+        return self.replace(
+            **bounds,
+            products=tuple(Product(change(each.left), change(each.right), each.depth) for each in self.products),
+            sums=tuple(
+                WeightedSum(change(each.weight), change(each.value), each.along, *change_stores((each.store,)))
+                for each in self.sums
+            ),
+            row_stores=change_stores(row_stores),
+        )
+
+    def elements(self) -> int:
+        return number_of_elements(self.batch + self.m + self.n)
+
+
+#: the forms that every device runs
 FORMS = (Pointwise, RowProgram, Contraction, Scan, Sort, Scatter)

@@ -17,7 +17,7 @@ from .in_place import functions as in_place_functions
 from .in_place import methods
 from .indexing import gathering, scattering, subscripts
 from .movement import joining, rearranging, splitting, view_copies, views
-from .neural import composites, layers, losses
+from .neural import attention, composites, layers, losses
 from .random import counts, draws, fills
 from .reduction import counting, masked_reductions, moments, quantiles, reductions, statistics
 from .signal import fourier, spectrograms, window_functions

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..ir.expression import Expression, topological
-from ..ir.kernels import Kernel, Store
+from ..ir.kernels import Kernel
 from ..ir.layouts import Shape, contiguous_strides
 
 #: remembers the steps of scheduling: graphs that differ in a few kernels (one tensor has grown) share the rest of the work
@@ -43,13 +43,8 @@ def split_dimensions(kernel: Any, factors: dict[int, Shape]) -> Any:
 def accesses(kernel: Any) -> list[tuple[Shape, int]]:
     """Return the strides of every load and store (with the number of dimensions they cover)."""
     found = {node.payload[2] for root in kernel.expressions() for node in _leaves(root, "load")}
-    found.update(store.strides for store in all_stores(kernel))
+    found.update(store.strides for store in kernel.all_stores())
     return [(strides, len(strides)) for strides in found]
-
-
-def all_stores(kernel: Any) -> tuple[Store, ...]:
-    """Return row stores and stores of a form that has them."""
-    return getattr(kernel, "row_stores", ()) + getattr(kernel, "stores", ())
 
 
 def _leaves(root: Expression, step: str) -> list[Expression]:

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..ir.expression import Expression, load, load_at, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Record
+from ..ir.kernels import Attention, Contraction, Kernel, Record
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from ..ir.reindexing import Terms, reindex
 from .domain import groups, schedule_cache, split_dimensions
@@ -139,7 +139,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], limits: Limits,
     sizes = tuple(size for group in groups(kernel) for size in group)
     slots = set(bound_slots(kernel))
     length = kernel_length(limits, kernel)
-    pays = prologue_pays if isinstance(kernel, Contraction) else _worthwhile
+    pays = _PAYS.get(type(kernel), _worthwhile)
 
     def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
         nonlocal length
@@ -273,6 +273,18 @@ def _worthwhile(definition: Definition, node: Expression, kernel: Kernel) -> boo
     # Recomputing beats a round trip through memory while it stays small.
     # (Two readings: the parts of complex numbers, which a kernel that interleaves them asks for alternately.)
     return value.size <= 24 and definition.loads() <= (4 if repeats == 2 else 3) and repeats <= 4096
+
+
+def _pays_in_attention(definition: Definition, node: Expression, kernel: Attention) -> bool:
+    """Return whether an attention should compute what it loads: data that is only moved or converted, or a mask's elements."""
+    if node not in kernel.read_often():
+        return _worthwhile(definition, node, kernel)
+    nodes = topological(definition.value)
+    return definition.loads() > 0 and not any(each.arguments and each.step != "cast" for each in nodes)
+
+
+#: by form, whether to compute what a kernel loads
+_PAYS: dict[type[Kernel], Any] = {Contraction: prologue_pays, Attention: _pays_in_attention}
 
 
 def _repeats(strides: Shape, sizes: Shape) -> int:

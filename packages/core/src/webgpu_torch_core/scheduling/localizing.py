@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir.expression import Expression, make, rewrite, topological
 from ..ir.kernels import Contraction, Operand, Output, Pointwise
-from .domain import all_stores, collapse, schedule_cache
+from .domain import collapse, schedule_cache
 from .inlining import REPORTS, bound_slots
 
 
@@ -96,7 +96,7 @@ def _localized(
 
 def _overwritable(kernel: Any, operands: list[int], accesses: dict[int, set[Any]], output: int) -> list[int]:
     """Return operand slots that output ``output`` may share a buffer with: read only where it is stored."""
-    stores = [each for each in all_stores(kernel) if each.output == output]
+    stores = [each for each in kernel.all_stores() if each.output == output]
     if len(stores) != 1:
         return []
     wanted = {(stores[0].offset, stores[0].strides)}
@@ -116,7 +116,7 @@ def _accesses(kernel: Any) -> dict[int, set[Any]]:
     for node in topological(*tiled):
         if node.step in ("load", "load_at"):
             found[node.payload[0] if node.step == "load" else node.payload].add(None)
-    for node in topological(*(store.value for store in all_stores(kernel))):
+    for node in topological(*(store.value for store in kernel.all_stores())):
         if node.step == "load":
             found[node.payload[0]].add(node.payload[1:])
         elif node.step == "load_at":

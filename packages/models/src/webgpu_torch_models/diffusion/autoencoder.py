@@ -6,7 +6,7 @@ Parameter names are those of diffusers' checkpoints. In comments B is the batch,
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -191,7 +191,7 @@ class AutoencoderKL(DiffusionPart):
         """Undo :meth:`scaled`."""
         return latents / self.config.scaling_factor + (self.config.shift_factor or 0.0)
 
-    def forward(self, images: Tensor, generator: Any = None, sample: bool = False) -> Tensor:
+    def forward(self, images: Tensor, generator: torch.Generator | None = None, sample: bool = False) -> Tensor:
         """Encode and decode images; the latents are drawn where ``sample`` asks for it, else their means."""
         mean, deviation = self.encode(images)
         if sample:

@@ -13,11 +13,11 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.clip import CLIPTextModel, CLIPTextModelWithProjection
 from webgpu_torch_models.config import read_json
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL
-from webgpu_torch_models.diffusion.images import pillow_images, pixels_of
 from webgpu_torch_models.diffusion.schedule import Scheduler
 from webgpu_torch_models.diffusion.schedulers import scheduler_from_folder
 from webgpu_torch_models.diffusion.unet import UNet2DConditionModel
 from webgpu_torch_models.hub import find_folder
+from webgpu_torch_models.images import pillow_images, pixels_of
 from webgpu_torch_models.language import sinusoids
 from webgpu_torch_models.tokenizer import AutoTokenizer, Tokenizer
 
@@ -94,7 +94,7 @@ class StableDiffusionPipeline:
         steps: int = 50,
         guidance_scale: float = 7.5,
         strength: float | None = None,
-        generator: Any = None,
+        generator: torch.Generator | None = None,
         callback: Callable[[int, int], None] | None = None,
         output: str = "pil",
     ) -> Any:
@@ -210,16 +210,16 @@ class StableDiffusionPipeline:
             rows.append([*ids, *[filler] * (limit - len(ids))])
         return torch.tensor(rows, dtype=torch.int64, device=encoder.device)
 
-    def _noise(self, shape: Any, generator: Any) -> Tensor:
+    def _noise(self, shape: Any, generator: torch.Generator | None) -> Tensor:
         device = self.device if generator is None else generator.device
         return torch.randn(shape, generator=generator, device=device, dtype=self.unet.dtype).to(self.device)
 
-    def _latents_of(self, pixels: Tensor, generator: Any) -> Tensor:
+    def _latents_of(self, pixels: Tensor, generator: torch.Generator | None) -> Tensor:
         mean, deviation = self.vae.encode((pixels * 2 - 1).to(self.device, self.vae.dtype))
         return self.vae.scaled(mean + deviation * self._noise(mean.shape, generator).to(mean.dtype)).to(self.unet.dtype)
 
     def _start(
-        self, count: int, size: tuple[int, int], image: Any, first: int, strength: float | None, masked: bool, generator: Any
+        self, count: int, size: tuple[int, int], image: Any, first: int, strength: float | None, masked: bool, generator: torch.Generator | None
     ) -> tuple[Tensor, Any]:  # fmt: skip
         """Return the latents to begin with, and those of the image with the noise added to it."""
         factor = self.vae.factor
@@ -241,7 +241,7 @@ class StableDiffusionPipeline:
         return self.scheduler.add_noise(given, noise, first), (given, noise)
 
     def _mask(
-        self, image: Any, mask_image: Any, size: tuple[int, int], generator: Any
+        self, image: Any, mask_image: Any, size: tuple[int, int], generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor | None] | None:
         """Return the mask at the latents' size, and the latents of what it leaves for a U-Net that reads them."""
         if mask_image is None:

@@ -172,7 +172,7 @@ class Scheduler:
         """Return what the network is given at step number ``index``."""
         return sample
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the images after step number ``index``.
 
         Args:
@@ -270,7 +270,7 @@ def _position(ascending: list[float], value: float) -> float:
     return low + min(max(weight, 0.0), 1.0)
 
 
-def noise_like(sample: Tensor, generator: Any) -> Tensor:
+def noise_like(sample: Tensor, generator: torch.Generator | None) -> Tensor:
     """Return normal noise of a sample's shape and type, drawn where the generator lives."""
     device = sample.device if generator is None else generator.device
     return torch.randn(sample.shape, generator=generator, device=device, dtype=sample.dtype).to(sample.device)

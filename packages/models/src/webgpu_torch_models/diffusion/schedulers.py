@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any, ClassVar
 
+import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_models.config import read_json
@@ -23,7 +24,7 @@ class DDIMScheduler(Scheduler):
 
     clips = True
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         now, after = self._alphas_at(index)
         original = self._original(output, sample, now**0.5, (1 - now) ** 0.5)
         if self.config.prediction_type == "epsilon":
@@ -50,7 +51,7 @@ class DDPMScheduler(Scheduler):
 
     clips = True
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         timestep = int(self.timesteps[index])
         before = timestep - self.config.num_train_timesteps // self.steps
         now, after = self.alphas[timestep], self.alphas[before] if before >= 0 else 1.0
@@ -90,7 +91,7 @@ class LCMScheduler(DDIMScheduler):
         known = [(number + 1) * ratio - 1 for number in range(count)][::-1]
         return [float(known[number * count // steps]) for number in range(steps)]
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         timestep = int(self.timesteps[index])
         last = index + 1 == len(self.timesteps)
         now = self.alphas[timestep]
@@ -128,7 +129,7 @@ class PNDMScheduler(DDIMScheduler):
         # Not the step's number: a run may begin in the middle.
         self.count = 0
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         method = self._runge_kutta if self.count < len(self.early) else self._multistep
         result = method(output, index, sample)
         self.count += 1
@@ -193,7 +194,7 @@ class EulerDiscreteScheduler(SigmaScheduler):
     def scale_model_input(self, sample: Tensor, index: int) -> Tensor:
         return sample / (self.sigmas[index] ** 2 + 1) ** 0.5
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         sigma = self.sigmas[index]
         slope = self._slope(output, sample.float(), sigma)
         return (sample.float() + slope * (self.sigmas[index + 1] - sigma)).to(output.dtype)
@@ -208,7 +209,7 @@ class EulerDiscreteScheduler(SigmaScheduler):
 class EulerAncestralDiscreteScheduler(EulerDiscreteScheduler):
     """Euler's method that goes too far and adds new noise."""
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         sigma, after = self.sigmas[index], self.sigmas[index + 1]
         up = (after**2 * (sigma**2 - after**2) / sigma**2) ** 0.5
         down = (after**2 - up**2) ** 0.5
@@ -231,7 +232,7 @@ class HeunDiscreteScheduler(EulerDiscreteScheduler):
         """Forget the first half of a step."""
         self.start: tuple[Tensor, Tensor, float] | None = None
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         if self.start is None:
             sigma = self.sigmas[index]
             slope, length = self._slope(output, sample, sigma), self.sigmas[index + 1] - sigma
@@ -292,7 +293,7 @@ class DPMSolverMultistepScheduler(_LogarithmicScheduler):
         if self.config.solver_type not in (None, "midpoint", "heun"):
             raise ValueError(f'solver_type "{self.config.solver_type}" is unknown; known are: midpoint, heun')
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         alpha, sigma, before = self._parts(index)
         image = self._original(output, sample, alpha, sigma)
         self.seen = [*self.seen[-1:], image]
@@ -341,7 +342,7 @@ class UniPCMultistepScheduler(_LogarithmicScheduler):
         self.last: Tensor | None = None
         self.order = 0
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         alpha, sigma, _ = self._parts(index)
         image = self._original(output, sample, alpha, sigma)
         if self.last is not None:
@@ -420,7 +421,7 @@ class FlowMatchEulerDiscreteScheduler(Scheduler):
         self.timesteps = [each * count for each in sigmas]
         self.sigmas = [*sigmas, 0.0]
 
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: Any = None) -> Tensor:
+    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return (sample.float() + (self.sigmas[index + 1] - self.sigmas[index]) * output).to(output.dtype)
 
     def add_noise(self, original: Tensor, noise: Tensor, index: int) -> Tensor:

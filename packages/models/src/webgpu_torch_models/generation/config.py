@@ -23,6 +23,8 @@ class GenerationOptions(TypedDict, total=False):
     early_stopping: bool | str | None
     stop_strings: str | list[str] | None
     num_assistant_tokens: int | None
+    suppress_tokens: list[int] | None
+    begin_suppress_tokens: list[int] | None
     bos_token_id: int | None
     eos_token_id: int | list[int] | None
     pad_token_id: int | None
@@ -46,6 +48,8 @@ class GenerationConfig(JsonConfig):
             unlikely (False) or when they are impossible ("never").
         stop_strings: texts that end a sequence; they stay in it.
         num_assistant_tokens: how many tokens an ``assistant_model`` proposes at once.
+        suppress_tokens: tokens that are never chosen.
+        begin_suppress_tokens: tokens that are not chosen first.
         eos_token_id: the token, or tokens, that end a sequence.
         pad_token_id: what follows the end of a sequence while others of the batch go on.
     """
@@ -64,6 +68,8 @@ class GenerationConfig(JsonConfig):
     early_stopping: bool | str = False
     stop_strings: str | list[str] | None = None
     num_assistant_tokens: int = 5
+    suppress_tokens: list[int] | None = None
+    begin_suppress_tokens: list[int] | None = None
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     pad_token_id: int | None = None

@@ -11,7 +11,7 @@ from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep
 from webgpu_torch_models.generation.config import GenerationConfig
-from webgpu_torch_models.generation.scores import apply_repetition_penalty, process_scores
+from webgpu_torch_models.generation.scores import apply_repetition_penalty, process_scores, without_tokens
 
 if TYPE_CHECKING:
     from webgpu_torch_models.pretrained import PreTrainedModel
@@ -64,6 +64,10 @@ class Decoder(Generic[T]):
         self.cache.context = context
         self.compile = compile
         self.choose: Choose[T] = next_token(config) if choose is None else choose  # type: ignore[assignment]
+        self.never, self.not_first = (
+            torch.tensor(each, dtype=torch.int64, device=model.device) if each else None
+            for each in (config.suppress_tokens, config.begin_suppress_tokens)
+        )
         self.vocabulary = 0
         self.seen: Tensor | None = None
         """Which tokens each sequence has, bool [batch, vocabulary], where repetition is penalised."""
@@ -78,6 +82,7 @@ class Decoder(Generic[T]):
         self._variant = self.model.step_variant(input_ids.shape[1])
         logits = self.model(input_ids, cache=self.cache, logits_to_keep=1).logits[:, -1].float()
         self.vocabulary = logits.shape[-1]
+        logits = without_tokens(without_tokens(logits, self.never), self.not_first)
         if self.config.repetition_penalty != 1.0:
             self.seen = self._tokens_in(input_ids, logits)
         return self.choose(logits, self.seen, *given)
@@ -124,7 +129,7 @@ class Decoder(Generic[T]):
         return choice
 
     def _step_for(self, window: int, length: int) -> Callable[..., tuple[T, Tensor]]:
-        model, choose = self.model, self.choose
+        model, choose, never = self.model, self.choose, self.never
 
         def step(
             token: Tensor, position: Tensor, order: Tensor | None, given: Sequence[Tensor], padding: Tensor | None,
@@ -134,7 +139,7 @@ class Decoder(Generic[T]):
                 for each in buffers if seen is None else (*buffers, seen):
                     each.copy_(each.index_select(0, order))
             view = CacheStep(buffers, position, 1, window, length, padding, context=context)
-            logits = model(token.unsqueeze(1), cache=view).logits[:, -1].float()
+            logits = without_tokens(model(token.unsqueeze(1), cache=view).logits[:, -1].float(), never)
             if seen is not None:
                 seen.scatter_(1, token.unsqueeze(1), True)
             return choose(logits, seen, *given), position + 1

@@ -73,6 +73,11 @@ def apply_repetition_penalty(scores: Tensor, seen: Tensor | None, penalty: Tenso
     return torch.where(seen, torch.where(scores < 0, scores * penalty, scores / penalty), scores)
 
 
+def without_tokens(scores: Tensor, tokens: Tensor | None) -> Tensor:
+    """Set the scores [batch, vocabulary] of tokens, int64 [tokens] or None, to -inf."""
+    return scores if tokens is None else scores.index_fill(-1, tokens, -float("inf"))
+
+
 def apply_top_k(scores: Tensor, top_k: int, rows: Tensor | None = None) -> Tensor:
     """Set all but the ``top_k`` largest scores [batch, vocabulary] (and those equal to the last) to -inf.
 

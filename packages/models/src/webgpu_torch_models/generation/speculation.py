@@ -12,7 +12,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.cache import CacheStep
 from webgpu_torch_models.generation.config import GenerationConfig
 from webgpu_torch_models.generation.decoding import Choose, Decoder, next_token
-from webgpu_torch_models.generation.scores import apply_repetition_penalty, process_scores
+from webgpu_torch_models.generation.scores import apply_repetition_penalty, process_scores, without_tokens
 
 if TYPE_CHECKING:
     from webgpu_torch_models.pretrained import PreTrainedModel
@@ -178,6 +178,7 @@ class Speculation:
             cache.position,
             cache.padding,
             self.decoder.seen,
+            self.decoder.never,
             tuple(cache.buffers),
         )
 
@@ -186,10 +187,10 @@ class Speculation:
 
         def step(
             tokens: Tensor, drawn_from: Tensor, position: Tensor, padding: Tensor | None, seen: Tensor | None,
-            buffers: Sequence[Tensor],
+            never: Tensor | None, buffers: Sequence[Tensor],
         ) -> Tensor:  # fmt: skip
             view = CacheStep(buffers, position, count, window, length, padding)
-            logits = model(tokens.unsqueeze(0), cache=view).logits[0].float()
+            logits = without_tokens(model(tokens.unsqueeze(0), cache=view).logits[0].float(), never)
             if seen is not None:
                 logits = apply_repetition_penalty(logits, _seen_before(tokens, seen), config.repetition_penalty)
             if not config.do_sample:

@@ -1,30 +1,28 @@
-"""What networks are made of: softmax, normalisation, embedding, losses, dropout, attention."""
+"""What networks are made of: softmax, normalisation, embedding, dropout."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, dtype, float32, float64, int64
+from ...ir.dtypes import dtype, float32, float64, int64
 from ...ir.layouts import wrap_dimension
-from ...record.devices import on_host
 from ...record.grad_mode import no_grad
 from ...replay.recipes import remembered
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, attach, is_half, needs_gradient, no_view, type_title, wide
-from ..contraction.matrix_products import matmul, matrix_product
+from ..common import as_dimensions, attach, needs_gradient, no_view, type_title
 from ..creation.factories import arange
-from ..elementwise.overloads import masked_fill, where
+from ..elementwise.overloads import where
 from ..in_place.writing import replaced, snapshot
 from ..indexing.gathering import index_add, take_positions
 from ..indexing.index_checks import check_selected
 from ..outputs import into
 from ..random.draws import bernoulli_mask
 from ..reduction.moments import vector_norm
-from ..reduction.reductions import amax, mean, sum
+from ..reduction.reductions import mean, sum
 from .row_kernels import softmax_values, standardize
 
 if TYPE_CHECKING:
@@ -154,7 +152,11 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
 @operation("composite", namespace="functional", method=False)
 @remembered
 def layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions.
 
@@ -202,7 +204,9 @@ def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
 
 @operation("composite", namespace="functional", method=False)
 @remembered
-def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions.
 
     Raises:
@@ -328,88 +332,3 @@ def dropout_mask(input: Tensor, keep: float) -> Tensor:
 
 
 Tensor.dropout = dropout  # type: ignore[attr-defined]
-
-
-# Attention
-
-
-@operation("contraction", namespace="functional", method=False)
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Any,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: Number | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """``softmax(query @ key.T * scale + mask) @ value`` over the last two dimensions (Vaswani et al., 2017).
-
-    query [..., heads, l, e], key [..., heads, s, e], value [..., heads, s, v]; a boolean mask keeps where True.
-
-    Raises:
-        RuntimeError: both ``attn_mask`` and ``is_causal``.
-    """
-    if dropout_p > 0.0:
-        return _attention(query, key, value, attn_mask, is_causal, scale, enable_gqa, dropout_p)
-    return _attention_without_dropout(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-
-
-def _attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-    scale: Number | None,
-    enable_gqa: bool,
-    dropout_p: float = 0.0,
-) -> Tensor:
-    if is_half(query) and query.dtype is key.dtype is value.dtype and on_host(query.device):
-        # Hosts multiply in float32 anyway: nothing in between need be rounded for it.
-        found = _attention(wide(query), wide(key), wide(value), attn_mask, is_causal, scale, enable_gqa, dropout_p)
-        return found.to(query.dtype)
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    if enable_gqa:
-        repeats = query.shape[-3] // key.shape[-3]
-        key = key.repeat_interleave(repeats, -3)
-        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
-    # Scores of 16-bit operands stay as they were accumulated: an exponential magnifies what rounding takes.
-    scores = matrix_product(query, key.transpose(-2, -1), wide=True) * factor
-    if is_causal:
-        if attn_mask is not None:
-            raise RuntimeError(
-                "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-            )
-        scores = _causal(scores)
-    elif attn_mask is not None:
-        if attn_mask.dtype.category == 1:
-            raise RuntimeError(
-                f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-                f"{attn_mask.dtype!r} and query.dtype: {query.dtype!r} instead."
-            )
-        if attn_mask.dtype is bool_:
-            scores = masked_fill(scores, ~attn_mask, -math.inf)
-        else:
-            scores = scores + attn_mask
-    if attn_mask is None:
-        weights = softmax(scores, -1)
-    else:
-        # A row that attends to nothing gives zeros, with gradient zero, not NaN.
-        nothing = amax(scores.detach(), -1, True) == -math.inf
-        weights = masked_fill(softmax(masked_fill(scores, nothing, 0.0), -1), nothing, 0.0)
-    if dropout_p > 0.0:
-        weights = dropout(weights, dropout_p)
-    return matmul(weights.to(value.dtype), value)
-
-
-_attention_without_dropout = remembered(_attention)
-
-
-def _causal(scores: Tensor) -> Tensor:
-    """Mask the future: positions compare as numbers, so no mask tensor is stored."""
-
-    rows = arange(scores.shape[-2], device=scores.device).unsqueeze(1)
-    columns = arange(scores.shape[-1], device=scores.device)
-    return masked_fill(scores, columns > rows, -math.inf)

@@ -18,7 +18,6 @@ from ...record.devices import canonical_device, device, engine_for, on_host
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import (
     attach,
-    is_whole,
     kernel_cache,
     one_tuple_of_sizes,
     record_on,
@@ -43,11 +42,22 @@ def _position() -> ir.Expression:
     return ir.cast(ir.coordinate(0), uint32)
 
 
-def _word(number: ir.Expression) -> ir.Expression:
-    """Return a word of the Philox block that four elements share: counter (position / 4, offset), key (seed)."""
-    zero = ir.constant(0, uint32)
-    counter = (_position() >> 2, ir.parameter(2, uint32), ir.parameter(3, uint32), zero)
-    return philox(counter, (ir.parameter(0, uint32), ir.parameter(1, uint32)), number)
+def _word(number: ir.Expression, position: ir.Expression | None = None, first: int = 0) -> ir.Expression:
+    """Return a word of the Philox block that four elements share: counter (position / 4, offset), key (seed).
+
+    ``first`` is the number of the first of the parameters that hold seed and offset.
+    """
+    seed, seed_high, offset, offset_high = (ir.parameter(first + each, uint32) for each in range(4))
+    position = _position() if position is None else position
+    return philox((position >> 2, offset, offset_high, ir.constant(0, uint32)), (seed, seed_high), number)
+
+
+def drawn_below(position: ir.Expression, probability: ir.Expression, first: int) -> ir.Expression:
+    """Return whether the number drawn for an element (its uint32 position) is below a probability.
+
+    The numbers are those of kernel ``bernoulli``; parameters ``first`` to ``first + 3`` are seed and offset.
+    """
+    return _unit(_word(position & 3, position, first)) < probability
 
 
 def _unit(word: ir.Expression) -> ir.Expression:
@@ -113,11 +123,14 @@ def _philox(
     kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Generator, numbers: tuple[Any, Any]
 ) -> Tensor:
     count = number_of_elements(shape)
-    seed, offset = generator.philox_state(count)
-    parameters = (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, 0, *numbers)
-
-    kernel = philox_kernel(kind, count, result)
+    kernel, parameters = philox_kernel(kind, count, result), (*philox_parameters(generator, count), *numbers)
     return record_on(engine_for(place), place, kernel, (), parameters, (contiguous_layout(shape),))
+
+
+def philox_parameters(generator: Generator, count: int) -> tuple[int, int, int, int]:
+    """Return seed and offset, low words first, for drawing ``count`` numbers, and advance the generator by them."""
+    seed, offset = generator.philox_state(count)
+    return seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, 0
 
 
 def source_generator(given: Generator | None, place: device) -> Generator:
@@ -305,12 +318,9 @@ def randperm(
     """The numbers 0 to n - 1 in random order.
 
     Raises:
-        TypeError: ``n`` is no integer.
         RuntimeError: ``n`` is negative, or too large for the type.
     """
     require_layout(layout, requires_grad, pin_memory)
-    if not is_whole(n):
-        raise TypeError(f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     n, place = int(n), place_of(device)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")

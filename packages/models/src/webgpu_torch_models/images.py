@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.operations.creation.reading import read_bytes
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 def pixels_of(image: Any, size: tuple[int, int], channels: int) -> Tensor:
@@ -31,14 +35,18 @@ def pixels_of(image: Any, size: tuple[int, int], channels: int) -> Tensor:
     rows = []
     for each in images:
         fitting = each.convert(mode)
-        fitting = fitting if fitting.size == size[::-1] else fitting.resize(size[::-1], resample=1)
-        data = torch.frombuffer(bytearray(fitting.tobytes()), dtype=torch.uint8)
-        rows.append(data.reshape(*size, channels).permute(2, 0, 1).float() / 255)
+        rows.append(pixels(fitting if fitting.size == size[::-1] else fitting.resize(size[::-1], resample=1)) / 255)
     return torch.stack(rows)
 
 
-def pillow_images(pixels: Tensor) -> list[Any]:
-    """Return images of Pillow for a tensor [batch, 3, height, width] from 0 to 1.
+def pixels(image: Image) -> Tensor:
+    """Return an image of Pillow as float32 [channels, height, width] from 0 to 255."""
+    data = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+    return data.reshape(image.height, image.width, -1).permute(2, 0, 1).float()
+
+
+def pillow() -> ModuleType:
+    """Return Pillow's module of images.
 
     Raises:
         ImportError: Pillow is not installed.
@@ -46,9 +54,16 @@ def pillow_images(pixels: Tensor) -> list[Any]:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError(
-            'images need Pillow: pip install "webgpu-torch-models[images]", or ask for output="tensor"'
-        ) from error
+        raise ImportError('images need Pillow: pip install "webgpu-torch-models[images]"') from error
+    return Image
+
+
+def pillow_images(pixels: Tensor) -> list[Image]:
+    """Return images of Pillow for a tensor [batch, 3, height, width] from 0 to 1.
+
+    Raises:
+        ImportError: Pillow is not installed.
+    """
     bytes_of = (pixels * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu()
     height, width = pixels.shape[2:]
-    return [Image.frombytes("RGB", (width, height), bytes(read_bytes(each))) for each in bytes_of]
+    return [pillow().frombytes("RGB", (width, height), bytes(read_bytes(each))) for each in bytes_of]

@@ -1,0 +1,494 @@
+"""Attention by tiles: a workgroup goes over the columns for a block of rows, and no score leaves it.
+
+The softmax is computed on the way: sums are kept relative to the largest score so far, and scaled down when there is a
+larger one (T. Dao, "FlashAttention-2: faster attention with better parallelism and work partitioning", ICLR 2024). Products
+and sums are those of tiled contractions: threads keep small blocks of them in registers, the operands pass through
+workgroup memory, and so do the weights between product and sum.
+"""
+
+from __future__ import annotations
+
+from webgpu_torch_core.ir.dtypes import float32
+from webgpu_torch_core.ir.expression import Expression, constant
+from webgpu_torch_core.ir.kernels import Attention, Contraction, Product, WeightedSum
+from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.reindexing import reindex
+
+from ..program import Capabilities, Pass, Program
+from .access import LANES, Buffers, evaluate
+from .attention_parts import LOWEST, Parts, store_row, store_sum
+from .attention_tile import AttentionTile
+from .contraction import Frame
+from .contraction_loader import Loader
+from .contraction_tile import ThreadSums, locate
+from .ir import (
+    Call,
+    Literal,
+    Name,
+    Node,
+    Prefix,
+    choose,
+    convert_to,
+    every,
+    fixed,
+    minimum,
+    u32,
+    vector,
+    zero,
+)
+from .module import LINEAR_GROUP, THREAD, Module, split_index
+from .steps import spell
+
+_LOG2_E = 1.4426950408889634
+
+
+def generate_attention(kernel: Attention, capabilities: Capabilities, tile: AttentionTile) -> Program:
+    """Return the program of an attention by tiles."""
+    writer = _Writer(kernel, capabilities, tile)
+    found = writer.write()
+    return Program((found,), ()) if tile.splits == 1 else writer.parts.program(kernel, capabilities, found)
+
+
+def _contraction(
+    kernel: Attention, rows: str, columns: str, depth: str, left: Expression, right: Expression
+) -> Contraction:
+    """Return a product or sum as a contraction over the same operands."""
+    old: dict[str, list[int]] = {}
+    position = 0
+    for name in kernel.dimension_groups:
+        old[name] = list(range(position, position + len(getattr(kernel, name))))
+        position += len(getattr(kernel, name))
+    terms = tuple(((each, 1),) for name in ("batch", rows, columns, depth) for each in old[name])
+    sizes = [getattr(kernel, name) for name in ("batch", rows, columns, depth)]
+    return Contraction(
+        kernel.operands, kernel.outputs, kernel.parameters, kernel.name, *sizes, reindex(left, terms), reindex(right, terms),
+        float32, (),
+    )  # fmt: skip
+
+
+class _Weights:
+    """A block of weights in workgroup memory: ``n`` by ``m``, with groups of four rows permuted against bank conflicts."""
+
+    def __init__(self, module: Module, tile: AttentionTile) -> None:
+        self.body = module.body
+        self.groups = tile.m // LANES
+        self.mask = min(self.groups, 8) - 1
+        self.array = module.array("weights", "vec4<f32>", tile.n * self.groups)
+        self.first: Node = fixed(0)
+
+    def at(self, column: Node, group: Node) -> Node:
+        """Return four rows of a column."""
+        turned = group ^ ((column // fixed(LANES)) & fixed(self.mask))
+        return self.array[column * fixed(self.groups) + turned]
+
+    def read(self, depth: int, stage: Node | None, thread: Node, count: int, prefix: str) -> list[list[Node]]:
+        """Return a thread's weights of one column, the one at ``depth`` behind ``first``."""
+        body, column = self.body, self.first + fixed(depth)
+        step = self.groups // count
+        found = [self.at(column, thread + fixed(each * step)) for each in range(count)]
+        return [[body.let(f"{prefix}{number}", each)] for number, each in enumerate(found)]
+
+
+class _Kept:
+    """The rows' side of a product: all of it in workgroup memory, or a block at a time."""
+
+    def __init__(self, loader: Loader, kept: bool) -> None:
+        self.loader, self.kept = loader, kept
+        self.stage: Node | None = None
+
+    def read(self, depth: int, stage: Node | None, thread: Node, count: int, prefix: str) -> list[list[Node]]:
+        """Return a thread's rows at a depth of the present block."""
+        return self.loader.read(depth, self.stage, thread, count, prefix)
+
+
+class _Product:
+    """One product: a block of it in registers, and how its sides come into workgroup memory."""
+
+    def __init__(self, writer: _Writer, product: Product, number: int) -> None:
+        kernel, tile = writer.kernel, writer.tile.product()
+        contraction = _contraction(kernel, "m", "n", product.depth, product.left, product.right)
+        self.frame = Frame(contraction, writer.capabilities, writer.module)
+        self.depth, self.tile, self.body = self.frame.k, tile, writer.body
+        self.stages = writer.tile.stages(self.depth)
+        kept = writer.tile.kept
+        left = Loader(
+            self.frame, self.frame.left, tile.m, tile.replace(stages=self.stages) if kept else tile, f"rows{number}"
+        )
+        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"columns{number}")
+        self.left = _Kept(left, kept)
+        self.sums = ThreadSums(self.frame, tile, self.left, self.right, f"product{number}_")
+        self.writer = writer
+
+    def begin(self) -> None:
+        """Write what comes before all columns."""
+        left = self.left.loader
+        left.declare()
+        self.right.declare()
+        if self.left.kept:
+            for stage in range(self.stages):
+                left.fetch(self.writer.batch, self.writer.base_m, fixed(stage * self.tile.k))
+                left.put(fixed(stage))
+
+    def multiply(self, column: Node) -> None:
+        """Write the product of the rows with the columns from ``column`` on."""
+        body, batch, deep = self.body, self.writer.batch, self.tile.k
+        sides = [(self.right, column)] + ([] if self.left.kept else [(self.left.loader, self.writer.base_m)])
+        self.sums.clear(self.writer.place)
+        if not self.depth:
+            return
+        for side, base in sides:
+            side.fetch(batch, base, fixed(0))
+        with body.loop("stage", fixed(0), lambda stage: stage < fixed(self.stages), fixed(1)) as stage:
+            body.barrier()
+            for side, _ in sides:
+                side.put(None)
+            body.barrier()
+            with body.when(stage + fixed(1) < fixed(self.stages)):
+                for side, base in sides:
+                    side.fetch(batch, base, (stage + fixed(1)) * fixed(deep))
+            self.left.stage = stage if self.left.kept else None
+            self.sums.multiply(None)
+
+
+class _Sum:
+    """One sum: a block of it in registers, and how its values come into workgroup memory."""
+
+    def __init__(self, writer: _Writer, total: WeightedSum, number: int) -> None:
+        kernel, tile = writer.kernel, writer.tile.sum()
+        contraction = _contraction(kernel, "m", total.along, "n", constant(0.0, float32), total.value)
+        self.total = total
+        self.frame = Frame(contraction, writer.capabilities, writer.module)
+        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"values{number}", True)
+        self.sums = ThreadSums(self.frame, tile, writer.weights, self.right, f"sum{number}_")
+        self.writer, self.body, self.tile = writer, writer.body, tile
+
+    def begin(self) -> None:
+        """Write what comes before all columns."""
+        self.right.declare()
+        self.sums.clear(self.writer.place)
+
+    def add(self, column: Node, last: Node) -> None:
+        """Write the sum of the values of the columns from ``column`` on, with the weights in workgroup memory."""
+        body, deep, stages = self.body, self.tile.k, self.writer.tile.n // self.tile.k
+        batch, base = self.writer.batch, self.writer.base_v
+        self.right.fetch(batch, base, column, last)
+        with body.loop("stage", fixed(0), lambda stage: stage < fixed(stages), fixed(1)) as stage:
+            body.barrier()
+            self.right.put(None)
+            body.barrier()
+            with body.when(stage + fixed(1) < fixed(stages)):
+                self.right.fetch(batch, base, column + (stage + fixed(1)) * fixed(deep), last)
+            self.writer.weights.first = stage * fixed(deep)
+            self.sums.multiply(None)
+
+    def leave(self) -> None:
+        """Write how the results leave the workgroup."""
+        self.sums.results(
+            self.writer.base_m, self.writer.base_v, self._store if self.writer.tile.splits == 1 else self._part
+        )
+
+    def _store(self, row: Node, column: Node, values: list[Node]) -> None:
+        store_sum(self.writer.module, self.writer.kernel, self.total, self.writer.batch, row, column, values)
+
+    def _part(self, row: Node, column: Node, values: list[Node]) -> None:
+        writer = self.writer
+        writer.parts.write_sum(writer.module, writer.part, writer.flat_batch, row, column, values)
+
+
+class _Softmax:
+    """The running softmax of a thread's rows: the largest score so far, and the thread's part of the weights' sum."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self.writer, self.body, tile = writer, writer.body, writer.tile
+        self.count, self.across = tile.rows // LANES, tile.across
+        self.groups, self.step = tile.m // LANES, tile.m // LANES // self.count
+        self.shared = writer.module.array("row_values", "vec4<f32>", self.groups * tile.across)
+
+    def begin(self) -> None:
+        """Declare the state."""
+        low = vector("f32", [Literal(LOWEST, "f32")] * LANES)
+        self.tops = [self.body.var(f"top{each}", low) for each in range(self.count)]
+        self.totals = [self.body.var(f"total{each}", zero("vec4<f32>")) for each in range(self.count)]
+
+    def _group(self, number: int) -> Node:
+        return self.writer.place[0] + fixed(number * self.step)
+
+    def _exchange(self, values: list[Node]) -> list[list[Node]]:
+        """Return for each group of four rows what the threads that share them have."""
+        for number, value in enumerate(values):
+            self.body.set(self.shared[self.writer.place[1] * fixed(self.groups) + self._group(number)], value)
+        self.body.barrier()
+        return [
+            [self.shared[fixed(each * self.groups) + self._group(number)] for each in range(self.across)]
+            for number in range(self.count)
+        ]
+
+    def power(self, value: Node) -> Node:
+        """Return ``exp(value)`` of a number that is not positive, or four of them."""
+        if self.writer.capabilities.software:
+            if value.type == "f32":
+                return spell("exp", "f32", [value])
+            return vector("f32", [spell("exp", "f32", [value.lane(each)]) for each in range(LANES)])
+        # As accurate as WGSL demands is enough here: errors are relative to weights that are the smaller the larger they are.
+        return Call("exp2", (value * Literal(_LOG2_E, "f32"),), value.type)
+
+    def update(self, scores: list[list[Name]], sums: list[_Sum]) -> None:
+        """Turn a thread's scores, vectors of four columns for each row, into weights relative to the rows' largest scores."""
+        body = self.body
+        own: list[Node] = []
+        for row in scores:
+            most = row[0]
+            for other in row[1:]:
+                most = Call("max", (most, other), "vec4<f32>")
+            most = body.let(self.writer.module.fresh("most"), most)
+            pairs = [Call("max", (most.lane(each), most.lane(each + 1)), "f32") for each in (0, 2)]
+            own.append(Call("max", tuple(pairs), "f32"))
+        found = self._exchange([vector("f32", own[each : each + LANES]) for each in range(0, len(own), LANES)])
+        for number, (top, total, others) in enumerate(zip(self.tops, self.totals, found, strict=True)):
+            largest = body.var(f"largest{number}", top)
+            for other in others:
+                body.set(largest, Call("max", (largest, other), "vec4<f32>"))
+            shrink = body.let(f"shrink{number}", self.power(top - largest))
+            body.set(top, largest)
+            body.set(total, total * shrink)
+            for lane in range(LANES):
+                for each in sums:
+                    for value in each.sums.sums[number * LANES + lane]:
+                        body.set(value, value * shrink.lane(lane))
+        for number, row in enumerate(scores):
+            top, total = (
+                self.tops[number // LANES].lane(number % LANES),
+                self.totals[number // LANES].lane(number % LANES),
+            )
+            for score in row:
+                body.set(score, self.power(score - vector("f32", [top] * LANES)))
+                both = body.let(
+                    self.writer.module.fresh("both"),
+                    Call("dot", (score, vector("f32", [Literal(1.0, "f32")] * LANES)), "f32"),
+                )
+                body.set(total, total + both)
+
+    def finish(self, sums: list[_Sum], divides: bool) -> None:
+        """Write the sum of the rows' weights and, unless other workgroups have more of them, the division of the sums by these."""
+        body = self.body
+        body.barrier()
+        for number, (total, others) in enumerate(zip(self.totals, self._exchange(list(self.totals)), strict=True)):
+            body.set(total, others[0])
+            for other in others[1:]:
+                body.set(total, total + other)
+            if not divides:
+                continue
+            # A row that attends to nothing has zeros.
+            least = vector("f32", [Literal(1e-37, "f32")] * LANES)
+            one = vector("f32", [Literal(1.0, "f32")] * LANES)
+            share = body.let(f"share{number}", one // Call("max", (total, least), "vec4<f32>"))
+            for lane in range(LANES):
+                for each in sums:
+                    for value in each.sums.sums[number * LANES + lane]:
+                        body.set(value, value * share.lane(lane))
+
+    def state(self, row: int) -> tuple[Node, Node]:
+        """Return the largest score of a row, and the sum of its weights."""
+        return self.tops[row // LANES].lane(row % LANES), self.totals[row // LANES].lane(row % LANES)
+
+
+class _Writer:
+    """Writes the kernel of an attention."""
+
+    def __init__(self, kernel: Attention, capabilities: Capabilities, tile: AttentionTile) -> None:
+        self.kernel, self.capabilities, self.tile = kernel, capabilities, tile
+        self.module = Module(kernel, capabilities)
+        self.body = self.module.body
+        self.m, self.n, self.batches = map(number_of_elements, (kernel.m, kernel.n, kernel.batch))
+        sizes = [number_of_elements(kernel.k if each.along == "k" else kernel.v) for each in kernel.sums]
+        self.blocks_m, self.blocks_v = -(-self.m // tile.m), -(-max(sizes) // tile.v)
+        self.buffers = Buffers(self.module)
+        self.weights = _Weights(self.module, tile)
+        self.products = [_Product(self, each, number) for number, each in enumerate(kernel.products)]
+        self.sums = [_Sum(self, each, number) for number, each in enumerate(kernel.sums)]
+        self.softmax = _Softmax(self) if kernel.score is not None else None
+        self.parts = Parts(kernel, tile.splits)
+
+    def write(self) -> Pass:
+        """Return the pass."""
+        body, tile = self.body, self.tile
+        count = self.blocks_m * self.blocks_v * self.batches * tile.splits
+        linear = body.let("linear", LINEAR_GROUP)
+        body.leave(linear >= count)
+        # The rows that attend to most columns come first: whoever waits for the last ones does not wait for the longest.
+        self.base_m = body.let("base_m", (u32(self.blocks_m - 1) - linear % self.blocks_m) * tile.m)
+        piece = body.let("piece", linear // self.blocks_m)
+        self.base_v = body.let("base_v", piece % self.blocks_v * tile.v)
+        self.part: Node = fixed(0)
+        piece = piece // self.blocks_v
+        if tile.splits > 1:
+            self.part, piece = body.let("part", piece % tile.splits), piece // tile.splits
+        self.flat_batch = body.let("batch", piece)
+        self.batch = split_index(self.module, self.flat_batch, self.kernel.batch)
+        self.place = locate(body, tile.product())
+        self.rows = [self._row(number) for number in range(tile.rows)]
+        start, stop = self._bounds()
+        for each in (*self.products, *self.sums):
+            each.begin()
+        if self.softmax is not None:
+            self.softmax.begin()
+        with body.loop("column", start, lambda column: column < stop, fixed(tile.n)) as column:
+            for product in self.products:
+                product.multiply(column)
+            self._weigh(column, stop)
+        if self.softmax is not None:
+            self.softmax.finish(self.sums, tile.splits == 1)
+        for total in self.sums:
+            total.leave()
+        self._store_rows()
+        return self.module.finish(tile.threads, count, " (parts)" if tile.splits > 1 else "")
+
+    def _row(self, number: int) -> Node:
+        """Write which row one of a thread's is; behind the last one it is repeated."""
+        row = self._place_of(number)
+        return self.body.let(f"row{number}", minimum(row, self.m - 1) if self.m % self.tile.m else row)
+
+    def _place_of(self, number: int) -> Node:
+        step = self.tile.m // self.tile.rows
+        return self.base_m + (self.place[0] + fixed(number // LANES * step)) * fixed(LANES) + fixed(number % LANES)
+
+    def _bounds(self) -> tuple[Node, Node]:
+        """Write between which columns the workgroup's rows, and each of the thread's, attend; return the workgroup's."""
+        body, kernel = self.body, self.kernel
+        self.bounds: list[list[Node]] = [[] for _ in self.rows]
+        found: list[Node] = [fixed(0), u32(self.n)]
+        for place, root in enumerate((kernel.first, kernel.last)):
+            if root is None:
+                continue
+            values: list[Node] = []
+            for number, row in enumerate(self.rows):
+                coordinates = self._coordinates(row)
+                value = convert_to("i32", evaluate(self.buffers, [root], coordinates)[0][0])
+                inside = Call("clamp", (value, fixed(0, "i32"), convert_to("i32", u32(self.n))), "i32")
+                values.append(body.let(f"bound{place}_{number}", convert_to("u32", inside)))
+                self.bounds[number].append(values[-1])
+            found[place] = self._extreme(values, "min" if place == 0 else "max")
+        step = fixed(self.tile.n)
+        first = body.let("first", found[0] // step * step if kernel.first is not None else found[0])
+        last = body.let("last", found[1])
+        if self.tile.splits == 1:
+            return first, last
+        # What there is to read is shared evenly, also where its end is known to the device only.
+        blocks = (Call("max", (last, first), "u32") - first + step - fixed(1)) // step
+        share = body.let("share", (blocks + u32(self.tile.splits - 1)) // self.tile.splits * step)
+        first = body.let("own_first", first + self.part * share)
+        return first, body.let("own_last", minimum(first + share, last))
+
+    def _extreme(self, values: list[Node], function: str) -> Node:
+        """Write the least or largest of all threads' values and return it, the same for all."""
+        body, tile = self.body, self.tile
+        shared = self.module.array(f"bound_{function}", "u32", tile.threads)
+        found = values[0]
+        for other in values[1:]:
+            found = Call(function, (found, other), "u32")
+        body.set(shared[THREAD], found)
+        body.barrier()
+        width = 1
+        while width * 2 < tile.threads:
+            width *= 2
+        while width:
+            with body.when(every(THREAD < fixed(width), THREAD + fixed(width) < fixed(tile.threads))):
+                body.set(shared[THREAD], Call(function, (shared[THREAD], shared[THREAD + fixed(width)]), "u32"))
+            body.barrier()
+            width //= 2
+        return Call("workgroupUniformLoad", (Prefix("&", shared[0]),), "u32")
+
+    def _coordinates(self, row: Node, column: Node | None = None) -> list[Node]:
+        """Return the coordinates of a row, with a column or without."""
+        kernel = self.kernel
+        found = self.batch + split_index(self.module, row, kernel.m)
+        if column is None:
+            return found
+        return found + [fixed(0)] * (len(kernel.k) + len(kernel.v)) + split_index(self.module, column, kernel.n)
+
+    def _weigh(self, column: Node, stop: Node) -> None:
+        """Write what turns the products with columns from ``column`` on into weights and adds the values with them."""
+        body, kernel, tile = self.body, self.kernel, self.tile
+        groups = tile.n // tile.across // LANES
+        columns = [
+            [
+                body.let(
+                    self.module.fresh("at"),
+                    column + (self.place[1] + fixed(group * tile.across)) * fixed(LANES) + fixed(lane),
+                )
+                for lane in range(LANES)
+            ]
+            for group in range(groups)
+        ]
+        inside = [[minimum(each, self.n - 1) if self.n % tile.n else each for each in some] for some in columns]
+        place = [[self._coordinates(row, each) for some in inside for each in some] for row in self.rows]
+        scores: list[list[Name]] = []
+        if kernel.score is not None and self.softmax is not None:
+            scores = self._vectors("score", groups)
+            self._each(kernel.score, columns, place, stop, scores, scores)
+            self.softmax.update(scores, self.sums)
+        for number, total in enumerate(self.sums):
+            if number:
+                body.barrier()
+            weights = scores
+            if total.total.weight.step != "accumulator":
+                weights = self._vectors(f"weight{number}_", groups)
+                self._each(total.total.weight, columns, place, stop, weights, scores)
+            for group in range(groups):
+                for lane in range(LANES):
+                    at = (self.place[1] + fixed(group * tile.across)) * fixed(LANES) + fixed(lane)
+                    for some in range(tile.rows // LANES):
+                        rows = fixed(some * (tile.m // tile.rows)) + self.place[0]
+                        values = [weights[some * LANES + each][group].lane(lane) for each in range(LANES)]
+                        body.set(self.weights.at(at, rows), vector("f32", values))
+            total.add(column, stop)
+
+    def _vectors(self, name: str, groups: int) -> list[list[Name]]:
+        """Declare for each of the thread's rows groups of four columns."""
+        return [
+            [self.body.var(f"{name}{row}_{group}", None, "vec4<f32>") for group in range(groups)]
+            for row in range(self.tile.rows)
+        ]
+
+    def _each(
+        self, root: Expression, columns: list[list[Name]], place: list[list[list[Node]]], stop: Node,
+        targets: list[list[Name]], softmax: list[list[Name]] | None,
+    ) -> None:  # fmt: skip
+        """Write an expression of every product of the thread into vectors of four columns; -inf, or zero, outside of the bounds."""
+        body, kernel = self.body, self.kernel
+        outside = Literal(0.0, "f32") if root is not kernel.score else -Call("wt_inf", (), "f32")
+        for row, found in enumerate(targets):
+            for group, target in enumerate(found):
+                values: list[Node] = []
+                for lane in range(LANES):
+                    products = [each.sums.sums[row][group].lane(lane) for each in self.products]
+                    weights = [softmax[row][group].lane(lane)] if softmax else ()
+                    at = place[row][group * LANES + lane]
+                    (value,) = evaluate(self.buffers, [root], at, 1, products, None, weights)[0]
+                    values.append(self._bounded(value, outside, row, columns[group][lane], stop))
+                body.set(target, vector("f32", values))
+
+    def _bounded(self, value: Node, outside: Node, row: int, column: Node, stop: Node) -> Node:
+        """Return a value where a row attends to a column, else another."""
+        bounds = list(self.bounds[row])
+        conditions: list[Node] = []
+        if self.kernel.first is not None:
+            conditions.append(bounds.pop(0) <= column)
+        if self.kernel.last is not None:
+            conditions.append(column < bounds.pop(0))
+        elif self.n % self.tile.n or self.tile.splits > 1:
+            conditions.append(column < stop)
+        return choose(every(*conditions), value, outside) if conditions else value
+
+    def _store_rows(self) -> None:
+        """Write the rows' stores, by the first of the threads that share each, in one of the workgroups that share it."""
+        body, kernel = self.body, self.kernel
+        if self.softmax is None or not (kernel.row_stores or self.tile.splits > 1):
+            return
+        with body.when(every(self.place[1].equals(fixed(0)), self.base_v.equals(fixed(0)))):
+            for number, row in enumerate(self.rows):
+                with body.when(self._place_of(number) < self.m if self.m % self.tile.m else None):
+                    if self.tile.splits > 1:
+                        self.parts.write_row(self.module, self.part, self.flat_batch, row, *self.softmax.state(number))
+                    else:
+                        store_row(self.module, kernel, self.batch, row, *self.softmax.state(number))

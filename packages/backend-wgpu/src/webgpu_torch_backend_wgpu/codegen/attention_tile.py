@@ -1,0 +1,140 @@
+"""Which blocks the workgroups of an attention compute, and how long that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webgpu_torch_core.ir.kernels import Attention, Record
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..facts import Facts
+from ..program import Capabilities
+from .contraction_tile import Tile
+
+#: extra elements per row of a block in workgroup memory, against bank conflicts
+_PAD = 4
+
+
+class AttentionTile(Record):
+    """A variant of the attention kernel.
+
+    Fields:
+        m, n, v: rows, columns at a time, and positions of each sum that a workgroup computes.
+        rows: rows of a thread; a multiple of 4.
+        across: threads that share a row; four columns and positions at least are each one's.
+        deep: how deep products and sums go at a time.
+        kept: the rows' sides of products stay in workgroup memory.
+        splits: workgroups that share the columns.
+    """
+
+    __slots__ = fields = ("m", "n", "v", "rows", "across", "deep", "kept", "splits")
+    m: int
+    n: int
+    v: int
+    rows: int
+    across: int
+    deep: int
+    kept: bool
+    splits: int
+
+    @property
+    def threads(self) -> int:
+        """Threads per workgroup."""
+        return self.m // self.rows * self.across
+
+    def product(self) -> Tile:
+        """Return the tile of a product: a block of weights."""
+        return Tile(self.m, self.n, self.deep, self.rows, self.n // self.across, span=self._span, pad=_PAD)
+
+    def sum(self) -> Tile:
+        """Return the tile of a sum."""
+        return Tile(self.m, self.v, self.deep, self.rows, self.v // self.across, span=self._span, pad=_PAD)
+
+    @property
+    def _span(self) -> int:
+        """Threads along the columns in each run of 32: eight by four read least of workgroup memory."""
+        return 8 if self.m // self.rows % 4 == 0 else 0
+
+    def nbytes(self, kernel: Attention) -> int:
+        """Return the bytes of workgroup memory."""
+        total = self.m * self.n + self.m * self.across + self.m
+        for product in kernel.products:
+            depth = _width(kernel, product.depth)
+            total += (self.m + _PAD) * (self.stages(depth) if self.kept else 1) * self.deep + (
+                self.n + _PAD
+            ) * self.deep
+        return 4 * (total + len(kernel.sums) * (self.v + _PAD) * self.deep)
+
+    def stages(self, depth: int) -> int:
+        """Return in how many blocks a side of a product of some depth is brought into workgroup memory."""
+        return -(-depth // self.deep)
+
+
+#: m, n, rows, across, deep of a workgroup's block, and the share of an adapter's operations per second that it reaches
+_BLOCKS: dict[tuple[int, int, int, int, int], float] = {
+    (64, 64, 8, 8, 16): 0.5,
+    (64, 64, 8, 16, 16): 0.5,
+    (32, 64, 4, 16, 16): 0.3,
+    (32, 32, 4, 8, 8): 0.2,
+    (4, 128, 4, 32, 16): 0.1,
+    (8, 128, 4, 32, 16): 0.15,
+}
+_SOFTWARE = (32, 32, 4, 8, 8)
+#: in how many parts columns may be split, and most bytes of the parts
+_SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
+_MOST_SCRATCH = 1 << 26
+#: the share of its rate that a unit reaches with one block
+_ALONE = 0.5
+
+
+def attention_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionTile]:
+    """Yield the tiles that an adapter has threads and workgroup memory for, with the columns split or not."""
+    widest = max(_width(kernel, each.along) for each in kernel.sums)
+    for block in _BLOCKS:
+        if capabilities.software and block != _SOFTWARE:
+            continue
+        m, n, rows, across, deep = block
+        least = 4 * across
+        for v in {min(-(-widest // least) * least, most) for most in (least, 2 * least)}:
+            for kept in (True, False):
+                tile = AttentionTile(m, n, v, rows, across, deep, kept, 1)
+                if tile.threads > capabilities.invocations or tile.nbytes(kernel) > capabilities.workgroup_bytes:
+                    continue
+                for splits in _splits_of(kernel, tile, capabilities):
+                    yield tile.replace(splits=splits)
+
+
+def _splits_of(kernel: Attention, tile: AttentionTile, capabilities: Capabilities) -> Iterator[int]:
+    """Yield in how many parts columns may be split: each has a block of them, and there is room for what they leave."""
+    yield 1
+    if kernel.score is None or len(kernel.sums) != 1 or capabilities.software:
+        return
+    batch, m, n = map(number_of_elements, (kernel.batch, kernel.m, kernel.n))
+    nbytes = 4 * batch * m * (_width(kernel, kernel.sums[0].along) + 2)
+    for splits in _SPLITS[1:]:
+        if splits * tile.n <= n and splits * nbytes <= min(_MOST_SCRATCH, capabilities.binding_bytes):
+            yield splits
+
+
+def _width(kernel: Attention, along: str) -> int:
+    return number_of_elements(kernel.k if along == "k" else kernel.v)
+
+
+def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> float:
+    """Return an estimate of the time that a tile takes for an attention."""
+    batch, m, n = map(number_of_elements, (kernel.batch, kernel.m, kernel.n))
+    widest = max(_width(kernel, each.along) for each in kernel.sums)
+    blocks = max(-(-m // tile.m) * -(-widest // tile.v) * batch * tile.splits, 1)
+    depth = sum(_width(kernel, each.depth) for each in kernel.products) + len(kernel.sums) * tile.v
+    work = 2 * tile.m * (-(-n // (tile.n * tile.splits)) * tile.n) * depth
+    share = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep] * (1.0 if tile.kept else 0.9)
+    rounds = -(-blocks // facts.units)
+    seconds = rounds * facts.units * work / (facts.flops * share * (_ALONE if rounds == 1 else 1.0))
+    if tile.splits == 1:
+        return seconds
+    return seconds + 8 * tile.splits * batch * m * widest / facts.bandwidth + facts.dispatch
+
+
+def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
+    """Return whether an attention's own kernel takes less time than two products and a softmax."""
+    return False
