@@ -18,7 +18,7 @@ from webgpu_torch_models.generation import ContinuousBatch, Request
 
 #: prompts, and how they go on
 JOBS: tuple[tuple[list[int], dict[str, Any]], ...] = (
-    ([5, 9, 2], {}),
+    ([5, 9, 2], {"suppress_tokens": [24, 8], "begin_suppress_tokens": [96, 1]}),
     ([7] * 17, {"repetition_penalty": 1.4}),
     ([11, 3, 8, 60, 61, 62, 4, 90], {"do_sample": True}),
     ([40], {"do_sample": True, "top_k": 0, "top_p": 0.8, "temperature": 0.7}),
