@@ -24,11 +24,7 @@ from .contraction_loader import Loader, is_packed
 from .contraction_parts import Parts
 from .ir import Call, Name, Node, fixed, minimum, u32, zero
 from .module import LINEAR_GROUP, THREAD
-<<<<<<< HEAD
-from .statements import Do
-=======
-from .statements import Body
->>>>>>> main
+from .statements import Body, Do
 
 
 class Tile(Record):
