@@ -165,6 +165,35 @@ def test_a_bad_request_touches_no_other(prompt: list[int], options: dict[str, An
     assert request.tokens == alone("gpt2", "cpu", 0, LONGEST)[:2]
 
 
+def test_what_others_left_in_the_pages() -> None:
+    """A sequence whose numbers overflowed leaves NaN behind, in its pages and where rows are filled up."""
+    batch = batch_of("gpt2", "cpu")
+    for buffer in batch.pool.buffers:
+        buffer.fill_(float("nan"))
+    requests = [submit(batch, job) for job in (2, 0, 3)]
+    finish(batch)
+    assert [each.tokens for each in requests] == [alone("gpt2", "cpu", job, LONGEST) for job in (2, 0, 3)]
+
+
+@pytest.mark.slow
+def test_an_overflow_ends_one_request(device: str) -> None:
+    wanted = {job: alone("llama", device, job, LONGEST) for job in (0, 3)}
+    weight = model_of("llama", device).model.embed_tokens.weight
+    before = weight.detach()[90].clone()
+    assert not any(90 in each for each in wanted.values())
+    batch = batch_of("llama", device)
+    try:
+        with torch.no_grad():
+            weight[90] = float("nan")
+        found = {job: submit(batch, job) for job in (0, 2, 3)}
+        finish(batch)
+    finally:
+        with torch.no_grad():
+            weight[90] = before
+    assert (found[2].tokens, found[2].finish_reason) == ([], "overflow")
+    assert {job: found[job].tokens for job in wanted} == wanted
+
+
 def test_requests_wait_for_pages() -> None:
     batch = batch_of("gpt2", "cpu")
     first = [submit(batch, 1, max_new_tokens=9) for _ in range(2)]
