@@ -290,7 +290,10 @@ class Engine:
         self.metrics.tokens.inc(len(new))
         if request.finish_reason is not None:
             del self._texts[request]
-        texts.send(Event(number, new, request.finish_reason))
+        if request.finish_reason == "overflow":
+            texts.send(Event(number, new, error=RequestError("the model's logits overflowed for this text", 500)))
+        else:
+            texts.send(Event(number, new, request.finish_reason))
 
 
 def _settle(future: asyncio.Future[T], result: T) -> None:

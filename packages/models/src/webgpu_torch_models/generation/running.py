@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from webgpu_torch_models.generation.continuous import Request
     from webgpu_torch_models.pretrained import PreTrainedModel
 
+#: how many steps of different sizes are kept
+MOST_STEPS = 64
 Row = tuple[Tensor | float | None, ...]
 """Options of :class:`RowOptions` without the last."""
 
@@ -30,6 +32,8 @@ def next_tokens(
 ) -> Tensor:
     """Return each row's next token, int64 [batch]: the likeliest, or one drawn from the row's own generator.
 
+    A row whose logits are no numbers gets -1: it is to end, and no other with it.
+
     Args:
         logits: float32 [batch, vocabulary].
         seen: bool [batch, vocabulary], tokens of the sequences; None where nothing penalises repetition.
@@ -40,12 +44,14 @@ def next_tokens(
     if banned is not None:
         logits = logits.masked_fill(banned, -float("inf"))
     logits = apply_repetition_penalty(logits, seen, options.repetition_penalty)
-    likeliest = logits.argmax(dim=-1)
+    strange = ~(logits.amax(dim=-1).abs() < float("inf"))
+    likeliest = logits.argmax(dim=-1).masked_fill(strange, -1)
     if not isinstance(options.do_sample, Tensor):
         return likeliest
-    probabilities = F.softmax(process_scores(logits, options), dim=-1)
+    probabilities = F.softmax(process_scores(logits, options), dim=-1).masked_fill(strange.unsqueeze(1), 1.0)
     drawn = [torch.multinomial(probabilities[row : row + 1], 1, generator=each) for row, each in enumerate(generators)]
-    return torch.where(options.do_sample, torch.cat(drawn), likeliest.unsqueeze(1)).squeeze(1)
+    chosen = torch.where(options.do_sample, torch.cat(drawn), likeliest.unsqueeze(1)).squeeze(1)
+    return chosen.masked_fill(strange, -1)
 
 
 class Steps:
@@ -136,11 +142,15 @@ class Steps:
     def _step(
         self, key: tuple[object, ...], length: int, most: int, generators: Sequence[torch.Generator]
     ) -> Callable[..., tuple[Tensor, Tensor]]:
-        found = self._found.get(key)
+        found = self._found.pop(key, None)
         if found is None:
             make = _prefilling if key[0] == "prefill" else _advancing
             found = make(self.model, self.pool.page_size, length, most, generators)
-            found = self._found[key] = torch.compile(found) if self.compile else found
+            found = torch.compile(found) if self.compile else found
+        # The last is the one used last.
+        self._found[key] = found
+        if len(self._found) > MOST_STEPS:
+            del self._found[next(iter(self._found))]
         return found
 
     def advancing(
@@ -186,6 +196,7 @@ def _advancing(
         buffers: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
         view = PagedStep(buffers, table, positions.unsqueeze(1), page_size, length, False)
+        tokens = tokens.clamp(min=0)
         logits = model(tokens.unsqueeze(1), cache=view).logits[:, -1].float()
         if seen is not None:
             seen.scatter_(1, tokens.unsqueeze(1), True)
