@@ -93,7 +93,7 @@ def require_inside(
 
 
 def classes_inside(name: str, target: Tensor, count: int, ignored: int, error: Callable[[int], Exception]) -> Tensor:
-    """Return classes below a count as int64, 0 for those that are ignored; what reads them looks at them where it can.
+    """Return classes below a count as int64, in their shape, 0 for those that are ignored; what reads them looks at them where it can.
 
     Others are refused as by :func:`require_inside`.
     """

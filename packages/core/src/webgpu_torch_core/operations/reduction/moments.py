@@ -200,7 +200,7 @@ def _extreme_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: boo
     if needs_gradient(input):
         shape, saved, kept = input._layout.shape, input._save(), result._save_result()
 
-        def run_backward(grad: Tensor) -> Any:
+        def run_backward(grad: Tensor) -> Tensor:
             given = saved.unpack()
             size = given.detach().abs()
             chosen = (size == restore(kept.unpack().detach(), shape, dims, keepdim)).logical_or(size != size)
