@@ -78,7 +78,10 @@ class WgpuDevice(Device):
             os.register_at_fork(after_in_child=functools.partial(_refuse, weakref.ref(self)))
 
     def gains(self, kernel: Kernel) -> bool:
-        return not isinstance(kernel, Attention) or attention_pays(kernel, self.capabilities)
+        if not isinstance(kernel, Attention):
+            return super().gains(kernel)
+        bound = len(kernel.operands) + len(kernel.outputs)
+        return bound <= self.maximum_bindings and attention_pays(kernel, self.capabilities)
 
     def step_length(self, step: str, kind: dtype) -> int:
         return step_length(step, element_type(kind.name, self.capabilities).scalar)

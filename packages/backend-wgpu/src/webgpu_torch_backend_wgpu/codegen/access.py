@@ -119,13 +119,15 @@ def evaluate(
     reduced: Sequence[Node] = (),
     kept: Kept | None = None,
     accumulators: Sequence[Node] = (),
+    products: Sequence[Sequence[Node]] = (),
 ) -> list[list[Node]]:
     """Write the statements that compute expressions for each lane; return their values as [lane][expression].
 
-    ``reduced`` are the values of earlier reductions, ``accumulators`` a contraction's sums by lane.
+    ``reduced`` are the values of earlier reductions, ``accumulators`` a contraction's sums by lane, ``products`` an
+    attention's by lane, which are in the reductions' place.
     """
     groups: dict[Any, Name] = {}
-    bits = lane_bits(roots, buffers.vector) if lanes > 1 else {}
+    bits = lane_bits(roots, buffers.vector, bool(products)) if lanes > 1 else {}
     done: dict[tuple[Expression, int], Node] = {}
     blocks: dict[tuple[Node, ...], Name] = {}
     result: list[list[Node]] = []
@@ -138,7 +140,7 @@ def evaluate(
             if index is not None:
                 return buffers.load_at(node, index)
             if node.step == "reduced":
-                return reduced[node.payload]
+                return products[node.payload][lane] if products else reduced[node.payload]
             if node.step == "accumulator":
                 return accumulators[lane]
             position = coordinates[node.payload]

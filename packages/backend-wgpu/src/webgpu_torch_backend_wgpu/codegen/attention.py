@@ -16,7 +16,8 @@ from webgpu_torch_core.ir.reindexing import reindex
 
 from ..program import Capabilities, Pass, Program
 from .access import LANES, Buffers, evaluate
-from .attention_parts import LOWEST, Parts, store_row, store_sum
+from .attention_parts import Parts, store_row, store_sum
+from .attention_softmax import Softmax
 from .attention_tile import AttentionTile
 from .contraction import Frame
 from .contraction_loader import Loader
@@ -34,12 +35,8 @@ from .ir import (
     minimum,
     u32,
     vector,
-    zero,
 )
 from .module import LINEAR_GROUP, THREAD, Module, split_index
-from .steps import spell
-
-_LOG2_E = 1.4426950408889634
 
 
 def generate_attention(kernel: Attention, capabilities: Capabilities, tile: AttentionTile) -> Program:
@@ -76,16 +73,16 @@ class _Weights:
         self.array = module.array("weights", "vec4<f32>", tile.n * self.groups)
         self.first: Node = fixed(0)
 
-    def at(self, column: Node, group: Node) -> Node:
-        """Return four rows of a column."""
-        turned = group ^ ((column // fixed(LANES)) & fixed(self.mask))
-        return self.array[column * fixed(self.groups) + turned]
+    def at(self, four: Node, lane: int, group: Node) -> Node:
+        """Return four rows of a column: of ``lane`` among the fours."""
+        turned = group ^ (four & fixed(self.mask))
+        return self.array[(four * fixed(LANES) + fixed(lane)) * fixed(self.groups) + turned]
 
     def read(self, depth: int, stage: Node | None, thread: Node, count: int, prefix: str) -> list[list[Node]]:
-        """Return a thread's weights of one column, the one at ``depth`` behind ``first``."""
-        body, column = self.body, self.first + fixed(depth)
-        step = self.groups // count
-        found = [self.at(column, thread + fixed(each * step)) for each in range(count)]
+        """Return a thread's weights of one column, the one at ``depth`` behind four times ``first``."""
+        body, step = self.body, self.groups // count
+        four = self.first + fixed(depth // LANES)
+        found = [self.at(four, depth % LANES, thread + fixed(each * step)) for each in range(count)]
         return [[body.let(f"{prefix}{number}", each)] for number, each in enumerate(found)]
 
 
@@ -129,15 +126,21 @@ class _Product:
                 left.fetch(self.writer.batch, self.writer.base_m, fixed(stage * self.tile.k))
                 left.put(fixed(stage))
 
+    def fetch(self, column: Node) -> None:
+        """Write the loads of the first block of the columns from ``column`` on."""
+        for side, base in self._sides(column) if self.depth else ():
+            side.fetch(self.writer.batch, base, fixed(0))
+
+    def _sides(self, column: Node) -> list[tuple[Loader, Node]]:
+        return [(self.right, column)] + ([] if self.left.kept else [(self.left.loader, self.writer.base_m)])
+
     def multiply(self, column: Node) -> None:
-        """Write the product of the rows with the columns from ``column`` on."""
+        """Write the product of the rows with the columns from ``column`` on, whose first block has been fetched."""
         body, batch, deep = self.body, self.writer.batch, self.tile.k
-        sides = [(self.right, column)] + ([] if self.left.kept else [(self.left.loader, self.writer.base_m)])
+        sides = self._sides(column)
         self.sums.clear(self.writer.place)
         if not self.depth:
             return
-        for side, base in sides:
-            side.fetch(batch, base, fixed(0))
         with body.loop("stage", fixed(0), lambda stage: stage < fixed(self.stages), fixed(1)) as stage:
             body.barrier()
             for side, _ in sides:
@@ -158,7 +161,8 @@ class _Sum:
         contraction = _contraction(kernel, "m", total.along, "n", constant(0.0, float32), total.value)
         self.total = total
         self.frame = Frame(contraction, writer.capabilities, writer.module)
-        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"values{number}", True)
+        partial = kernel.last is not None or writer.n % writer.tile.n != 0
+        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"values{number}", partial)
         self.sums = ThreadSums(self.frame, tile, writer.weights, self.right, f"sum{number}_")
         self.writer, self.body, self.tile = writer, writer.body, tile
 
@@ -167,18 +171,24 @@ class _Sum:
         self.right.declare()
         self.sums.clear(self.writer.place)
 
+    def fetch(self, column: Node, last: Node) -> None:
+        """Write the loads of the first block of values of the columns from ``column`` on."""
+        self.right.fetch(self.writer.batch, self.writer.base_v, column, last)
+
     def add(self, column: Node, last: Node) -> None:
-        """Write the sum of the values of the columns from ``column`` on, with the weights in workgroup memory."""
+        """Write the sum of the values of the columns from ``column`` on, with the weights in workgroup memory.
+
+        Their first block has been fetched.
+        """
         body, deep, stages = self.body, self.tile.k, self.writer.tile.n // self.tile.k
         batch, base = self.writer.batch, self.writer.base_v
-        self.right.fetch(batch, base, column, last)
         with body.loop("stage", fixed(0), lambda stage: stage < fixed(stages), fixed(1)) as stage:
             body.barrier()
             self.right.put(None)
             body.barrier()
             with body.when(stage + fixed(1) < fixed(stages)):
                 self.right.fetch(batch, base, column + (stage + fixed(1)) * fixed(deep), last)
-            self.writer.weights.first = stage * fixed(deep)
+            self.writer.weights.first = stage * fixed(deep // LANES)
             self.sums.multiply(None)
 
     def leave(self) -> None:
@@ -195,103 +205,6 @@ class _Sum:
         writer.parts.write_sum(writer.module, writer.part, writer.flat_batch, row, column, values)
 
 
-class _Softmax:
-    """The running softmax of a thread's rows: the largest score so far, and the thread's part of the weights' sum."""
-
-    def __init__(self, writer: _Writer) -> None:
-        self.writer, self.body, tile = writer, writer.body, writer.tile
-        self.count, self.across = tile.rows // LANES, tile.across
-        self.groups, self.step = tile.m // LANES, tile.m // LANES // self.count
-        self.shared = writer.module.array("row_values", "vec4<f32>", self.groups * tile.across)
-
-    def begin(self) -> None:
-        """Declare the state."""
-        low = vector("f32", [Literal(LOWEST, "f32")] * LANES)
-        self.tops = [self.body.var(f"top{each}", low) for each in range(self.count)]
-        self.totals = [self.body.var(f"total{each}", zero("vec4<f32>")) for each in range(self.count)]
-
-    def _group(self, number: int) -> Node:
-        return self.writer.place[0] + fixed(number * self.step)
-
-    def _exchange(self, values: list[Node]) -> list[list[Node]]:
-        """Return for each group of four rows what the threads that share them have."""
-        for number, value in enumerate(values):
-            self.body.set(self.shared[self.writer.place[1] * fixed(self.groups) + self._group(number)], value)
-        self.body.barrier()
-        return [
-            [self.shared[fixed(each * self.groups) + self._group(number)] for each in range(self.across)]
-            for number in range(self.count)
-        ]
-
-    def power(self, value: Node) -> Node:
-        """Return ``exp(value)`` of a number that is not positive, or four of them."""
-        if self.writer.capabilities.software:
-            if value.type == "f32":
-                return spell("exp", "f32", [value])
-            return vector("f32", [spell("exp", "f32", [value.lane(each)]) for each in range(LANES)])
-        # As accurate as WGSL demands is enough here: errors are relative to weights that are the smaller the larger they are.
-        return Call("exp2", (value * Literal(_LOG2_E, "f32"),), value.type)
-
-    def update(self, scores: list[list[Name]], sums: list[_Sum]) -> None:
-        """Turn a thread's scores, vectors of four columns for each row, into weights relative to the rows' largest scores."""
-        body = self.body
-        own: list[Node] = []
-        for row in scores:
-            most = row[0]
-            for other in row[1:]:
-                most = Call("max", (most, other), "vec4<f32>")
-            most = body.let(self.writer.module.fresh("most"), most)
-            pairs = [Call("max", (most.lane(each), most.lane(each + 1)), "f32") for each in (0, 2)]
-            own.append(Call("max", tuple(pairs), "f32"))
-        found = self._exchange([vector("f32", own[each : each + LANES]) for each in range(0, len(own), LANES)])
-        for number, (top, total, others) in enumerate(zip(self.tops, self.totals, found, strict=True)):
-            largest = body.var(f"largest{number}", top)
-            for other in others:
-                body.set(largest, Call("max", (largest, other), "vec4<f32>"))
-            shrink = body.let(f"shrink{number}", self.power(top - largest))
-            body.set(top, largest)
-            body.set(total, total * shrink)
-            for lane in range(LANES):
-                for each in sums:
-                    for value in each.sums.sums[number * LANES + lane]:
-                        body.set(value, value * shrink.lane(lane))
-        for number, row in enumerate(scores):
-            top, total = (
-                self.tops[number // LANES].lane(number % LANES),
-                self.totals[number // LANES].lane(number % LANES),
-            )
-            for score in row:
-                body.set(score, self.power(score - vector("f32", [top] * LANES)))
-                both = body.let(
-                    self.writer.module.fresh("both"),
-                    Call("dot", (score, vector("f32", [Literal(1.0, "f32")] * LANES)), "f32"),
-                )
-                body.set(total, total + both)
-
-    def finish(self, sums: list[_Sum], divides: bool) -> None:
-        """Write the sum of the rows' weights and, unless other workgroups have more of them, the division of the sums by these."""
-        body = self.body
-        body.barrier()
-        for number, (total, others) in enumerate(zip(self.totals, self._exchange(list(self.totals)), strict=True)):
-            body.set(total, others[0])
-            for other in others[1:]:
-                body.set(total, total + other)
-            if not divides:
-                continue
-            # A row that attends to nothing has zeros.
-            least = vector("f32", [Literal(1e-37, "f32")] * LANES)
-            one = vector("f32", [Literal(1.0, "f32")] * LANES)
-            share = body.let(f"share{number}", one // Call("max", (total, least), "vec4<f32>"))
-            for lane in range(LANES):
-                for each in sums:
-                    for value in each.sums.sums[number * LANES + lane]:
-                        body.set(value, value * share.lane(lane))
-
-    def state(self, row: int) -> tuple[Node, Node]:
-        """Return the largest score of a row, and the sum of its weights."""
-        return self.tops[row // LANES].lane(row % LANES), self.totals[row // LANES].lane(row % LANES)
-
-
 class _Writer:
     """Writes the kernel of an attention."""
 
@@ -303,10 +216,14 @@ class _Writer:
         sizes = [number_of_elements(kernel.k if each.along == "k" else kernel.v) for each in kernel.sums]
         self.blocks_m, self.blocks_v = -(-self.m // tile.m), -(-max(sizes) // tile.v)
         self.buffers = Buffers(self.module)
+        # Four neighbouring columns are looked at at once where they are neighbours in every tile.
+        together = kernel.n and self.n % tile.n == 0 and kernel.n[-1] % LANES == 0
+        rank = sum(len(getattr(kernel, name)) for name in kernel.dimension_groups)
+        self.together = Buffers(self.module, rank - 1 if together else None)
         self.weights = _Weights(self.module, tile)
         self.products = [_Product(self, each, number) for number, each in enumerate(kernel.products)]
         self.sums = [_Sum(self, each, number) for number, each in enumerate(kernel.sums)]
-        self.softmax = _Softmax(self) if kernel.score is not None else None
+        self.softmax = Softmax(self.module, tile) if kernel.score is not None else None
         self.parts = Parts(kernel, tile.splits)
 
     def write(self) -> Pass:
@@ -331,13 +248,18 @@ class _Writer:
         for each in (*self.products, *self.sums):
             each.begin()
         if self.softmax is not None:
-            self.softmax.begin()
+            self.softmax.begin(self.place)
+        with body.when(start < stop):
+            for product in self.products:
+                product.fetch(start)
         with body.loop("column", start, lambda column: column < stop, fixed(tile.n)) as column:
             for product in self.products:
                 product.multiply(column)
+            for total in self.sums:
+                total.fetch(column, stop)
             self._weigh(column, stop)
         if self.softmax is not None:
-            self.softmax.finish(self.sums, tile.splits == 1)
+            self.softmax.finish([each.sums for each in self.sums], tile.splits == 1)
         for total in self.sums:
             total.leave()
         self._store_rows()
@@ -420,27 +342,30 @@ class _Writer:
             ]
             for group in range(groups)
         ]
-        inside = [[minimum(each, self.n - 1) if self.n % tile.n else each for each in some] for some in columns]
-        place = [[self._coordinates(row, each) for some in inside for each in some] for row in self.rows]
         scores: list[list[Name]] = []
         if kernel.score is not None and self.softmax is not None:
             scores = self._vectors("score", groups)
-            self._each(kernel.score, columns, place, stop, scores, scores)
-            self.softmax.update(scores, self.sums)
+            self._each(kernel.score, columns, stop, scores, scores)
+            self.softmax.update(scores, [each.sums for each in self.sums])
         for number, total in enumerate(self.sums):
             if number:
                 body.barrier()
             weights = scores
             if total.total.weight.step != "accumulator":
                 weights = self._vectors(f"weight{number}_", groups)
-                self._each(total.total.weight, columns, place, stop, weights, scores)
+                self._each(total.total.weight, columns, stop, weights, scores)
             for group in range(groups):
                 for lane in range(LANES):
-                    at = (self.place[1] + fixed(group * tile.across)) * fixed(LANES) + fixed(lane)
+                    four = self.place[1] + fixed(group * tile.across)
                     for some in range(tile.rows // LANES):
                         rows = fixed(some * (tile.m // tile.rows)) + self.place[0]
                         values = [weights[some * LANES + each][group].lane(lane) for each in range(LANES)]
-                        body.set(self.weights.at(at, rows), vector("f32", values))
+                        body.set(self.weights.at(four, lane, rows), vector("f32", values))
+            if total is self.sums[-1]:
+                following = column + fixed(tile.n)
+                with body.when(following < stop):
+                    for product in self.products:
+                        product.fetch(following)
             total.add(column, stop)
 
     def _vectors(self, name: str, groups: int) -> list[list[Name]]:
@@ -451,22 +376,35 @@ class _Writer:
         ]
 
     def _each(
-        self, root: Expression, columns: list[list[Name]], place: list[list[list[Node]]], stop: Node,
-        targets: list[list[Name]], softmax: list[list[Name]] | None,
+        self, root: Expression, columns: list[list[Name]], stop: Node, targets: list[list[Name]], softmax: list[list[Name]]
     ) -> None:  # fmt: skip
         """Write an expression of every product of the thread into vectors of four columns; -inf, or zero, outside of the bounds."""
         body, kernel = self.body, self.kernel
         outside = Literal(0.0, "f32") if root is not kernel.score else -Call("wt_inf", (), "f32")
         for row, found in enumerate(targets):
             for group, target in enumerate(found):
-                values: list[Node] = []
-                for lane in range(LANES):
-                    products = [each.sums.sums[row][group].lane(lane) for each in self.products]
-                    weights = [softmax[row][group].lane(lane)] if softmax else ()
-                    at = place[row][group * LANES + lane]
-                    (value,) = evaluate(self.buffers, [root], at, 1, products, None, weights)[0]
-                    values.append(self._bounded(value, outside, row, columns[group][lane], stop))
-                body.set(target, vector("f32", values))
+                values = self._four(root, row, group, columns[group], softmax)
+                bounded = [
+                    self._bounded(value, outside, row, column, stop)
+                    for value, column in zip(values, columns[group], strict=True)
+                ]
+                body.set(target, vector("f32", bounded))
+
+    def _four(
+        self, root: Expression, row: int, group: int, columns: list[Name], softmax: list[list[Name]]
+    ) -> list[Node]:  # fmt: skip
+        """Write an expression of a row and four neighbouring columns and return its values."""
+        products = [[each.sums.sums[row][group].lane(lane) for lane in range(LANES)] for each in self.products]
+        weights = [softmax[row][group].lane(lane) for lane in range(LANES)] if softmax else []
+        if self.together.vector is not None:
+            at = self._coordinates(self.rows[row], columns[0])
+            return [value for (value,) in evaluate(self.together, [root], at, LANES, (), None, weights, products)]
+        found: list[Node] = []
+        for lane, column in enumerate(columns):
+            inside = minimum(column, self.n - 1) if self.n % self.tile.n else column
+            at, own = self._coordinates(self.rows[row], inside), [[each[lane]] for each in products]
+            found.append(evaluate(self.buffers, [root], at, 1, (), None, weights[lane : lane + 1], own)[0][0])
+        return found
 
     def _bounded(self, value: Node, outside: Node, row: int, column: Node, stop: Node) -> Node:
         """Return a value where a row attends to a column, else another."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from webgpu_torch_core.ir.expression import topological
 from webgpu_torch_core.ir.kernels import Attention, Record
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
 from ..program import Capabilities
 from .contraction_tile import Tile
+from .contraction_vector import SKINNY
 
 #: extra elements per row of a block in workgroup memory, against bank conflicts
 _PAD = 4
@@ -72,19 +75,20 @@ class AttentionTile(Record):
 
 #: m, n, rows, across, deep of a workgroup's block, and the share of an adapter's operations per second that it reaches
 _BLOCKS: dict[tuple[int, int, int, int, int], float] = {
-    (64, 64, 8, 8, 16): 0.5,
-    (64, 64, 8, 16, 16): 0.5,
-    (32, 64, 4, 16, 16): 0.3,
-    (32, 32, 4, 8, 8): 0.2,
-    (4, 128, 4, 32, 16): 0.1,
-    (8, 128, 4, 32, 16): 0.15,
+    (128, 64, 8, 8, 8): 0.8,
+    (64, 64, 4, 8, 16): 0.72,
+    (64, 64, 8, 16, 16): 0.65,
+    (32, 64, 4, 16, 16): 0.35,
+    (32, 32, 4, 8, 8): 0.3,
 }
 _SOFTWARE = (32, 32, 4, 8, 8)
 #: in how many parts columns may be split, and most bytes of the parts
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _MOST_SCRATCH = 1 << 26
-#: the share of its rate that a unit reaches with one block
-_ALONE = 0.5
+#: the share of its rate that a unit reaches with one block, and that is left where the rows' sides do not stay
+_ALONE, _STREAMED = 0.5, 0.97
+#: the shares of the operations per second that products as contractions of their own reach, of float32 and of halves
+_PRODUCTS, _PRODUCTS_OF_HALVES = 0.85, 0.45
 
 
 def attention_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionTile]:
@@ -120,21 +124,44 @@ def _width(kernel: Attention, along: str) -> int:
     return number_of_elements(kernel.k if along == "k" else kernel.v)
 
 
+def _reach(kernel: Attention) -> float:
+    """Return which share of the columns rows attend to on average: half of them, where bounds follow the rows."""
+    rows = range(len(kernel.batch), len(kernel.batch) + len(kernel.m))
+    bounds = [each for each in (kernel.first, kernel.last) if each is not None]
+    return 0.5 if any(node.step == "coordinate" and node.payload in rows for node in topological(*bounds)) else 1.0
+
+
 def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for an attention."""
     batch, m, n = map(number_of_elements, (kernel.batch, kernel.m, kernel.n))
     widest = max(_width(kernel, each.along) for each in kernel.sums)
     blocks = max(-(-m // tile.m) * -(-widest // tile.v) * batch * tile.splits, 1)
-    depth = sum(_width(kernel, each.depth) for each in kernel.products) + len(kernel.sums) * tile.v
-    work = 2 * tile.m * (-(-n // (tile.n * tile.splits)) * tile.n) * depth
-    share = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep] * (1.0 if tile.kept else 0.9)
+    depth = sum(tile.stages(_width(kernel, each.depth)) * tile.deep for each in kernel.products)
+    columns = -(-n // (tile.n * tile.splits)) * tile.n * _reach(kernel)
+    work = 2 * tile.m * columns * (depth + len(kernel.sums) * tile.v)
+    share = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep] * (1.0 if tile.kept else _STREAMED)
     rounds = -(-blocks // facts.units)
-    seconds = rounds * facts.units * work / (facts.flops * share * (_ALONE if rounds == 1 else 1.0))
+    seconds = rounds * facts.units * work / (facts.flops * share * (_ALONE if rounds == 1 else 1.0)) + facts.dispatch
     if tile.splits == 1:
         return seconds
     return seconds + 8 * tile.splits * batch * m * widest / facts.bandwidth + facts.dispatch
 
 
 def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
-    """Return whether an attention's own kernel takes less time than two products and a softmax."""
-    return False
+    """Return whether an attention's own kernel should take less time than two products and a softmax of stored scores."""
+    if capabilities.software:
+        # What is saved is less than what compiling a long kernel takes.
+        return False
+    facts = capabilities.facts
+    tiles = attention_tiles(kernel, capabilities)
+    own = min((attention_seconds(kernel, each, facts) for each in tiles), default=math.inf)
+    batch, m, n, k, v = map(number_of_elements, (kernel.batch, kernel.m, kernel.n, kernel.k, kernel.v))
+    stored = 4 * batch * m * n
+    # Where several rows of heads share keys, these are copied for each.
+    copies = 1 + 2 * number_of_elements(kernel.m[:-1]) if len(kernel.m) > 1 else 1
+    moved = copies * sum(each.numel * each.dtype.itemsize for each in kernel.operands)
+    reached = _PRODUCTS if all(each.dtype.itemsize == 4 for each in kernel.operands[:3]) else _PRODUCTS_OF_HALVES
+    multiplying = 2 * batch * m * n * (k + v) / (facts.flops * reached) if m > SKINNY else 0.0
+    return (
+        m > SKINNY and own < max(multiplying, moved / facts.bandwidth) + stored / facts.bandwidth + 3 * facts.dispatch
+    )

@@ -11,17 +11,18 @@ from webgpu_torch_core.ir.expression import Expression, topological
 GROUP = 4
 
 
-def lane_bits(roots: Sequence[Expression], vector: int | None) -> dict[Expression, int]:
+def lane_bits(roots: Sequence[Expression], vector: int | None, apart: bool = False) -> dict[Expression, int]:
     """Return the bits of a lane's number that nodes depend on, for those that do not depend on all of them.
 
     Numbers, parameters and reductions depend on none. Lane ``i`` is ``i`` behind the first one in dimension ``vector``: where
     a position is a multiple of four and ``i``, its quotient by four depends on the higher bits, its rest on the lower two.
+    ``apart``: each lane has reductions of its own.
     """
     bits: dict[Expression, int] = {}
     places: dict[Expression, tuple[int, int] | None] = {}
     for node in topological(*roots):
         places[node] = _place(node, vector, places)
-        found = _own_bits(node, places)
+        found = None if apart and node.step == "reduced" else _own_bits(node, places)
         if found is None and node.arguments and node.step != "load_at" and all(each in bits for each in node.arguments):
             found = 0
             for each in node.arguments:

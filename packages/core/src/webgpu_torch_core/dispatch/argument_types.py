@@ -1,6 +1,8 @@
 """Arguments of types that a function does not take, told in PyTorch's words.
 
-Only a call that failed is looked at: those that succeed pay nothing for it.
+What a function takes is what its signature declares. Options, which nothing else may look at, are looked at before a call:
+once for each class that is given for one. Tensors are looked at when a call has failed. So calls that are right pay for a
+look into a set at most, and those of nothing but tensors for nothing.
 """
 
 from __future__ import annotations
@@ -8,41 +10,100 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple, SupportsIndex, TypeGuard
 
 from ..ir.dtypes import dtype
 from ..tensors.tensor import Tensor
-
-#: errors in which Python's own words tell of an argument of a wrong type; the others are of functions that checked
-RAW = (AttributeError, KeyError, ValueError)
+from .numpy_names import NAMES
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | complex) or (hasattr(value, "__float__") and not getattr(value, "ndim", 0))
+    return isinstance(value, int | float) or (hasattr(value, "__float__") and not getattr(value, "ndim", 0))
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) or (hasattr(value, "__index__") and not getattr(value, "ndim", 0))
+def is_whole(value: object) -> TypeGuard[SupportsIndex]:
+    """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers; no truth value."""
+    if isinstance(value, int):
+        return not isinstance(value, bool)
+    if isinstance(value, Tensor):
+        return value.ndim == 0 and value.dtype.category == 1
+    return hasattr(value, "__index__") and not getattr(value, "ndim", 0)
 
 
-#: what an annotation takes, and what PyTorch's errors call it
-_KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "Tensor": (lambda value: isinstance(value, Tensor), "Tensor"),
-    "Number": (_is_number, "Number"),
-    "float": (_is_number, "float"),
-    "int": (_is_whole, "int"),
-    "bool": (lambda value: isinstance(value, int), "bool"),
-    "str": (lambda value: isinstance(value, str), "str"),
-    "dtype": (
+def _are_whole(value: object) -> bool:
+    return isinstance(value, tuple | list) and all(map(is_whole, value))
+
+
+class _Kind(NamedTuple):
+    """What a part of an annotation takes, and what PyTorch's errors call it; ``several``: what tuples and lists hold is asked, too."""
+
+    takes: Callable[[object], bool]
+    title: str
+    several: bool = False
+
+
+_SIZES = _Kind(lambda value: is_whole(value) or _are_whole(value), "tuple of ints", True)
+_NONE = _Kind(lambda value: value is None, "None")
+_TENSOR = _Kind(lambda value: isinstance(value, Tensor), "Tensor")
+_KINDS = {
+    "Tensor": _TENSOR,
+    "Number": _Kind(lambda value: isinstance(value, complex) or _is_number(value), "Number"),
+    "float": _Kind(_is_number, "float"),
+    "int": _Kind(is_whole, "int"),
+    "bool": _Kind(lambda value: isinstance(value, bool), "bool"),
+    "str": _Kind(lambda value: isinstance(value, str), "str"),
+    "dtype": _Kind(
         lambda value: isinstance(value, dtype) or any(value is each for each in (float, int, bool, complex)),
         "torch.dtype",
     ),
-    "Dimensions": (lambda value: value is None or _is_whole(value) or _all_whole(value), "tuple of ints"),
-    "None": (lambda value: value is None, "None"),
+    "Dimensions": _Kind(lambda value: value is None or _SIZES.takes(value), "tuple of ints", True),
+    "Sizes": _SIZES,
+    "Sequence[int]": _Kind(_are_whole, "tuple of ints", True),
+    "EllipsisType": _Kind(lambda value: value is ..., "ellipsis"),
+    "None": _NONE,
 }
+#: what a parameter without annotation takes by the class of its default; an operand has none
+_BY_DEFAULT = {bool: "bool", str: "str", int: "Number", float: "Number"}
+#: options that functions which PyTorch writes in Python do not look at the type of: flags that count by their truth, names that
+#: are looked up
+_UNCHECKED = frozenset(
+    ("inplace", "size_average", "reduce", "return_indices", "center", "antialias", "recompute_scale_factor", "_stacklevel") +
+    ("keepdim", "unbiased", "add_zero_attn", "use_separate_proj_weight", "reduction", "mode", "padding_mode", "compute_mode")
+)  # fmt: skip
 
 
-def _all_whole(value: object) -> bool:
-    return isinstance(value, tuple | list) and all(map(_is_whole, value))
+def _kinds(parameter: inspect.Parameter, in_python: bool) -> tuple[_Kind, ...]:
+    """Return what a parameter takes, nothing where that cannot be told from its declaration.
+
+    ``in_python``: PyTorch writes the function in Python.
+    """
+    several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    if several or (in_python and parameter.name in _UNCHECKED):
+        return ()
+    declared, default = parameter.annotation, parameter.default
+    parts = _BY_DEFAULT.get(type(default), "") if declared is parameter.empty else str(declared)
+    found = tuple(_KINDS.get(each.strip().removeprefix("torch.")) for each in parts.split("|"))
+    known = tuple(each for each in found if each is not None)
+    if len(known) < len(found):
+        return ()
+    return (*known, _NONE) if default is None else known
+
+
+class _Classes(set[type]):
+    """The classes that were given for one parameter and are right whatever the value; ``kinds``: what it takes."""
+
+    def __init__(self, kinds: tuple[_Kind, ...] = ()) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+    def learn(self, value: object) -> bool:
+        """Return whether a value is right, and remember its class where that decides."""
+        kind = type(value)
+        several = isinstance(value, tuple | list) and any(each.several for each in self.kinds)
+        right = not self.kinds or several or any(each.takes(value) for each in self.kinds)
+        if right and not issubclass(kind, Tensor):
+            self.add(kind)
+        return right
 
 
 @lru_cache(maxsize=1024)
@@ -53,24 +114,82 @@ def _signature(function: Callable[..., object]) -> inspect.Signature | None:
         return None
 
 
-def wrong_argument(
-    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
-) -> TypeError | None:
-    """Return the error that names the first argument which its parameter's annotation excludes, None if all may be right."""
-    signature = _signature(function)
-    if signature is None:
+class Options:
+    """The parameters of a function that are no tensors, and the classes of what has been given for them.
+
+    Attributes:
+        first: the number of the first of them; -1 until a call is looked at.
+    """
+
+    __slots__ = ("_by_name", "_by_place", "_function", "_in_python", "first")
+
+    def __init__(self, function: Callable[..., object], in_python: bool = False) -> None:
+        self._function = function
+        self._in_python = in_python
+        self.first = -1
+        self._by_place: list[_Classes] = []
+        self._by_name: dict[str, _Classes] = {}
+
+    def _prepare(self) -> None:
+        signature = _signature(self._function)
+        for each in () if signature is None else signature.parameters.values():
+            kinds = _kinds(each, self._in_python)
+            found = self._by_name[each.name] = _Classes(kinds if {*kinds} - {_TENSOR, _NONE} else ())
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
+                self._by_place.append(found)
+        chosen = (number for number, each in enumerate(self._by_place) if each.kinds)
+        self.first = next(chosen, len(self._by_place))
+
+    def _named(self, name: str) -> _Classes:
+        """Return what an argument is looked at by: a parameter, one that goes by NumPy's name, or nothing that is known."""
+        found = self._by_name[name] = self._by_name.get(NAMES.get(name, ""), _Classes())
+        return found
+
+    def require(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Look at what is given for options.
+
+        Raises:
+            TypeError: the declaration excludes it.
+        """
+        if self.first < 0:
+            self._prepare()
+        for place in range(self.first, min(len(args), len(self._by_place))):
+            found, value = self._by_place[place], args[place]
+            if value.__class__ not in found and not found.learn(value):
+                raise self._refusal([*self._by_name][place], place + 1, found.kinds, value)
+        for name, value in kwargs.items():
+            found = self._by_name[name] if name in self._by_name else self._named(name)
+            if value.__class__ not in found and not found.learn(value):
+                raise self._refusal(name, None, found.kinds, value)
+
+    def wrong(self, args: tuple[object, ...], kwargs: dict[str, object]) -> TypeError | None:
+        """Return the error that names the first argument which its declaration excludes, None if all may be right."""
+        signature = _signature(self._function)
+        if signature is None:
+            return None
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return None
+        for position, (name, value) in enumerate(bound.arguments.items(), 1):
+            kinds = _kinds(signature.parameters[name], self._in_python)
+            if kinds and not any(each.takes(value) for each in kinds):
+                return self._refusal(name, None if name in kwargs else position, kinds, value)
         return None
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError:
-        return None
-    for position, (name, value) in enumerate(bound.arguments.items(), 1):
-        kinds = [_KINDS.get(each.strip()) for each in str(signature.parameters[name].annotation).split("|")]
-        known = [each for each in kinds if each is not None]
-        if len(known) < len(kinds) or any(takes(value) for takes, _ in known):
-            continue
-        place = "" if name in kwargs else f" (position {position})"
+
+    def _refusal(self, name: str, position: int | None, kinds: tuple[_Kind, ...], value: object) -> TypeError:
+        place = "" if position is None else f" (position {position})"
         return TypeError(
-            f"{function.__name__}(): argument '{name}'{place} must be {known[0][1]}, not {type(value).__name__}"
+            f"{self._function.__name__}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}"
         )
-    return None
+
+
+_options: dict[Callable[..., object], Options] = {}
+
+
+def options_of(function: Callable[..., object], in_python: bool = False) -> Options:
+    """Return the options of a function; ``in_python``: whether PyTorch writes it in Python, told when it is first asked for."""
+    found = _options.get(function)
+    if found is None:
+        found = _options[function] = Options(function, in_python)
+    return found

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from ..tensors.tensor import Tensor
-from .argument_types import RAW, wrong_argument
+from .argument_types import options_of
 
 #: whether anything may override: a class was made that does, an object was seen that does, or a mode is open
 _active = False
@@ -247,14 +247,19 @@ def public(
     """Return a function as the public API has it: its calls go to overriding arguments and modes first.
 
     ``direct`` answers calls without keyword arguments. ``whole``: plain tensors are named among the ``types``. The function raises
-    a TypeError where a call failed and an argument is of a type that its annotation excludes.
+    a TypeError where an option, or an argument of a call that failed, is of a type that its declaration excludes.
     """
-    positional = direct or function
+    positional, options = (
+        direct or function,
+        options_of(function, written_in_python(path) or path.startswith("torch.masked.")),
+    )
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _active:
             return dispatch(call, function, args, kwargs, whole)
+        if kwargs or len(args) > options.first:
+            options.require(args, kwargs)
         try:
             return function(*args, **kwargs) if kwargs else positional(*args)
         except Exception as error:
@@ -308,14 +313,15 @@ def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = Fal
 def _tell(
     function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
 ) -> None:
-    """Raise the error that names an argument of a wrong type, where a failed call has one."""
-    wrong = wrong_argument(function, args, kwargs) if type(error) in RAW else None
+    """Raise the error that names an argument of a wrong type, where a failed call has one and does not say so itself."""
+    wrong = None if isinstance(error, TypeError) else options_of(function).wrong(args, kwargs)
     if wrong is not None:
         raise wrong from error
 
 
 def _called(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Return the answer to a call that nothing overrides."""
+    options_of(function).require(args, kwargs)
     try:
         return function(*args, **kwargs)
     except Exception as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, SupportsIndex
 
+from ..dispatch.argument_types import is_whole
 from ..ir.dtypes import complex64, dtype, float32, float64
 from ..ir.layouts import Layout, broadcast_strides, contiguous_layout, dense_strides, is_dense, layout, wrap_dimension
 from ..record.devices import MetaEngine
@@ -133,29 +134,6 @@ def as_dimension(dim: SupportsIndex) -> int:
     raise TypeError(f"argument 'dim' must be tuple of ints, not {type(dim).__name__}: {dim!r:.80}")
 
 
-def one_or_all(name: str, dim: object, ndim: int) -> tuple[int, ...]:
-    """Return the one dimension that is given, or all where none is: ``...``, because None is an argument that is refused.
-
-    Raises:
-        TypeError: the dimension is no integer.
-    """
-    if dim is ...:
-        return as_dimensions(None, ndim)
-    if not is_whole(dim):
-        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
-    return as_dimensions(dim, ndim)
-
-
-def single_dimension(name: str, dim: object) -> None:
-    """Refuse several dimensions where an operation takes one.
-
-    Raises:
-        TypeError: the dimension is no integer.
-    """
-    if dim is not None and not is_whole(dim):
-        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
-
-
 #: what PyTorch's errors call element types
 _TITLES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
@@ -201,12 +179,7 @@ def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
     """
     if not sizes:
         raise TypeError("missing 1 required positional arguments: the sizes")
-    if (
-        len(sizes) == 1
-        and not isinstance(sizes[0], int | str)
-        and not is_whole(sizes[0])
-        and hasattr(sizes[0], "__iter__")
-    ):
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = sizes[0]
     for position, each in enumerate(sizes, 1):
         if each.__class__ is not int and not is_whole(each):
@@ -228,11 +201,6 @@ def one_tuple_of_sizes(function: str, size: object, position: int) -> tuple[int,
     if is_whole(size):
         raise TypeError(f"{function}(): argument 'size' (position {position}) must be tuple of ints, not int")
     return sizes_from((size,))
-
-
-def is_whole(value: Any) -> bool:
-    """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers."""
-    return isinstance(value, int) or (hasattr(value, "__index__") and not getattr(value, "ndim", 0))
 
 
 def result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.operations.common import is_whole
+from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.operations.in_place.writing import replaced, snapshot
 
 Sizes = int | Sequence[int]
@@ -38,8 +39,8 @@ def spread(value: Sizes, count: int, function: str, name: str) -> tuple[int, ...
         RuntimeError: neither one nor ``count`` sizes.
     """
     if is_whole(value):
-        return (int(value),) * count  # type: ignore[arg-type]
-    sizes = tuple(int(each) for each in value)  # type: ignore[union-attr]
+        return (operator.index(value),) * count
+    sizes = tuple(operator.index(each) for each in value)  # type: ignore[union-attr]
     if len(sizes) == 1:
         return sizes * count
     if len(sizes) != count:

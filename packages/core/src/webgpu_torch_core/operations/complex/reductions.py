@@ -9,7 +9,7 @@ from ...ir.dtypes import complex64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, attach, needs_gradient, no_view, one_or_all, reduced_shape
+from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_shape
 from ..creation.factories import arange
 from ..elementwise.call import finish_out
 from ..movement.joining import cat
@@ -75,7 +75,7 @@ def prod_rule(
     function: Any, input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
     """Multiply halves of the row pairwise until one element is left: log2(n) products of whole rows."""
-    dims = one_or_all("prod", dim, input.ndim)
+    dims = as_dimensions(None if dim is ... else dim, input.ndim)
     source = as_complex(input if dtype is None else input.to(dtype))
     line = _line(source, dims) if dims else source.unsqueeze(-1)
     count = line.shape[-1]

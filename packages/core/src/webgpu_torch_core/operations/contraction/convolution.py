@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.complex_rules import with_complex_rule
@@ -267,7 +269,7 @@ def _weight_gradient(source: Tensor, grad: Tensor, shape: tuple[int, ...], windo
 
 def per_dimension(value: Any, count: int, name: str) -> tuple[int, ...]:
     """Return one number per spatial dimension, given one for all or one for each."""
-    sizes = (value,) * count if isinstance(value, int) else tuple(int(each) for each in value)
+    sizes = (value,) * count if isinstance(value, int) else tuple(operator.index(each) for each in value)
     sizes = sizes * count if len(sizes) == 1 else sizes
     if len(sizes) != count:
         raise RuntimeError(
@@ -380,9 +382,9 @@ def conv1d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
     """1-d convolution of [n, c, length] with [o, c / groups, taps]."""
@@ -395,9 +397,9 @@ def conv2d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
     """2-d convolution of [n, c, height, width] with [o, c / groups, taps, taps]."""
@@ -410,9 +412,9 @@ def conv3d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
     """3-d convolution of [n, c, depth, height, width] with [o, c / groups, taps, taps, taps]."""

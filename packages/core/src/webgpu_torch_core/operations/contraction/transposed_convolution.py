@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
@@ -69,11 +70,11 @@ def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> Tensor:
     """The transpose of :func:`conv1d`: [n, c, length] with weight [c, o / groups, taps]."""
     return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 1)
@@ -84,11 +85,11 @@ def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> Tensor:
     """The transpose of :func:`conv2d`: [n, c, height, width] with weight [c, o / groups, taps, taps]."""
     return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 2)
@@ -99,11 +100,11 @@ def conv_transpose3d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> Tensor:
     """The transpose of :func:`conv3d`: [n, c, depth, height, width] with weight [c, o / groups, taps, taps, taps]."""
     return _transposed(input, weight, bias, (stride, padding, output_padding, dilation), groups, 3)

@@ -11,7 +11,7 @@ from ...ir.dtypes import bool_, complex64, float64
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import attach, is_half, is_whole, needs_gradient, refuse_types, require_tensor, type_title
+from ..common import attach, is_half, needs_gradient, refuse_types, require_tensor, type_title
 from ..in_place.writing import make_in_place
 from .call import default_float, finish_out, result_type
 
@@ -186,13 +186,7 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
 
 @operation("elementwise")
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    """The nearest integer (or multiple of ``10**-decimals``), ties to even.
-
-    Raises:
-        TypeError: ``decimals`` is no integer.
-    """
-    if not is_whole(decimals):
-        raise TypeError(f"round(): argument 'decimals' must be int, not {type(decimals).__name__}")
+    """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0:
         return _out(e.round_(input), out)
     return _out(e.round_decimals_(input, scale=10.0**decimals), out)
@@ -205,7 +199,7 @@ def _c_name(tensor: Tensor) -> str:
 
 
 @operation("elementwise")
-def lerp(input: Tensor, end: Tensor | Number, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
+def lerp(input: Tensor, end: Tensor | Number, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input + weight * (end - input)``.
 
     Raises:

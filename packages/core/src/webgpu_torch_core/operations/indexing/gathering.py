@@ -132,7 +132,7 @@ def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None 
 
 @operation("composite")
 @remembered
-def take_along_dim(input: Tensor, indices: Any, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``indices`` along a dimension, both broadcast; flattened without one.
 
     Raises:
@@ -376,8 +376,8 @@ def scatter(
     index: Tensor,
     src: Tensor | Number | None = None,
     *,
-    value: Any = None,
-    reduce: Any = None,
+    value: Number | None = None,
+    reduce: str | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """``input`` with ``src`` (a tensor or number) written at ``index`` along a dimension."""
@@ -411,7 +411,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
 
 
 @operation("scatter")
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """``input`` with one number written at the positions a 1-d index lists.
 
     Raises:

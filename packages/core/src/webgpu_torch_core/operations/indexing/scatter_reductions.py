@@ -14,7 +14,7 @@ from .gathering import REDUCE, attach_scatter, gather, scatter, scatter_add, sca
 
 @operation("scatter")
 def scatter_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: Any, *, include_self: bool = True,
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """``input`` combined with ``src`` at ``index`` along a dimension by sum, prod, amax, amin or mean.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import wrap_dimension
@@ -14,15 +14,19 @@ from .common import require_matrix, require_square
 from .eigenvalues import svdvals
 from .solving import inv_ex
 
+if TYPE_CHECKING:
+    from ...ir.dtypes import dtype
+    from ...tensors.type_aliases import Dimensions, Number
+
 
 @operation("composite", namespace="linalg", method=False)
 def matrix_norm(
     A: Tensor,
-    ord: Any = "fro",
+    ord: Number | str = "fro",
     dim: Any = (-2, -1),
     keepdim: bool = False,
     *,
-    dtype: Any = None,
+    dtype: dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """Norms of matrices: ``fro``, ``nuc``, ±1 and ±inf (column and row sums), ±2 (singular values).
@@ -66,12 +70,12 @@ def _matrix_norm(matrix: Tensor, ord: Any) -> Tensor:
 @operation("composite", namespace="linalg", method=False)
 def norm(
     input: Tensor,
-    ord: Any = None,
-    dim: Any = None,
+    ord: Number | str | None = None,
+    dim: Dimensions = None,
     keepdim: bool = False,
     *,
     out: Tensor | None = None,
-    dtype: Any = None,
+    dtype: dtype | None = None,
 ) -> Tensor:
     """A matrix norm where ``ord`` and two dimensions say so, else a vector norm.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import int32, int64
-from ...ir.layouts import broadcast_shapes
+from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...ir.type_limits import finfo
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient, type_title
@@ -18,6 +19,9 @@ from ..outputs import into
 from ..return_types import make
 from .common import adjoint, batch_shape, raise_where, require_matrix, require_square
 from .eigenvalues import eigvalsh, spectral, svdvals
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Dimensions
 
 _SINGULAR = (
     "linalg.{name}: {{where}}The diagonal element {{order}} is zero, the {what} because the input matrix is singular."
@@ -258,10 +262,10 @@ def _positive(atol: Any) -> bool:
 def pinv(
     A: Tensor,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: Tensor | float | None = None,
+    rtol: Tensor | float | None = None,
     hermitian: bool = False,
-    rcond: Any = None,
+    rcond: Tensor | float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero."""
@@ -278,10 +282,10 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 @operation("composite", namespace="linalg", method=False)
 def matrix_rank(
     A: Tensor,
-    tol: Any = None,
+    tol: Tensor | float | None = None,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: Tensor | float | None = None,
+    rtol: Tensor | float | None = None,
     hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
@@ -349,10 +353,10 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 
 
 @operation("composite", namespace="linalg", method=False)
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
+def tensorsolve(A: Tensor, B: Tensor, dims: Dimensions = None, *, out: Tensor | None = None) -> Tensor:
     """The X with ``tensordot(A, X, X.ndim) = B``."""
     if dims is not None:
-        moved = [each + A.ndim if each < 0 else each for each in dims]
+        moved = [wrap_dimension(each, A.ndim) for each in (dims if isinstance(dims, Sequence) else (dims,))]
         A = A.permute([each for each in range(A.ndim) if each not in moved] + moved)
     shape = tuple(A.shape[B.ndim :])
     if math.prod(shape) != B.numel():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.complex_rules import with_complex_rule
@@ -13,7 +14,7 @@ from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, contiguous_strides, layout, wrap_dimension
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_empty, check_apart, is_whole, kernel_cache, no_view, record, sizes_from, type_title
+from ..common import attach, attach_empty, check_apart, kernel_cache, no_view, record, sizes_from, type_title
 from ..creation.conversion import dense_layout
 from ..creation.factories import arange
 from ..elementwise.overloads import where
@@ -252,11 +253,11 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 
 @operation("indexed", title="RollBackward0")
 @remembered
-def roll(input: Tensor, shifts: Any, dims: Dimensions = None) -> Tensor:
+def roll(input: Tensor, shifts: int | Sequence[int], dims: Dimensions = None) -> Tensor:
     """Elements shifted along dimensions, wrapping around."""
     if dims is None:
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
-    amounts = [int(each) for each in ([shifts] if is_whole(shifts) else shifts)]
+    amounts = [operator.index(each) for each in (shifts if isinstance(shifts, Sequence) else (shifts,))]
     chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
     if chosen and not input.ndim:
         raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes as common_shape
@@ -17,6 +17,9 @@ from ..outputs import into
 from .joining import cat, flip, place_inside, several, stack
 from .splitting import chunk, split
 from .views import narrow
+
+if TYPE_CHECKING:
+    from ...ir.dtypes import dtype
 
 
 def listed(tensors: tuple[Any, ...]) -> list[Any]:
@@ -119,7 +122,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 @operation("view", title="SliceBackward0")
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of nearly equal size, or cut at the given positions.
 
     Raises:
@@ -147,7 +150,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _split_dimension(name: str, least: int, dimension: Any, doc: str) -> None:
-    def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def function(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
         if input.ndim < least:
             raise RuntimeError(
                 f"torch.{name} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a tensor "
@@ -348,7 +351,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 @operation("composite", method=False)
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    row: int, col: int, offset: int = 0, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and below a diagonal."""
@@ -358,7 +361,7 @@ def tril_indices(
 
 @operation("composite", method=False)
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    row: int, col: int, offset: int = 0, *, dtype: dtype | None = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and above a diagonal."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import channels_last_strides, contiguous_strides, layout, wrap_dimension
 from ...record.changes import changed_tensor
 from ...tensors.tensor import Size, Tensor, storage_size
-from ..common import is_whole, sizes_from
+from ..common import sizes_from
 from ..creation.conversion import has_memory_format
 from ..creation.factories import empty
 from ..in_place.writing import write
@@ -19,13 +20,13 @@ from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueez
 
 
 @operation("view", title="SplitBackward0")
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of a dimension: of one size, or of the given sizes."""
     if not tensor.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     index = wrap_dimension(dim, tensor.ndim)
     size = tensor._layout.shape[index]
-    if is_whole(split_size_or_sections):
+    if not isinstance(split_size_or_sections, Sequence):
         step = operator.index(split_size_or_sections)
         if step < 0 or (step == 0 and size):
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")

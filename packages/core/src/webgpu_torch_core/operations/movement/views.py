@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from ..common import as_dimensions, attach, needs_gradient, sizes_from
 
 if TYPE_CHECKING:
     from ...ir.dtypes import dtype as dtype_class
-    from ...tensors.type_aliases import Dimensions, Number
+    from ...tensors.type_aliases import Dimensions
 
 
 def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tensor], Any], kind: Any = None) -> Tensor:
@@ -197,12 +197,12 @@ def t(input: Tensor) -> Tensor:
 
 
 @operation("view", aliases=("moveaxis",))
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions moved to other positions."""
-    sources = [wrap_dimension(each, input.ndim) for each in (source if isinstance(source, tuple | list) else (source,))]
+    sources = [wrap_dimension(each, input.ndim) for each in (source if isinstance(source, Sequence) else (source,))]
     targets = [
         wrap_dimension(each, input.ndim)
-        for each in (destination if isinstance(destination, tuple | list) else (destination,))
+        for each in (destination if isinstance(destination, Sequence) else (destination,))
     ]
     if len(sources) != len(targets):
         raise RuntimeError(
@@ -262,7 +262,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @operation("view")
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """Expanded to a shape."""
     return expand(input, size)
 
@@ -308,7 +308,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @operation("view")
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """A view given by its sizes, strides and offset in the storage.
 
     Raises:
@@ -385,7 +385,7 @@ def select_dimension(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 @operation("view")
-def narrow(input: Tensor, dim: int, start: Tensor | Number, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
     """``length`` positions of a dimension from ``start`` on.
 
     Raises:

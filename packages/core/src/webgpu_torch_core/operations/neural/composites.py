@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
 
 
 @operation("composite", namespace="functional", method=False)
-def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Elements added around (or removed from) the last dimensions: pairs (before, after), last dimension first.
 
     Raises:
         RuntimeError: an odd number of amounts, or more pairs than dimensions.
     """
-    amounts = [int(each) for each in pad]
+    amounts = [operator.index(each) for each in pad]
     if len(amounts) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2, got {len(amounts)}")
     if len(amounts) // 2 > input.ndim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -151,7 +152,11 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
 @operation("composite", namespace="functional", method=False)
 @remembered
 def layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-05,
 ) -> Tensor:
     """``(input - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions.
 
@@ -199,7 +204,9 @@ def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
 
 @operation("composite", namespace="functional", method=False)
 @remembered
-def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     """``input / sqrt(mean(input**2) + eps) * weight`` over the last dimensions.
 
     Raises:

@@ -18,7 +18,6 @@ from ...record.devices import canonical_device, device, engine_for, on_host
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import (
     attach,
-    is_whole,
     kernel_cache,
     one_tuple_of_sizes,
     record_on,
@@ -319,12 +318,9 @@ def randperm(
     """The numbers 0 to n - 1 in random order.
 
     Raises:
-        TypeError: ``n`` is no integer.
         RuntimeError: ``n`` is negative, or too large for the type.
     """
     require_layout(layout, requires_grad, pin_memory)
-    if not is_whole(n):
-        raise TypeError(f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     n, place = int(n), place_of(device)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")

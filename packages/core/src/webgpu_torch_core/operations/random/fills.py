@@ -58,7 +58,7 @@ def normal_(self: Tensor, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = N
 
 
 @operation("random", namespace="method")
-def bernoulli_(self: Tensor, p: Number = 0.5, *, generator: Any = None) -> Tensor:
+def bernoulli_(self: Tensor, p: Tensor | Number = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with ones with probability ``p``, else zeros."""
     if isinstance(p, Tensor):
         check_writable(self)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, int64
+from ...ir.dtypes import bool_, dtype, int64
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, is_half, wide
 from ..elementwise.overloads import where
@@ -52,7 +52,7 @@ def _dims(input: Tensor, dim: Any) -> tuple[int, ...]:
 
 def _reduction(name: str, doc: str, compute: Callable[..., Tensor]) -> None:
     def function(
-        input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+        input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
     ) -> Tensor:
         return compute(input, _dims(input, dim), keepdim, dtype, mask)
 
@@ -98,7 +98,7 @@ _reduction("mean", "The mean over dimensions of what the mask shows.", _mean)
 
 @operation("composite", namespace="masked", method=False)
 def logsumexp(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions of what the mask shows."""
     input = _converted(input, dtype, False)
@@ -111,7 +111,7 @@ def logaddexp(
     input: Tensor,
     other: Tensor,
     *,
-    dtype: Any = None,
+    dtype: dtype | None = None,
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
@@ -122,7 +122,12 @@ def logaddexp(
 
 def _position(name: str, fill: Callable[[Tensor], Any], doc: str) -> None:
     def function(
-        input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+        input: Tensor,
+        dim: int | None = None,
+        *,
+        keepdim: bool = False,
+        dtype: dtype | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
         input = _converted(input, dtype, False)
         # PyTorch returns positions in the input's type.
@@ -138,20 +143,20 @@ _position("argmin", _largest, "The position of the smallest that the mask shows.
 
 
 @operation("composite", namespace="masked", method=False)
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running sums of what the mask shows."""
     return plain_cumsum(_filled(_converted(input, dtype, True), mask, 0), dim)
 
 
 @operation("composite", namespace="masked", method=False)
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running products of what the mask shows."""
     return plain_cumprod(_filled(_converted(input, dtype, True), mask, 1), dim)
 
 
 @operation("composite", namespace="masked", method=False)
 def median(
-    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """The lower median of what the mask shows; NaN where it shows nothing.
 
@@ -176,7 +181,7 @@ def norm(
     dim: Any = None,
     *,
     keepdim: bool = False,
-    dtype: Any = None,
+    dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
     """The vector norm over dimensions of what the mask shows."""
@@ -210,7 +215,7 @@ def _variance(input: Tensor, dim: Any, correction: float, keepdim: bool, dtype: 
 @operation("composite", namespace="masked", method=False)
 def var(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
-    dtype: Any = None, mask: Tensor | None = None,
+    dtype: dtype | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The variance over dimensions of what the mask shows."""
     return _variance(input, dim, _correction(unbiased, correction), keepdim, dtype, mask, False)
@@ -219,33 +224,33 @@ def var(
 @operation("composite", namespace="masked", method=False)
 def std(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
-    dtype: Any = None, mask: Tensor | None = None,
+    dtype: dtype | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The standard deviation over dimensions of what the mask shows."""
     return _variance(input, dim, _correction(unbiased, correction), keepdim, dtype, mask, True)
 
 
 @operation("composite", namespace="masked", method=False)
-def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax over what the mask shows; zero elsewhere."""
     return plain_softmax(_filled(_converted(input, dtype, False), mask, -math.inf), dim)
 
 
 @operation("composite", namespace="masked", method=False)
-def log_softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Logarithms of the softmax over what the mask shows."""
     return plain_log_softmax(_filled(_converted(input, dtype, False), mask, -math.inf), dim)
 
 
 @operation("composite", namespace="masked", method=False)
-def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of the negative over what the mask shows; zero elsewhere."""
     return plain_softmax(-_filled(_converted(input, dtype, False), mask, math.inf), dim)
 
 
 @operation("composite", namespace="masked", method=False)
 def normalize(
-    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None
+    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """What the mask shows divided by its norm along a dimension; zero elsewhere."""
     input = _converted(input, dtype, False)

@@ -16,7 +16,7 @@ from ..outputs import into as _into
 from .reductions import amax, amin, count_of, mean, restore, sum
 
 if TYPE_CHECKING:
-    from ...tensors.type_aliases import Dimensions
+    from ...tensors.type_aliases import Dimensions, Number
 
 
 def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
 @remembered
 def var(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Dimensions | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -86,7 +86,7 @@ def var(
 @remembered
 def std(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Dimensions | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -102,7 +102,7 @@ def std(
 @remembered
 def var_mean(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Dimensions | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -118,7 +118,7 @@ def var_mean(
 @remembered
 def std_mean(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Dimensions | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -160,7 +160,7 @@ def norm(
 @operation("composite", namespace="linalg", method=False)
 def vector_norm(
     x: Tensor,
-    ord: Any = 2,
+    ord: Number = 2,
     dim: Dimensions = None,
     keepdim: bool = False,
     *,

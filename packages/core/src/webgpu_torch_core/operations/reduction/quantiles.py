@@ -69,7 +69,7 @@ def _quantile(
 
 @operation("composite")
 def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The values below which the fractions ``q`` lie, interpolated between neighbours; NaN where there is one.
@@ -83,7 +83,7 @@ def quantile(
 
 @operation("composite")
 def nanquantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """:func:`quantile` of what is not NaN."""

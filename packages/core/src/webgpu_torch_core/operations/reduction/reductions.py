@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from ...dispatch.titles import by_dimension
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uint8
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
-from ...ir.layouts import Layout, contiguous_strides, number_of_elements
+from ...ir.layouts import Layout, contiguous_strides, number_of_elements, wrap_dimension
 from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -23,12 +24,10 @@ from ..common import (
     kernel_cache,
     needs_gradient,
     no_view,
-    one_or_all,
     record,
     reduced_shape,
     refuse_types,
     require_tensor,
-    single_dimension,
 )
 from ..elementwise.call import default_float
 from ..movement.joining import cat
@@ -36,7 +35,7 @@ from ..outputs import into as _into
 from ..return_types import make
 
 if TYPE_CHECKING:
-    from ...tensors.type_aliases import Dimensions, Number
+    from ...tensors.type_aliases import Dimensions
 
 _min, _max, _all, _any, _sum = min, max, all, any, sum
 
@@ -161,7 +160,7 @@ def prod(
     out: Tensor | None = None,
 ) -> Tensor:
     """The product over one dimension (all by default); integers multiply in int64."""
-    dims = one_or_all("prod", dim, input.ndim)
+    dims = as_dimensions(None if dim is ... else dim, input.ndim)
     input = input if dtype is None else input.to(dtype)
     result = reduce(input, "product", dims, keepdim, _sum_type(input, dtype))
     if needs_gradient(input):
@@ -305,18 +304,16 @@ def _refuse_unordered(input: Tensor, title: str) -> None:
 
 @operation("reduction")
 @remembered
-def argmax(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first maximum: in the flattened tensor, or along a dimension."""
-    single_dimension("argmax", dim)
     _refuse_unordered(input, "argmax")
     return _into(_position(input, "argmaximum", dim, keepdim, "argmax"), out)
 
 
 @operation("reduction")
 @remembered
-def argmin(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first minimum: in the flattened tensor, or along a dimension."""
-    single_dimension("argmin", dim)
     _refuse_unordered(input, "argmin")
     return _into(_position(input, "argminimum", dim, keepdim, "argmin"), out)
 
@@ -337,11 +334,11 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
 @remembered
 def max(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Tensor | int | None = None,
     keepdim: bool = False,
     *,
-    other: Tensor | Number | None = None,
-    out: Tensor | None = None,
+    other: Tensor | None = None,
+    out: Any = None,
 ) -> Tensor:
     """The maximum of all elements; with ``dim``, values and positions; with a tensor, the element-wise maximum."""
     return _min_or_max(input, dim if other is None else other, keepdim, "maximum", "max", out)
@@ -351,11 +348,11 @@ def max(
 @remembered
 def min(
     input: Tensor,
-    dim: Dimensions = None,
+    dim: Tensor | int | None = None,
     keepdim: bool = False,
     *,
-    other: Tensor | Number | None = None,
-    out: Tensor | None = None,
+    other: Tensor | None = None,
+    out: Any = None,
 ) -> Tensor:
     """The minimum of all elements; with ``dim``, values and positions; with a tensor, the element-wise minimum."""
     return _min_or_max(input, dim if other is None else other, keepdim, "minimum", "min", out)
@@ -367,14 +364,14 @@ def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, o
         return getattr(elementwise, kind)(input, dim, out=out)
     if dim is None:
         return _into(_extremum(input, kind, None, False, title), out)
-    single_dimension(title, dim)
     return _into(_with_positions(input, dim, keepdim, kind, title), out, True)
 
 
 @operation("composite")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """Minimum and maximum over a dimension (all by default)."""
-    single_dimension("aminmax", dim)
+    if dim is not None:
+        wrap_dimension(dim, input.ndim)
     refuse_types("aminmax_cpu", input, 3)
     found = make(
         "aminmax",
@@ -386,7 +383,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 
 @operation("composite", aliases=("special_logsumexp",), title="LogsumexpBackward0")
 @remembered
-def logsumexp(input: Tensor, dim: Dimensions, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions without overflow."""
     dims = as_dimensions(dim, input.ndim)
     kind = input.dtype if input.dtype.category >= 2 else default_float[0]

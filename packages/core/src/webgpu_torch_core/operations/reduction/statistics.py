@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...dispatch.titles import by_dimension
-from ...ir.dtypes import float32, int32, int64, promote_types
+from ...ir.dtypes import dtype, float32, int32, int64, promote_types
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import (
@@ -18,7 +18,6 @@ from ..common import (
     needs_gradient,
     refuse_types,
     refusing,
-    single_dimension,
     type_title,
     wide,
 )
@@ -45,7 +44,12 @@ if TYPE_CHECKING:
 
 @operation("composite", title="NansumBackward0")
 def nansum(
-    input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The sum over dimensions with NaN counted as zero.
 
@@ -67,7 +71,12 @@ def nansum(
 
 @operation("composite")
 def nanmean(
-    input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+    input: Tensor,
+    dim: Dimensions = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The mean over dimensions of what is not NaN."""
     if input.dtype.category != 2:
@@ -86,7 +95,6 @@ def _pick(values: Tensor, positions: Tensor, place: Tensor, axis: int, keepdim: 
 
 def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, title: str) -> Any:
     """The lower median along a dimension: NaN where there is one, or of what is not NaN."""
-    single_dimension(title, dim)
     if dim is None:
         flat = input.reshape(-1)
         if flat.numel() == 0:

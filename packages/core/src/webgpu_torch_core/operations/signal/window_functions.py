@@ -88,7 +88,7 @@ def _declare(
         # A periodic window is the longer symmetric one without its last number.
         values = formula(length, length if symmetric or length < 2 else length + 1, **more)
         result = from_bytes(pack(values, kind), (length,), kind, place_of(options["device"]))
-        return result.requires_grad_() if options["requires_grad"] else result
+        return result.requires_grad_(options["requires_grad"])
 
     window.__name__ = window.__qualname__ = formula.__name__
     window.__doc__ = formula.__doc__
