@@ -128,6 +128,7 @@ def quantized_checkpoint(
     return meant
 
 
+@pytest.mark.slow_on("webgpu")
 @pytest.mark.parametrize(
     ("method", "options"),
     [
