@@ -8,6 +8,8 @@ look into a set at most, and those of nothing but tensors for nothing.
 from __future__ import annotations
 
 import inspect
+import sys
+from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple, SupportsIndex, TypeGuard
@@ -118,32 +120,37 @@ class Options:
     """The parameters of a function that are no tensors, and the classes of what has been given for them.
 
     Attributes:
-        first: the number of the first of them; -1 until a call is looked at.
+        first: the number of the first of them.
+        by_place, by_name: the classes that were right so far; empty until a call is looked at.
     """
 
-    __slots__ = ("_by_name", "_by_place", "_function", "_in_python", "first")
+    __slots__ = ("_function", "_in_python", "_names", "by_name", "by_place", "first")
 
     def __init__(self, function: Callable[..., object], in_python: bool = False) -> None:
         self._function = function
         self._in_python = in_python
-        self.first = -1
-        self._by_place: list[_Classes] = []
-        self._by_name: dict[str, _Classes] = {}
+        self.first = 0
+        self.by_place: list[_Classes] = [_Classes()]
+        self.by_name: defaultdict[str, _Classes] = defaultdict(_Classes)
+        self._names: tuple[str, ...] | None = None
 
     def _prepare(self) -> None:
         signature = _signature(self._function)
-        for each in () if signature is None else signature.parameters.values():
+        parameters = () if signature is None else tuple(signature.parameters.values())
+        self._names = tuple(each.name for each in parameters)
+        places: list[_Classes] = []
+        self.by_name.clear()
+        for each in parameters:
             kinds = _kinds(each, self._in_python)
-            found = self._by_name[each.name] = _Classes(kinds if {*kinds} - {_TENSOR, _NONE} else ())
+            found = self.by_name[each.name] = _Classes(kinds if {*kinds} - {_TENSOR, _NONE} else ())
             if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
-                self._by_place.append(found)
-        chosen = (number for number, each in enumerate(self._by_place) if each.kinds)
-        self.first = next(chosen, len(self._by_place))
-
-    def _named(self, name: str) -> _Classes:
-        """Return what an argument is looked at by: a parameter, one that goes by NumPy's name, or nothing that is known."""
-        found = self._by_name[name] = self._by_name.get(NAMES.get(name, ""), _Classes())
-        return found
+                places.append(found)
+        for alias, name in NAMES.items():
+            if name in self.by_name and alias not in self.by_name:
+                self.by_name[alias] = self.by_name[name]
+        self.by_place[:] = places
+        # Where there are none, no call has as many arguments.
+        self.first = next((number for number, each in enumerate(places) if each.kinds), sys.maxsize - 1)
 
     def require(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Look at what is given for options.
@@ -151,14 +158,14 @@ class Options:
         Raises:
             TypeError: the declaration excludes it.
         """
-        if self.first < 0:
+        if self._names is None:
             self._prepare()
-        for place in range(self.first, min(len(args), len(self._by_place))):
-            found, value = self._by_place[place], args[place]
+        for place in range(self.first, min(len(args), len(self.by_place))):
+            found, value = self.by_place[place], args[place]
             if value.__class__ not in found and not found.learn(value):
-                raise self._refusal([*self._by_name][place], place + 1, found.kinds, value)
+                raise self._refusal((self._names or ())[place], place + 1, found.kinds, value)
         for name, value in kwargs.items():
-            found = self._by_name[name] if name in self._by_name else self._named(name)
+            found = self.by_name[name]
             if value.__class__ not in found and not found.learn(value):
                 raise self._refusal(name, None, found.kinds, value)
 

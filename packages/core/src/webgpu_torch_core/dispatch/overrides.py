@@ -253,13 +253,19 @@ def public(
         direct or function,
         options_of(function, written_in_python(path) or path.startswith("torch.masked.")),
     )
+    by_name, by_place, nothing = options.by_name, options.by_place, dict[str, object]()
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _active:
             return dispatch(call, function, args, kwargs, whole)
-        if kwargs or len(args) > options.first:
-            options.require(args, kwargs)
+        # What options.require would find right, without calling it.
+        for name, value in kwargs.items():
+            if value.__class__ not in by_name[name]:
+                options.require(args, kwargs)
+        first = options.first
+        if len(args) > first and (first + 1 < len(args) or args[first].__class__ not in by_place[first]):
+            options.require(args, nothing)
         try:
             return function(*args, **kwargs) if kwargs else positional(*args)
         except Exception as error:
