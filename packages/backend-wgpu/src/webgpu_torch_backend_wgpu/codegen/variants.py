@@ -12,6 +12,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .attention import generate_attention
+from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
 from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
@@ -232,6 +233,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("tiles", _tiles, tile_seconds, generate_tile),
     ],
     Attention: [
+        Variant("few rows", few_rows, few_rows_seconds, generate_few_rows),
         Variant("tiles", attention_tiles, attention_seconds, generate_attention),
     ],
     Scan: [
