@@ -32,23 +32,25 @@ _GATHERING = 16
 
 def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[int]:
     """Yield in how many parts the columns of an attention of few rows may be split."""
-    m, n, k, v = map(number_of_elements, (kernel.m, kernel.n, kernel.k, kernel.v))
+    m, n, v = map(number_of_elements, (kernel.m, kernel.n, kernel.v))
     threads = min(WORKGROUP, capabilities.invocations)
-    groups = -(-m // LANES)
-    nbytes = 16 * groups * (k + 2 * threads + _GATHERING)
     plain = kernel.score is not None and [each.depth for each in kernel.products] == ["k"]
     sums = [(each.along, each.weight.step) for each in kernel.sums]
-    if (
-        m > SKINNY
-        or not plain
-        or sums != [("v", "accumulator")]
-        or v > threads
-        or nbytes > capabilities.workgroup_bytes
-    ):
+    if m > SKINNY or not plain or sums != [("v", "accumulator")] or v > threads or not _team(kernel, capabilities):
         return
     for splits in _SPLITS:
-        if splits == 1 or (splits * threads <= n and not capabilities.software):
+        if splits == 1 or splits * threads <= n:
             yield splits
+
+
+def _team(kernel: Attention, capabilities: Capabilities) -> int:
+    """Return how many threads share the product with a column: as many as workgroup memory allows; 0 where that is none."""
+    m, k = number_of_elements(kernel.m), number_of_elements(kernel.k)
+    threads = min(WORKGROUP, capabilities.invocations)
+    for team in (4, 2, 1):
+        if 16 * -(-m // LANES) * (k + (team + 1) * threads + _GATHERING) + 16 * threads <= capabilities.workgroup_bytes:
+            return team
+    return 0
 
 
 def few_rows_seconds(kernel: Attention, splits: int, facts: Facts) -> float:
@@ -83,6 +85,8 @@ class _Writer:
         self.score = total.weight if kernel.score is None else kernel.score
         self.queries = module.array("queries", "vec4<f32>", self.k * self.groups)
         self.weights = module.array("weights", "vec4<f32>", self.threads * self.groups)
+        self.team = _team(kernel, capabilities)
+        self.partial = module.array("partial", "vec4<f32>", self.threads * self.team * self.groups)
         self.gathered = module.array("gathered", "vec4<f32>", self.groups * _GATHERING)
         # Values' positions of a thread, and threads that share the columns.
         together = self.sums.right.axis == "n" and vector_dimension(kernel, "v") is not None
@@ -168,10 +172,17 @@ class _Writer:
         """Write the weights of the rows with a thread's column, relative to the largest scores so far."""
         body, module = self.body, self.module
         own = body.let("own", column + THREAD)
+        self._multiply(column, stop)
+        body.barrier()
         nothing = vector("f32", [-Call("wt_inf", (), "f32")] * LANES)
         scores = [body.var(f"score{group}", nothing) for group in range(self.groups)]
         with body.when(own < stop):
-            products = self._products(own)
+            products: list[Name] = []
+            for group in range(self.groups):
+                total: Node = self.partial[self._partial(THREAD, fixed(0), group)]
+                for each in range(1, self.team):
+                    total = total + self.partial[self._partial(THREAD, fixed(each), group)]
+                products.append(body.let(f"product{group}", total))
             for group, score in enumerate(scores):
                 values: list[Node] = []
                 for lane in range(LANES):
@@ -191,25 +202,35 @@ class _Writer:
             for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
                 body.set(result, result * shrink.lane(lane))
 
-    def _products(self, column: Node) -> list[Name]:
-        """Write the products of all rows with a column."""
-        body, side, frame = self.body, self.scores.right, self.scores
+    def _partial(self, column: Node, member: Node, group: int) -> Node:
+        return (column * fixed(self.team) + member) * fixed(self.groups) + fixed(group)
+
+    def _multiply(self, column: Node, stop: Node) -> None:
+        """Write the products of all rows with the columns from ``column`` on into workgroup memory, a part by each of a team."""
+        body, team, frame = self.body, self.team, self.scores
+        side = frame.right
         reach = side.lanes if side.axis == "k" else 1
-        products = [body.var(f"product{group}", zero("vec4<f32>")) for group in range(self.groups)]
-        several = next(each for each in (4, 2, 1) if self.k % (each * reach) == 0)
-        with body.loop("deep", fixed(0), lambda deep: deep < self.k, fixed(several * reach)) as deep:
-            places = [body.let(f"deep{each}", deep + fixed(each * reach)) for each in range(several)]
-            found = [
-                body.let(f"key{each}", _read(frame, side, self.batch, column, at, reach))
-                for each, at in enumerate(places)
-            ]
-            for at, key in zip(places, found, strict=True):
-                for lane in range(reach):
-                    value = key.lane(lane) if reach > 1 else key
-                    for group, product in enumerate(products):
-                        query = self.queries[(at + fixed(lane)) * fixed(self.groups) + fixed(group)]
-                        body.set(product, product + query * value)
-        return products
+        member, slot = body.let("member", THREAD % fixed(team)), body.let("slot", THREAD // fixed(team))
+        several = next(each for each in (8, 4, 2, 1) if self.k % (each * reach * team) == 0 or each == 1)
+        with body.loop("at", slot, lambda at: at < fixed(self.threads), fixed(self.threads // team)) as at:
+            products = [body.var(f"product{group}", zero("vec4<f32>")) for group in range(self.groups)]
+            key = body.let("key", column + at)
+            with body.when(key < stop):
+                first, step = member * fixed(reach), reach * team
+                with body.loop("deep", first, lambda deep: deep < self.k, fixed(several * step)) as deep:
+                    places = [body.let(f"deep{each}", deep + fixed(each * step)) for each in range(several)]
+                    found = [
+                        body.let(f"key{each}", _read(frame, side, self.batch, key, place, reach))
+                        for each, place in enumerate(places)
+                    ]
+                    for place, value in zip(places, found, strict=True):
+                        for lane in range(reach):
+                            factor = value.lane(lane) if reach > 1 else value
+                            for group, product in enumerate(products):
+                                query = self.queries[(place + fixed(lane)) * fixed(self.groups) + fixed(group)]
+                                body.set(product, product + query * factor)
+            for group, product in enumerate(products):
+                body.set(self.partial[self._partial(at, member, group)], product)
 
     def _bounded(self, value: Node, row: int, column: Node) -> Node:
         """Return a score where a row attends to a column, else -inf."""
@@ -260,7 +281,7 @@ class _Writer:
         count = body.let("count", minimum(stop - column, self.threads))
         with body.when(self.share < fixed(self.sharing)):
             at = body.var("at", self.share)
-            for several in (4, 1):
+            for several in (8, 1):
                 reach = (several - 1) * self.sharing
                 with body.advance(at, (at + fixed(reach) if reach else at) < count, several * self.sharing):
                     places = [body.let(f"at{each}", at + fixed(each * self.sharing)) for each in range(several)]
