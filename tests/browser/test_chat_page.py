@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "serve"))
 pytest.importorskip("webgpu_torch_serve")
 
-from serve.conftest import Server, serving, write_language_model
+from servers import Server, serving, write_language_model
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from webgpu_torch_models.generation import ContinuousBatch, Request
 
 #: prompts, and how they go on
 JOBS: tuple[tuple[list[int], dict[str, Any]], ...] = (
-    ([5, 9, 2], {}),
+    ([5, 9, 2], {"suppress_tokens": [24, 8], "begin_suppress_tokens": [96, 1]}),
     ([7] * 17, {"repetition_penalty": 1.4}),
     ([11, 3, 8, 60, 61, 62, 4, 90], {"do_sample": True}),
     ([40], {"do_sample": True, "top_k": 0, "top_p": 0.8, "temperature": 0.7}),
@@ -32,7 +32,9 @@ PAGES = 16
 def model_of(name: str, device: str) -> Any:
     if name == "gpt2":
         torch.manual_seed(0)
-        config = GPT2Config(vocab_size=97, n_positions=30, n_embd=16, n_layer=2, n_head=2, eos_token_id=None)
+        config = GPT2Config(
+            initializer_range=0.3, vocab_size=97, n_positions=80, n_embd=16, n_layer=1, n_head=2, eos_token_id=None
+        )
         return GPT2LMHeadModel(config).eval().to(device)
     with tempfile.TemporaryDirectory() as folder:
         return load(name, Path(folder), device)
@@ -91,10 +93,10 @@ EVENTS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=2, deadline=None, derandomize=True)
 @given(EVENTS)
 def test_arrivals(events: list[tuple[int, int, int | None]]) -> None:
-    check("llama", "cpu", events)
+    check("gpt2", "cpu", events)
 
 
 @pytest.mark.slow
@@ -131,8 +133,8 @@ def test_steps_are_captured_once_for_each_size() -> None:
 
 
 def test_texts_end_requests() -> None:
-    wanted = alone("llama", "cpu", 0, LONGEST)
-    batch = batch_of("llama", "cpu")
+    wanted = alone("gpt2", "cpu", 0, LONGEST)
+    batch = batch_of("gpt2", "cpu")
     by_text = submit(batch, 0, stop_strings=Letters().decode(wanted[3:5]))
     by_token = submit(batch, 0, eos_token_id=wanted[2])
     other = submit(batch, 3)
@@ -140,7 +142,7 @@ def test_texts_end_requests() -> None:
     first = next(index for index, each in enumerate(wanted) if each == wanted[2]) + 1
     assert (by_token.tokens, by_token.finish_reason) == (wanted[:first], "stop")
     assert by_text.finish_reason == "stop" and by_text.tokens == wanted[: len(by_text.tokens)]
-    assert (other.tokens, other.finish_reason) == (alone("llama", "cpu", 3, LONGEST), "length")
+    assert (other.tokens, other.finish_reason) == (alone("gpt2", "cpu", 3, LONGEST), "length")
 
 
 @pytest.mark.parametrize(
@@ -155,16 +157,45 @@ def test_texts_end_requests() -> None:
     ],
 )
 def test_a_bad_request_touches_no_other(prompt: list[int], options: dict[str, Any], message: str) -> None:
-    batch = batch_of("llama", "cpu")
+    batch = batch_of("gpt2", "cpu")
     request = submit(batch, 0, max_new_tokens=2)
     with pytest.raises(ValueError, match=message):
         batch.submit(prompt, **options)
     finish(batch)
-    assert request.tokens == alone("llama", "cpu", 0, LONGEST)[:2]
+    assert request.tokens == alone("gpt2", "cpu", 0, LONGEST)[:2]
+
+
+def test_what_others_left_in_the_pages() -> None:
+    """A sequence whose numbers overflowed leaves NaN behind, in its pages and where rows are filled up."""
+    batch = batch_of("gpt2", "cpu")
+    for buffer in batch.pool.buffers:
+        buffer.fill_(float("nan"))
+    requests = [submit(batch, job) for job in (2, 0, 3)]
+    finish(batch)
+    assert [each.tokens for each in requests] == [alone("gpt2", "cpu", job, LONGEST) for job in (2, 0, 3)]
+
+
+@pytest.mark.slow
+def test_an_overflow_ends_one_request(device: str) -> None:
+    wanted = {job: alone("llama", device, job, LONGEST) for job in (0, 3)}
+    weight = model_of("llama", device).model.embed_tokens.weight
+    before = weight.detach()[90].clone()
+    assert not any(90 in each for each in wanted.values())
+    batch = batch_of("llama", device)
+    try:
+        with torch.no_grad():
+            weight[90] = float("nan")
+        found = {job: submit(batch, job) for job in (0, 2, 3)}
+        finish(batch)
+    finally:
+        with torch.no_grad():
+            weight[90] = before
+    assert (found[2].tokens, found[2].finish_reason) == ([], "overflow")
+    assert {job: found[job].tokens for job in wanted} == wanted
 
 
 def test_requests_wait_for_pages() -> None:
-    batch = batch_of("llama", "cpu")
+    batch = batch_of("gpt2", "cpu")
     first = [submit(batch, 1, max_new_tokens=9) for _ in range(2)]
     later = submit(batch, 1, max_new_tokens=2)
     batch.step()
@@ -174,4 +205,4 @@ def test_requests_wait_for_pages() -> None:
     assert later in batch.running and not first[0].pages
     batch.cancel(submit(batch, 0))
     finish(batch)
-    assert first[1].tokens == alone("llama", "cpu", 1, LONGEST)[:9]
+    assert first[1].tokens == alone("gpt2", "cpu", 1, LONGEST)[:9]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Server, serving, write_encoder
+from servers import Server, serving, write_encoder
 
 openai = pytest.importorskip("openai")
 

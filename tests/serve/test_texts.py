@@ -146,7 +146,7 @@ def test_clients_that_leave(client: Any, text_server: Any, stream: bool) -> None
             client.completions.create(timeout=0.4, **options)
     wait_for(lambda: text_server.metric("cancelled_requests_total") == cancelled + 1)
     wait_for(lambda: text_server.metric("free_pages") == 256)
-    assert text_server.metric("generated_tokens_total") - before < 1000
+    assert text_server.metric("generated_tokens_total") - before < 300
 
 
 @pytest.mark.slow

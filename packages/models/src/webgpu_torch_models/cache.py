@@ -114,8 +114,12 @@ class KeyValueCache:
 
     def clear(self) -> None:
         """Forget all tokens."""
-        self.length = 0
-        self.position = torch.zeros_like(self.position)
+        self.crop(0)
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first ``length`` tokens."""
+        self.length = length
+        self.position = torch.full_like(self.position, length)
 
     def window(self, length: int) -> int:
         """Return the window that holds ``length`` tokens."""

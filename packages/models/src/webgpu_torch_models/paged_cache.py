@@ -41,6 +41,9 @@ class PagedStep(CacheStep):
         self.is_causal = is_first
         pages = table.gather(1, torch.div(positions, page_size, rounding_mode="floor"))
         self.places = (pages * page_size + positions % page_size).flatten()
+        places = torch.arange(self.window, device=positions.device)
+        # What others left behind may be no numbers at all, which no weight of zero takes away.
+        self.strange = (places > positions[:, -1:])[:, :, None, None]
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store a layer's new keys and values [batch, heads, count, head_dim]; return those to attend to."""
@@ -50,7 +53,8 @@ class PagedStep(CacheStep):
             buffer.index_copy_(0, self.places, new.transpose(1, 2).reshape(-1, heads, dim))
             if not self.is_causal:
                 pages = buffer.reshape(-1, self.page_size * heads * dim).index_select(0, self.table.flatten())
-                found.append(pages.reshape(batch, self.window, heads, dim).transpose(1, 2))
+                own = pages.reshape(batch, self.window, heads, dim).masked_fill(self.strange, 0)
+                found.append(own.transpose(1, 2))
         return (keys, values) if self.is_causal else (found[0], found[1])
 
 

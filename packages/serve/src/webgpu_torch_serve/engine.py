@@ -132,13 +132,18 @@ class Engine:
         """Take up so many requests.
 
         Raises:
-            Busy: they are too many.
+            Busy: they are too many for now.
             Draining: there are to be no more.
+            RequestError: they are always too many, or the thread has failed.
         """
         if self.draining:
             raise Draining
+        if not self.is_alive:
+            raise RequestError("the server's engine has failed", 500)
+        most = self.served.sizes.most + self.queue_size
+        if count > most:
+            raise RequestError(f"the request asks for {count} texts; the server takes {most} at once")
         with self._lock:
-            most = self.served.sizes.most + self.queue_size
             if self._outstanding + count > most:
                 self.metrics.refused.inc()
                 raise Busy(self._outstanding, most)
@@ -205,10 +210,19 @@ class Engine:
             self._ready.put(error)
             return
         self._ready.put(None)
-        while self._take_posts():
-            self._step()
-        for texts, number in list(self._texts.values()):
-            texts.send(Event(number, error=Draining()))
+        reason: Exception = Draining()
+        try:
+            while self._take_posts():
+                self._step()
+        except Exception as error:
+            reason = error
+        self._fail_all(reason)
+
+    def _fail_all(self, error: Exception) -> None:
+        """Tell everybody who waits that nothing more comes."""
+        for texts, number in self._texts.values():
+            texts.send(Event(number, error=error))
+        self._texts.clear()
 
     @property
     def _is_busy(self) -> bool:
@@ -260,9 +274,7 @@ class Engine:
             grown = self._batch.step()
         except Exception as error:
             # Nothing is known of the device's state: everybody hears of it, and the next requests begin anew.
-            for texts, number in list(self._texts.values()):
-                texts.send(Event(number, error=error))
-            self._texts.clear()
+            self._fail_all(error)
             self._batch = self.served.new_batch()
             return
         for request in dict.fromkeys(grown):
@@ -278,7 +290,10 @@ class Engine:
         self.metrics.tokens.inc(len(new))
         if request.finish_reason is not None:
             del self._texts[request]
-        texts.send(Event(number, new, request.finish_reason))
+        if request.finish_reason == "overflow":
+            texts.send(Event(number, new, error=RequestError("the model's logits overflowed for this text", 500)))
+        else:
+            texts.send(Event(number, new, request.finish_reason))
 
 
 def _settle(future: asyncio.Future[T], result: T) -> None:
@@ -296,5 +311,5 @@ def as_request_errors() -> Iterator[None]:
     """Say as an error of the request what a model says of it."""
     try:
         yield
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise RequestError(str(error)) from error

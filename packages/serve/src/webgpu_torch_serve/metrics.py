@@ -19,7 +19,11 @@ class Metrics:
 
         self.answers = Counter(name("http_requests"), "Answered requests", ["path", "status"], registry=registry)
         self.seconds = Histogram(
-            name("http_request_seconds"), "Time until an answer is whole", ["path"], registry=registry, buckets=SECONDS
+            name("http_request_seconds"),
+            "Time until an answer is whole, or a stream begins",
+            ["path"],
+            registry=registry,
+            buckets=SECONDS,
         )
         self.first = Histogram(
             name("time_to_first_token_seconds"), "Time until the first token", registry=registry, buckets=SECONDS

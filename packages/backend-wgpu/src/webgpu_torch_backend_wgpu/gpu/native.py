@@ -5,6 +5,7 @@ The library and the declarations of its functions are wgpu-py's; the package its
 
 from __future__ import annotations
 
+import atexit
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -78,6 +79,9 @@ class NativeRuntime(Runtime):
     def __init__(self) -> None:
         self._instances: list[Any] = []
         self._adapters: list[Any] = []
+        # While the library is still there: the interpreter's own end may unload it first. Adapters go before instances.
+        atexit.register(self._instances.clear)
+        atexit.register(self._adapters.clear)
 
     def version(self) -> str:
         return version("wgpu")

@@ -22,6 +22,7 @@ class GenerationOptions(TypedDict, total=False):
     length_penalty: float | None
     early_stopping: bool | str | None
     stop_strings: str | list[str] | None
+    num_assistant_tokens: int | None
     suppress_tokens: list[int] | None
     begin_suppress_tokens: list[int] | None
     bos_token_id: int | None
@@ -46,6 +47,7 @@ class GenerationConfig(JsonConfig):
         early_stopping: a beam search ends as soon as it has ``num_beams`` whole sequences (True), when better ones are
             unlikely (False) or when they are impossible ("never").
         stop_strings: texts that end a sequence; they stay in it.
+        num_assistant_tokens: how many tokens an ``assistant_model`` proposes at once.
         suppress_tokens: tokens that are never chosen.
         begin_suppress_tokens: tokens that are not chosen first.
         eos_token_id: the token, or tokens, that end a sequence.
@@ -65,6 +67,7 @@ class GenerationConfig(JsonConfig):
     length_penalty: float = 1.0
     early_stopping: bool | str = False
     stop_strings: str | list[str] | None = None
+    num_assistant_tokens: int = 5
     suppress_tokens: list[int] | None = None
     begin_suppress_tokens: list[int] | None = None
     bos_token_id: int | None = None
@@ -117,6 +120,8 @@ class GenerationConfig(JsonConfig):
             raise ValueError(f"repetition_penalty must be greater than 0, got {self.repetition_penalty}; 1.0 is none")
         if self.num_beams < 1:
             raise ValueError(f"num_beams must be at least 1, got {self.num_beams}")
+        if self.num_assistant_tokens < 1:
+            raise ValueError(f"num_assistant_tokens must be at least 1, got {self.num_assistant_tokens}")
         if self.early_stopping not in (True, False, "never"):
             raise ValueError(f'early_stopping must be True, False or "never", got {self.early_stopping!r}')
         if self.new_tokens < 1:

@@ -30,7 +30,7 @@ class Request:
         config: how it is continued.
         tokens: the new tokens so far.
         finish_reason: "stop" after a token or text that ends it, "length" after the last token that may be added, "cancelled",
-            or None while it waits or runs.
+            "overflow" where the model's logits are no numbers, or None while it waits or runs.
     """
 
     def __init__(
@@ -48,7 +48,10 @@ class Request:
         return self.prompt + self.tokens
 
     def take(self, token: int) -> None:
-        """Take up the next token."""
+        """Take up the next token; -1 where there is none."""
+        if token < 0:
+            self.finish_reason = "overflow"
+            return
         self.tokens.append(token)
         if self.endings and self.endings.after(self.tokens):
             self.finish_reason = "stop"

@@ -69,7 +69,8 @@ class Decoder(Generic[T]):
             for each in (config.suppress_tokens, config.begin_suppress_tokens)
         )
         self.vocabulary = 0
-        self._seen: Tensor | None = None
+        self.seen: Tensor | None = None
+        """Which tokens each sequence has, bool [batch, vocabulary], where repetition is penalised."""
         self._history: Tensor | None = None
         self._variant: Any = None
         self._steps: dict[tuple[int, Any], Callable[..., tuple[T, Tensor]]] = {}
@@ -83,8 +84,8 @@ class Decoder(Generic[T]):
         self.vocabulary = logits.shape[-1]
         logits = without_tokens(without_tokens(logits, self.never), self.not_first)
         if self.config.repetition_penalty != 1.0:
-            self._seen = self._tokens_in(input_ids, logits)
-        return self.choose(logits, self._seen, *given)
+            self.seen = self._tokens_in(input_ids, logits)
+        return self.choose(logits, self.seen, *given)
 
     def _tokens_in(self, input_ids: Tensor, logits: Tensor) -> Tensor:
         """Return which tokens of the vocabulary the prompts have: bool, in the logits' shape."""
@@ -93,6 +94,11 @@ class Decoder(Generic[T]):
             # The last token is never padding.
             input_ids = torch.where(columns >= self.cache.padding.unsqueeze(1), input_ids, input_ids[:, -1:])
         return torch.zeros_like(logits, dtype=torch.bool).scatter_(1, input_ids, True)
+
+    def note_seen(self, tokens: Tensor) -> None:
+        """Note that sequences have tokens, int64 [batch, count], where it matters."""
+        if self.seen is not None:
+            self.seen.scatter_(1, tokens, True)
 
     def advance(self, token: Tensor, *given: Tensor, order: Tensor | None = None) -> T:
         """Take up one token per sequence [batch]; return what is chosen after it.
@@ -118,7 +124,7 @@ class Decoder(Generic[T]):
             step = self._step_for(kind[0], cache.length)
             self._steps = {kind: torch.compile(step) if self.compile else step}
             step = self._steps[kind]
-        state = cache.padding, self._seen, tuple(cache.buffers), tuple(cache.context)
+        state = cache.padding, self.seen, tuple(cache.buffers), tuple(cache.context)
         choice, cache.position = step(token, cache.position, order, given, *state)
         return choice
 

@@ -13,6 +13,7 @@ from webgpu_torch_models.generation.beams import beam_search
 from webgpu_torch_models.generation.config import GenerationConfig, GenerationOptions
 from webgpu_torch_models.generation.decoding import Decoder, next_token
 from webgpu_torch_models.generation.endings import Endings, Progress
+from webgpu_torch_models.generation.speculation import Speculation, check_assistant
 
 if TYPE_CHECKING:
     from webgpu_torch_models.pretrained import PreTrainedModel
@@ -53,15 +54,20 @@ class _Request:
     def __init__(
         self, model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor | None, generator: torch.Generator | None,
         tokenizer: Tokenizer | None,
-        generation_config: GenerationConfig | None, compile: bool | None, context: Sequence[Tensor], options: GenerationOptions,
+        generation_config: GenerationConfig | None, compile: bool | None, context: Sequence[Tensor],
+        assistant_model: PreTrainedModel | None, options: GenerationOptions,
     ) -> None:  # fmt: skip
         self.model, self.input_ids, self.generator, self.context = model, input_ids, generator, context
+        self.assistant = assistant_model
         self.config = (generation_config or model.generation_config).changed(**options)
         if input_ids.ndim != 2 or input_ids.shape[1] == 0:
             raise ValueError(
                 f"input_ids must be [batch, tokens] with at least one token, got shape {list(input_ids.shape)}"
             )
         check_length(model, input_ids.shape[1], self.config.new_tokens)
+        if assistant_model is not None:
+            check_assistant(model, assistant_model, self.config, input_ids, context)
+            check_length(assistant_model, input_ids.shape[1], self.config.new_tokens)
         self.endings = Endings(self.config, tokenizer)
         # There is no launch cost to save by capturing, and nothing to read ahead of.
         self.is_on_host = not is_accelerator(input_ids.device)
@@ -73,6 +79,9 @@ class _Request:
 
     def tokens(self, progress: Progress, reads: bool) -> Iterator[tuple[Tensor, list[int]]]:
         """Give the next tokens [batch], one step after the other, and where they are read what they are."""
+        if self.assistant is not None:
+            yield from self._accepted(self.assistant, progress)
+            return
         ids, count = self.input_ids, self.config.new_tokens
         choose = next_token(self.config, self.generator)
         decoder = Decoder(
@@ -97,6 +106,15 @@ class _Request:
                 return
             token = decoder.advance(token) if following is None else following
 
+    def _accepted(self, assistant: PreTrainedModel, progress: Progress) -> Iterator[tuple[Tensor, list[int]]]:
+        speculation = Speculation(
+            self.model, assistant, self.config, self.input_ids, self.padding, self.compile, self.generator
+        )
+        for token in speculation.tokens():
+            yield torch.tensor([token], device=self.input_ids.device), progress.take([token])
+            if all(progress.ended):
+                return
+
 
 def _without_gradients(items: Iterator[T]) -> Iterator[T]:
     """Give an iterator's items; gradients are off while it works, and as they were in between."""
@@ -119,6 +137,7 @@ def generate(
     generation_config: GenerationConfig | None = None,
     compile: bool | None = None,
     context: Sequence[Tensor] = (),
+    assistant_model: PreTrainedModel | None = None,
     **options: Unpack[GenerationOptions],
 ) -> Tensor:
     """Continue sequences until they end or ``max_new_tokens`` (20 by default) are added.
@@ -135,6 +154,8 @@ def generate(
         generation_config: the model's own by default.
         compile: capture the decoding step; by default on every device but the CPU.
         context: what the model's encoder made, for a model that has one.
+        assistant_model: a smaller model of the same vocabulary that proposes ``num_assistant_tokens`` at a time, which the
+            model scores in one pass; greedy tokens are the same as without it, drawn ones are distributed the same.
         options: attributes of :class:`GenerationConfig`, which they override.
 
     Returns:
@@ -142,11 +163,13 @@ def generate(
 
     Raises:
         TypeError: there is no such option.
-        ValueError: an option is out of range, or the sequence would exceed the model's positions.
+        ValueError: an option is out of range, the sequence would exceed the model's positions, or ``assistant_model`` cannot
+            propose tokens to the model.
     """
     request = _Request(
-        model, input_ids, attention_mask, generator, tokenizer, generation_config, compile, context, options
-    )
+        model, input_ids, attention_mask, generator, tokenizer, generation_config, compile, context,
+        assistant_model, options,
+    )  # fmt: skip
     config = request.config
     with torch.no_grad():
         if config.num_beams > 1:
@@ -172,6 +195,7 @@ def stream(
     generation_config: GenerationConfig | None = None,
     compile: bool | None = None,
     context: Sequence[Tensor] = (),
+    assistant_model: PreTrainedModel | None = None,
     **options: Unpack[GenerationOptions],
 ) -> Iterator[list[int]]:
     """Continue sequences as :func:`generate` does; give the new tokens, one of each sequence, as soon as they are known.
@@ -180,8 +204,9 @@ def stream(
         ValueError: as :func:`generate`; also a beam search, of which nothing is certain before its end.
     """
     request = _Request(
-        model, input_ids, attention_mask, generator, tokenizer, generation_config, compile, context, options
-    )
+        model, input_ids, attention_mask, generator, tokenizer, generation_config, compile, context,
+        assistant_model, options,
+    )  # fmt: skip
     if request.config.num_beams > 1:
         raise ValueError(f"num_beams={request.config.num_beams} gives no tokens before its end: use generate")
     progress = Progress(request.endings, input_ids.shape[0], request.config.filler)

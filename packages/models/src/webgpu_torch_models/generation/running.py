@@ -17,28 +17,41 @@ if TYPE_CHECKING:
     from webgpu_torch_models.generation.continuous import Request
     from webgpu_torch_models.pretrained import PreTrainedModel
 
+#: how many steps of different sizes are kept
+MOST_STEPS = 64
 Row = tuple[Tensor | float | None, ...]
 """Options of :class:`RowOptions` without the last."""
 
 
 def next_tokens(
-    logits: Tensor, seen: Tensor | None, options: RowOptions, generators: Sequence[torch.Generator]
+    logits: Tensor,
+    seen: Tensor | None,
+    banned: Tensor | None,
+    options: RowOptions,
+    generators: Sequence[torch.Generator],
 ) -> Tensor:
     """Return each row's next token, int64 [batch]: the likeliest, or one drawn from the row's own generator.
+
+    A row whose logits are no numbers gets -1: it is to end, and no other with it.
 
     Args:
         logits: float32 [batch, vocabulary].
         seen: bool [batch, vocabulary], tokens of the sequences; None where nothing penalises repetition.
+        banned: bool [batch, vocabulary], tokens that are not chosen; None where all may be.
         options: of the rows.
         generators: one for each row.
     """
+    if banned is not None:
+        logits = logits.masked_fill(banned, -float("inf"))
     logits = apply_repetition_penalty(logits, seen, options.repetition_penalty)
-    likeliest = logits.argmax(dim=-1)
+    strange = ~(logits.amax(dim=-1).abs() < float("inf"))
+    likeliest = logits.argmax(dim=-1).masked_fill(strange, -1)
     if not isinstance(options.do_sample, Tensor):
         return likeliest
-    probabilities = F.softmax(process_scores(logits, options), dim=-1)
+    probabilities = F.softmax(process_scores(logits, options), dim=-1).masked_fill(strange.unsqueeze(1), 1.0)
     drawn = [torch.multinomial(probabilities[row : row + 1], 1, generator=each) for row, each in enumerate(generators)]
-    return torch.where(options.do_sample, torch.cat(drawn), likeliest.unsqueeze(1)).squeeze(1)
+    chosen = torch.where(options.do_sample, torch.cat(drawn), likeliest.unsqueeze(1)).squeeze(1)
+    return chosen.masked_fill(strange, -1)
 
 
 class Steps:
@@ -77,11 +90,26 @@ class Steps:
         """Return which tokens the sequences have, bool [rows, vocabulary]; None where nobody asks."""
         if all(each.config.repetition_penalty == 1.0 for each in requests):
             return None
-        histories = [each.history for each in requests] + [[0]] * (rows - len(requests))
-        longest = max(map(len, histories))
-        places = self.tensor([each + each[:1] * (longest - len(each)) for each in histories])
+        return self._marks([each.history for each in requests], rows)
+
+    def banned(self, requests: Sequence[Request], rows: int) -> Tensor | None:
+        """Return which tokens may not come next, bool [rows, vocabulary]; None where all may."""
+        lists = [
+            [*(each.config.suppress_tokens or ()), *((not each.tokens and each.config.begin_suppress_tokens) or ())]
+            for each in requests
+        ]
+        return self._marks(lists, rows) if any(lists) else None
+
+    def _marks(self, lists: Sequence[list[int]], rows: int) -> Tensor:
+        """Return where the listed tokens are: bool [rows, vocabulary]."""
+        lists = [*lists, *[[]] * (rows - len(lists))]
+        longest = max(map(len, lists))
+        places = self.tensor([(each or [0]) + (each or [0])[:1] * (longest - max(1, len(each))) for each in lists])
+        marks = torch.tensor([bool(each) for each in lists], device=self.model.device).unsqueeze(1)
         shape = (rows, self.vocabulary)
-        return torch.zeros(shape, dtype=torch.bool, device=self.model.device).scatter_(1, places, True)
+        return torch.zeros(shape, dtype=torch.bool, device=self.model.device).scatter_(
+            1, places, marks.expand(places.shape)
+        )
 
     def tensor(self, values: Sequence[int] | Sequence[Sequence[int]]) -> Tensor:
         """Return integers on the model's device."""
@@ -104,6 +132,7 @@ class Steps:
             self.table([request], 1, bucket),
             self.tensor([length - 1]),
             self.seen([request], 1),
+            self.banned([request], 1),
             tuple(options[:-1]),
         )
         token, _ = step(ids, *given, tuple(self.pool.buffers))
@@ -113,11 +142,15 @@ class Steps:
     def _step(
         self, key: tuple[object, ...], length: int, most: int, generators: Sequence[torch.Generator]
     ) -> Callable[..., tuple[Tensor, Tensor]]:
-        found = self._found.get(key)
+        found = self._found.pop(key, None)
         if found is None:
             make = _prefilling if key[0] == "prefill" else _advancing
             found = make(self.model, self.pool.page_size, length, most, generators)
-            found = self._found[key] = torch.compile(found) if self.compile else found
+            found = torch.compile(found) if self.compile else found
+        # The last is the one used last.
+        self._found[key] = found
+        if len(self._found) > MOST_STEPS:
+            del self._found[next(iter(self._found))]
         return found
 
     def advancing(
@@ -132,14 +165,20 @@ def _prefilling(
     model: PreTrainedModel, page_size: int, length: int, most: int, generators: Sequence[torch.Generator]
 ) -> Callable[..., tuple[Tensor, Tensor]]:
     def step(
-        ids: Tensor, table: Tensor, last: Tensor, seen: Tensor | None, options: Row, buffers: Sequence[Tensor]
+        ids: Tensor,
+        table: Tensor,
+        last: Tensor,
+        seen: Tensor | None,
+        banned: Tensor | None,
+        options: Row,
+        buffers: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
         positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
         view = PagedStep(buffers, table, positions, page_size, length, True)
         # A model with learned positions may have none for what fills the prompt up.
         view.position_ids = torch.minimum(positions, last)
         logits = model(ids, cache=view, logits_to_keep=last).logits[:, -1].float()
-        return next_tokens(logits, seen, RowOptions._make((*options, most)), generators), last + 1
+        return next_tokens(logits, seen, banned, RowOptions._make((*options, most)), generators), last + 1
 
     return step
 
@@ -148,13 +187,20 @@ def _advancing(
     model: PreTrainedModel, page_size: int, length: int, most: int, generators: Sequence[torch.Generator]
 ) -> Callable[..., tuple[Tensor, Tensor]]:
     def step(
-        tokens: Tensor, table: Tensor, positions: Tensor, seen: Tensor | None, options: Row, buffers: Sequence[Tensor]
+        tokens: Tensor,
+        table: Tensor,
+        positions: Tensor,
+        seen: Tensor | None,
+        banned: Tensor | None,
+        options: Row,
+        buffers: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
         view = PagedStep(buffers, table, positions.unsqueeze(1), page_size, length, False)
+        tokens = tokens.clamp(min=0)
         logits = model(tokens.unsqueeze(1), cache=view).logits[:, -1].float()
         if seen is not None:
             seen.scatter_(1, tokens.unsqueeze(1), True)
-        return next_tokens(logits, seen, RowOptions._make((*options, most)), generators), positions + 1
+        return next_tokens(logits, seen, banned, RowOptions._make((*options, most)), generators), positions + 1
 
     return step
 
@@ -176,7 +222,7 @@ class RunningBatch:
         self.tokens = steps.tensor([each.history[-1] for each in requests] + filler)
         self.positions = steps.tensor([len(each.history) - 1 for each in requests] + filler)
         self.length = max(len(each.history) for each in requests)
-        self.seen = steps.seen(requests, rows)
+        self.seen, self.banned = steps.seen(requests, rows), steps.banned(requests, rows)
         configs = [each.config for each in requests]
         self.options = RowOptions.of(configs + configs[:1] * len(filler), steps.model.device)
         self.window = 0
@@ -193,7 +239,13 @@ class RunningBatch:
             self.window, self.table = window, steps.table(self.requests, self.rows, window)
         step = steps.advancing(self.group, self.rows, window, self.length, self.variant, self.options)
         self.tokens, self.positions = step(
-            self.tokens, self.table, self.positions, self.seen, tuple(self.options[:-1]), tuple(steps.pool.buffers)
+            self.tokens,
+            self.table,
+            self.positions,
+            self.seen,
+            self.banned,
+            tuple(self.options[:-1]),
+            tuple(steps.pool.buffers),
         )
         self.length += 1
         return torch.webgpu.read_later(self.tokens)
