@@ -16,6 +16,9 @@ from .steps import spell
 from .workgroup import Partials
 
 _WORKGROUP = 64
+#: what parts that a second pass adds cost: dispatches, most of it the host's time for one more pass and its buffers
+SPLITTING = 5
+#: the lowest float32 number
 LOWEST = -3.4028234663852886e38
 
 

@@ -16,16 +16,20 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES, Buffers, evaluate
-from .attention_parts import LOWEST, Parts, as_contraction, store_row, store_sum, vector_dimension
+from .attention_parts import LOWEST, SPLITTING, Parts, as_contraction, store_row, store_sum, vector_dimension
 from .attention_softmax import power
 from .contraction import Frame, Side
 from .contraction_vector import SKINNY
 from .ir import Array, Call, Literal, Name, Node, choose, convert_to, every, fixed, minimum, u32, vector, zero
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 
-#: in how many parts columns may be split, workgroups for each unit that keep memory busy, and the share of its rate they reach
+#: in how many parts columns may be split
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
-_ENOUGH, _SHARE = 2, 0.6
+#: the share of the memory's rate that is reached, workgroups that a unit runs at once, and the share of a dispatch that one
+#: of these takes for a column
+_SHARE, _TOGETHER, _COLUMN = 0.6, 4, 0.0045
+#: least threads of a workgroup
+_LEAST = 64
 #: threads that gather what all threads have
 _GATHERING = 16
 
@@ -33,7 +37,7 @@ _GATHERING = 16
 def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[int]:
     """Yield in how many parts the columns of an attention of few rows may be split."""
     m, n, v = map(number_of_elements, (kernel.m, kernel.n, kernel.v))
-    threads = min(WORKGROUP, capabilities.invocations)
+    threads = _threads(kernel, capabilities)
     plain = kernel.score is not None and [each.depth for each in kernel.products] == ["k"]
     sums = [(each.along, each.weight.step) for each in kernel.sums]
     if m > SKINNY or not plain or sums != [("v", "accumulator")] or v > threads or not _team(kernel, capabilities):
@@ -43,10 +47,18 @@ def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[int]:
             yield splits
 
 
+def _threads(kernel: Attention, capabilities: Capabilities) -> int:
+    """Return how many threads a workgroup has: few, so that others of its unit load while it waits, but one for each value."""
+    threads = _LEAST
+    while threads < number_of_elements(kernel.v):
+        threads *= 2
+    return min(threads, WORKGROUP, capabilities.invocations)
+
+
 def _team(kernel: Attention, capabilities: Capabilities) -> int:
     """Return how many threads share the product with a column: as many as workgroup memory allows; 0 where that is none."""
     m, k = number_of_elements(kernel.m), number_of_elements(kernel.k)
-    threads = min(WORKGROUP, capabilities.invocations)
+    threads = _threads(kernel, capabilities)
     for team in (4, 2, 1):
         if 16 * -(-m // LANES) * (k + (team + 1) * threads + _GATHERING) + 16 * threads <= capabilities.workgroup_bytes:
             return team
@@ -56,11 +68,10 @@ def _team(kernel: Attention, capabilities: Capabilities) -> int:
 def few_rows_seconds(kernel: Attention, splits: int, facts: Facts) -> float:
     """Return an estimate of the time that an attention of few rows takes."""
     moved = sum(each.numel * each.dtype.itemsize for each in kernel.operands)
-    workgroups = number_of_elements(kernel.batch) * splits
-    busy = min(workgroups / (_ENOUGH * facts.units), 1.0)
-    parts = 8 * splits * sum(each.numel for each in kernel.outputs)
-    seconds = moved / (facts.bandwidth * _SHARE * busy) + facts.dispatch
-    return seconds if splits == 1 else seconds + parts / facts.bandwidth + facts.dispatch
+    rounds = -(-number_of_elements(kernel.batch) * splits // (_TOGETHER * facts.units))
+    waiting = rounds * -(-number_of_elements(kernel.n) // splits) * _COLUMN * facts.dispatch
+    seconds = max(moved / (facts.bandwidth * _SHARE), waiting) + facts.dispatch
+    return seconds if splits == 1 else seconds + SPLITTING * facts.dispatch
 
 
 def generate_few_rows(kernel: Attention, capabilities: Capabilities, splits: int) -> Program:
@@ -74,7 +85,7 @@ class _Writer:
     def __init__(self, kernel: Attention, capabilities: Capabilities, splits: int) -> None:
         self.kernel, self.capabilities, self.splits = kernel, capabilities, splits
         self.module = module = Module(kernel, capabilities)
-        self.body, self.threads = module.body, module.workgroup
+        self.body, self.threads = module.body, _threads(kernel, capabilities)
         (product,), (total,) = kernel.products, kernel.sums
         scores = as_contraction(kernel, "m", "n", "k", product.left, product.right)
         sums = as_contraction(kernel, "m", "v", "n", constant(0.0, float32), total.value)

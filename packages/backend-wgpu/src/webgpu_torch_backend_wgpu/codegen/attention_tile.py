@@ -10,6 +10,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
 from ..program import Capabilities
+from .attention_parts import SPLITTING
 from .contraction_tile import Tile
 
 #: extra elements per row of a block in workgroup memory, against bank conflicts
@@ -141,4 +142,4 @@ def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> f
     seconds = rounds * facts.units * work / (facts.flops * share * (_ALONE if rounds == 1 else 1.0)) + facts.dispatch
     if tile.splits == 1:
         return seconds
-    return seconds + 8 * tile.splits * batch * m * widest / facts.bandwidth + facts.dispatch
+    return seconds + 8 * tile.splits * batch * m * widest / facts.bandwidth + SPLITTING * facts.dispatch

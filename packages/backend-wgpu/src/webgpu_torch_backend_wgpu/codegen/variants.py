@@ -79,6 +79,8 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
 
 #: the shares of the operations per second that products as contractions of their own reach, of float32 and of halves
 _PRODUCTS, _PRODUCTS_OF_HALVES = 0.85, 0.45
+#: what they and the softmax cost besides, in dispatches, most of it the host's time
+_THREE_PASSES = 6
 
 
 @lru_cache(1024)
@@ -96,7 +98,12 @@ def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
     moved = copies * sum(each.numel * each.dtype.itemsize for each in kernel.operands)
     reached = _PRODUCTS if all(each.dtype.itemsize == 4 for each in kernel.operands[:3]) else _PRODUCTS_OF_HALVES
     multiplying = 2 * batch * m * n * (k + v) / (facts.flops * reached) if m > SKINNY else 0.0
-    return own < max(multiplying, moved / facts.bandwidth) + 4 * batch * m * n / facts.bandwidth + 3 * facts.dispatch
+    return (
+        own
+        < max(multiplying, moved / facts.bandwidth)
+        + 4 * batch * m * n / facts.bandwidth
+        + _THREE_PASSES * facts.dispatch
+    )
 
 
 def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
