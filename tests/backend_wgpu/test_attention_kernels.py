@@ -64,7 +64,8 @@ def test_few_rows(monkeypatch: pytest.MonkeyPatch, splits: int) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_plan_fits_its_adapter(profile: str) -> None:
     backend = WgpuBackend(CheckingRuntime([PROFILES[profile]]))
-    capabilities = backend.open(0).capabilities
+    device: Any = backend.open(0)
+    capabilities = device.capabilities
     kernels = [
         attention(1, 300, 64, 64),
         attention(100, 300, 128, 128),
