@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from webgpu_torch_cli import _sort_words, build_parser, main
@@ -25,6 +26,7 @@ def sorted_words(*words: str) -> tuple[str, str | None, list[str]]:
         (("generate", "--model", "m", "--prompt", "Hello", "--top-k", "3"), ("m", "Hello")),
         (("image", "m", "a house", "--output", "x.png"), ("m", "a house")),
         (("chat", "m"), ("m", None)),
+        (("bench", "m"), ("m", None)),
     ],
 )
 def test_model_and_prompt(line: tuple[str, ...], expected: tuple[str, str | None]) -> None:
@@ -63,3 +65,29 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     command = f'{sys.executable} -c "{program}" | true'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120)
     assert "Traceback" not in done.stderr
+
+
+def test_a_decoder_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from webgpu_torch_models import AutoModelForCausalLM
+    from webgpu_torch_models.decoder_families import LlamaConfig
+
+    config = LlamaConfig(
+        vocab_size=50,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        bos_token_id=None,
+    )
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    line = ["bench", str(tmp_path), "--device", "cpu", "--prompt-tokens", "8", "--new-tokens", "3"]
+    assert main([*line, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"] == 2 * 50 * 32 + 4 * 32 * 32 + 3 * 32 * 32 + 3 * 32
+    assert found["weight_bytes"] == 4 * found["parameters"]
+    assert found["tokens_per_second"] == pytest.approx(1 / found["token_seconds"])
+    assert found["token_seconds"] >= found["host_seconds"] > 0 < found["prefill_seconds"]
+    assert main([*line, "--quantize", "int8"]) == 0
+    assert "ms a token" in capsys.readouterr().out
+    assert main([*line[:-1], "0"]) == 1
+    assert "new_tokens must be at least 1, got 0" in capsys.readouterr().err

@@ -11,6 +11,7 @@ import pytest
 import torch
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.functions import FUNCTIONS, prelude
+from webgpu_torch_backend_wgpu.functions.conversion import PACKED_HALVES
 from webgpu_torch_backend_wgpu.gpu.interface import Gpu
 from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
 from webgpu_torch_backend_wgpu.numerics import evaluate, numerics_table
@@ -292,6 +293,35 @@ def test_fused_multiplication_and_addition_rounds_once(device: Gpu) -> None:
     others = values.flip(0)
     got = run_f32(device, "wt_fused", values, others, torch.ones_like(values))
     assert_like_torch(got, (values.double() * others.double() + 1).float(), "fused")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_rounding_to_half(device: Gpu, packed: bool) -> None:
+    exponents = torch.arange(-40, 24).float().repeat_interleave(200)
+    drawn = torch.randn(len(exponents), generator=torch.Generator().manual_seed(3)) * exponents.exp2()
+    halves = torch.arange(65536).to(torch.int32).to(torch.uint16).view(torch.float16).float()
+    # Every number of float16, what lies in the middle of two and the float32 numbers next to that.
+    finite = halves[halves.isfinite()].sort().values
+    middle = ((finite[1:].double() + finite[:-1].double()) / 2).float()
+    x = torch.cat(
+        [
+            drawn,
+            halves,
+            middle,
+            torch.nextafter(middle, drawn[:1]),
+            torch.nextafter(middle, -drawn[:1]),
+            torch.tensor(SPECIAL),
+        ]
+    )
+    x = torch.cat([x, torch.tensor([65519.996, 65520.0, -65520.0, -65519.996, 1e-45])])
+    expected = x.half()
+    instead = {each.name: each for each in PACKED_HALVES} if packed else None
+    data = [("f32", x.numpy().tobytes())]
+    rounded = evaluate(device, "wt_half_rounded(a)", data, "f32", ["wt_half_rounded"], len(x), instead)
+    bits = evaluate(device, "wt_f32_to_f16_bits(a)", data, "u32", ["wt_f32_to_f16_bits"], len(x), instead)
+    assert_like_torch(torch.frombuffer(bytearray(rounded), dtype=torch.float32), expected.float(), "rounded")
+    found = torch.frombuffer(bytearray(bits), dtype=torch.int32).to(torch.int16).view(torch.float16)
+    assert torch.equal(found.nan_to_num(7.0), expected.nan_to_num(7.0))
 
 
 def test_bit_tests_and_parts(device: Gpu) -> None:

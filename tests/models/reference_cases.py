@@ -288,8 +288,44 @@ DIFFUSION: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+_SD3 = {
+    "sample_size": 16, "patch_size": 2, "in_channels": 4, "out_channels": 4, "num_layers": 3, "attention_head_dim": 8,
+    "num_attention_heads": 4, "joint_attention_dim": 24, "caption_projection_dim": 32, "pooled_projection_dim": 20,
+    "pos_embed_max_size": 12,
+}  # fmt: skip
+_FLUX = {
+    "in_channels": 8, "num_layers": 2, "num_single_layers": 2, "attention_head_dim": 16, "num_attention_heads": 2,
+    "joint_attention_dim": 24, "pooled_projection_dim": 20, "axes_dims_rope": [4, 6, 6],
+}  # fmt: skip
+DIFFUSION |= {
+    "sd3": ("SD3Transformer2DModel", _SD3),
+    "sd3_dual": ("SD3Transformer2DModel", {**_SD3, "qk_norm": "rms_norm", "dual_attention_layers": [0, 1]}),
+    "flux": ("FluxTransformer2DModel", _FLUX),
+    "flux_guided": ("FluxTransformer2DModel", {**_FLUX, "guidance_embeds": True}),
+}
+
+
+def _flow_inputs(library: Any, name: str) -> dict[str, Any]:
+    generator = library.Generator().manual_seed(4)
+    result = {
+        "encoder_hidden_states": library.randn((2, 5, 24), generator=generator),
+        "pooled_projections": library.randn((2, 20), generator=generator),
+    }
+    if name.startswith("sd3"):
+        sample = library.randn((2, 4, 8, 12), generator=generator)
+        return result | {"hidden_states": sample, "timestep": library.tensor([700.0, 31.0])}
+    places = [[0.0, float(row), float(column)] for row in range(3) for column in range(4)]
+    result |= {
+        "hidden_states": library.randn((2, 12, 8), generator=generator), "timestep": library.tensor([0.7, 0.03]),
+        "img_ids": library.tensor(places), "txt_ids": library.zeros(5, 3),
+    }  # fmt: skip
+    return result | ({"guidance": library.tensor([3.5, 1.0])} if name == "flux_guided" else {})
+
+
 def diffusion_inputs(library: Any, name: str) -> dict[str, Any]:
     """Return what a network of diffusion is given."""
+    if name.startswith(("sd3", "flux")):
+        return _flow_inputs(library, name)
     generator = library.Generator().manual_seed(4)
     if name.startswith("vae"):
         return {"images": library.randn((1, 3, 12, 16), generator=generator)}

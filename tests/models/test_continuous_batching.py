@@ -41,16 +41,14 @@ def model_of(name: str, device: str) -> Any:
 
 
 @functools.cache
-def alone(name: str, device: str, job: int, tokens: int) -> list[int]:
+def alone(name: str, device: str, job: int, tokens: int, top_k: int | None = None) -> list[int]:
     """Return what a job gets by itself."""
     prompt, options = JOBS[job]
+    options = options if top_k is None else {**options, "top_k": top_k}
     generator = torch.Generator(device).manual_seed(job)
     ids = torch.tensor([prompt], device=device)
-    return (
-        model_of(name, device)
-        .generate(ids, generator=generator, max_new_tokens=tokens, **options)[0]
-        .tolist()[len(prompt) :]
-    )
+    found = model_of(name, device).generate(ids, generator=generator, max_new_tokens=tokens, **options)
+    return found[0, len(prompt) :].tolist()
 
 
 def batch_of(name: str, device: str) -> ContinuousBatch:
@@ -192,6 +190,18 @@ def test_an_overflow_ends_one_request(device: str) -> None:
             weight[90] = before
     assert (found[2].tokens, found[2].finish_reason) == ([], "overflow")
     assert {job: found[job].tokens for job in wanted} == wanted
+
+
+def test_options_beyond_all_numbers() -> None:
+    """What cannot be drawn from ends its own request."""
+    batch = batch_of("gpt2", "cpu")
+    least = submit(batch, 2, temperature=1e-300)
+    most = submit(batch, 2, top_k=10**30)
+    other = submit(batch, 3)
+    finish(batch)
+    assert least.finish_reason == "overflow"
+    assert most.tokens == alone("gpt2", "cpu", 2, LONGEST, 0)
+    assert other.tokens == alone("gpt2", "cpu", 3, LONGEST)
 
 
 def test_requests_wait_for_pages() -> None:

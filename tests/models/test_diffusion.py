@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,18 @@ from webgpu_torch.testing import assert_close
 from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models.config import write_json
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL
+from webgpu_torch_models.diffusion.mmdit import (
+    FluxTransformer2DConfig,
+    FluxTransformer2DModel,
+    SD3Transformer2DConfig,
+    SD3Transformer2DModel,
+)
 from webgpu_torch_models.diffusion.schedulers import SCHEDULERS, DDIMScheduler, scheduler_from_folder
 from webgpu_torch_models.diffusion.unet import UNet2DConditionConfig, UNet2DConditionModel
 
-CLASSES: dict[str, Any] = {"UNet2DConditionModel": UNet2DConditionModel, "AutoencoderKL": AutoencoderKL}
+CLASSES: dict[str, Any] = {
+    each.__name__: each for each in (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel, FluxTransformer2DModel)
+}
 
 
 def load(name: str, folder: Path, device: str) -> tuple[Any, dict[str, Any]]:
@@ -32,7 +41,7 @@ def moved(value: Any, device: str) -> Any:
     return value.to(device)
 
 
-@pytest.mark.slow_on("webgpu-unet", "webgpu-unet_2", "webgpu-unet_xl", "webgpu-vae")
+@pytest.mark.slow_on("webgpu-unet", "webgpu-unet_2", "webgpu-unet_xl", "webgpu-vae", "webgpu-sd3", "webgpu-flux")
 @pytest.mark.parametrize("name", cases.DIFFUSION)
 def test_networks(name: str, tmp_path: Path, device: str) -> None:
     model, wanted = load(name, tmp_path, device)
@@ -48,6 +57,29 @@ def test_networks(name: str, tmp_path: Path, device: str) -> None:
     model.save_pretrained(tmp_path / "again")
     again = type(model).from_pretrained(tmp_path / "again")
     assert set(again.state_dict()) == set(cases.description(name)["weights"])
+
+
+def test_positions_of_a_new_network_are_those_of_checkpoints() -> None:
+    config = SD3Transformer2DConfig(
+        sample_size=8, num_layers=1, attention_head_dim=8, num_attention_heads=2, joint_attention_dim=8,
+        caption_projection_dim=16, pooled_projection_dim=8, pos_embed_max_size=6,
+    )  # fmt: skip
+    model = SD3Transformer2DModel(config)
+    positions = model.pos_embed.pos_embed.reshape(6, 6, 16)
+    # Row 2, column 5, at places of four patches over six: sines and then cosines, of columns and then of rows.
+    for at, place in ((0, 5 * 4 / 6), (8, 2 * 4 / 6)):
+        angles = [place / 10000 ** (number / 4) for number in range(4)]
+        wanted = [math.sin(each) for each in angles] + [math.cos(each) for each in angles]
+        assert positions[2, 5, at : at + 8].tolist() == pytest.approx(wanted, abs=1e-6)
+    given = {
+        "encoder_hidden_states": torch.zeros(1, 2, 8),
+        "pooled_projections": torch.zeros(1, 8),
+        "timestep": torch.ones(1),
+    }
+    with pytest.raises(ValueError, match="7 by 4 patches are more than pos_embed_max_size=6"):
+        model(torch.zeros(1, 16, 14, 8), **given)
+    with pytest.raises(ValueError, match="must add up to 128"):
+        FluxTransformer2DConfig(axes_dims_rope=(16, 56))
 
 
 @pytest.mark.parametrize("number", range(len(cases.SCHEDULERS)))

@@ -13,7 +13,7 @@ import reference_cases as cases
 import webgpu_torch_core as torch
 from recorded_models import folder_of, load, outputs_of
 from webgpu_torch.testing import assert_close
-from webgpu_torch_core.files import save_safetensors
+from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_core.ir.encodings import ENCODINGS
 from webgpu_torch_core.operations.contraction.encoded_weights import decode_weight
 from webgpu_torch_models import AutoModelForCausalLM
@@ -45,8 +45,8 @@ def test_encoded_weights(name: str, tmp_path: Path, device: str) -> None:
             assert each.packed.device.type == device
             assert each.packed.nbytes == weight.numel() * ENCODINGS[each.encoding].bits // 8
             assert f"{key}.weight" not in encoded.state_dict()
-            decoded = decode_weight(each.packed, each.scales, each.encoding)
-            assert cosine(decoded, weight) >= (0.999 if ENCODINGS[each.encoding].bits == 8 else 0.99)
+            decoded = decode_weight(each.packed, each.scales, each.encoding, offsets=each.offsets)
+            assert cosine(decoded, weight) >= (0.999 if ENCODINGS[each.encoding].bits == 8 else 0.996)
             weight.copy_(decoded)
         assert_close(encoded(ids).logits, plain(ids).logits, rtol=1e-4, atol=1e-4)
         if name == "int8":
@@ -63,6 +63,120 @@ def test_generation_with_encoded_weights(tmp_path: Path) -> None:
         assert model(text[:, :-1]).logits[:, 10:].argmax(-1).tolist() == text[:, 11:].tolist()
     with pytest.raises(ValueError, match='quantize="int5" is unknown; known are: int8, int4, nf4, fp8'):
         AutoModelForCausalLM.from_pretrained(tmp_path, quantize="int5")
+
+
+# Checkpoints of GPTQ and AWQ
+
+
+def packed(rows: list[list[int]], bits: int, order: tuple[int, ...] | None = None) -> Any:
+    """Return integers as int32 words along each row, one by one as the formats describe it."""
+    lanes = 32 // bits
+    places = order or tuple(range(lanes))
+    words = [
+        [sum(row[at + places[lane]] << (bits * lane) for lane in range(lanes)) for at in range(0, len(row), lanes)]
+        for row in rows
+    ]
+    signed = [[word - (1 << 32) if word >> 31 else word for word in row] for row in words]
+    return torch.tensor(signed, dtype=torch.int32)
+
+
+def quantized_checkpoint(
+    folder: Path, method: str, bits: int = 4, act_order: bool = False, version: int = 1
+) -> dict[str, Any]:
+    """Write "llama" with its linear maps drawn anew in a few bits; return them as they are meant."""
+    draws = random.Random(5)
+    folder_of("llama", folder)
+    config = cases.description("llama")["config"]
+    weights = cases.weights(torch, cases.description("llama")["weights"], 1.5)
+    meant = {}
+    for key in [name for name in weights if name.endswith("_proj.weight")]:
+        outputs, inputs = weights.pop(key).shape
+        groups = inputs // 16
+        numbers = [[draws.randrange(1 << bits) for _ in range(inputs)] for _ in range(outputs)]
+        zeros = [[draws.randrange(1, 1 << bits) for _ in range(outputs)] for _ in range(groups)]
+        scales = torch.tensor(
+            [[draws.uniform(0.01, 0.03) * 16 / (1 << bits) for _ in range(outputs)] for _ in range(groups)]
+        )
+        scales = scales.half()
+        index = [place // 16 for place in range(inputs)]
+        if act_order:
+            draws.shuffle(index)
+        table = scales.tolist()
+        meant[key] = torch.tensor(
+            [
+                [(numbers[row][at] - zeros[index[at]][row]) * table[index[at]][row] for at in range(inputs)]
+                for row in range(outputs)
+            ]
+        )
+        name = key.removesuffix("weight")
+        columns = [list(column) for column in zip(*numbers, strict=True)]
+        if method == "awq":
+            order = (0, 2, 4, 6, 1, 3, 5, 7)
+            weights[f"{name}qweight"], weights[f"{name}qzeros"] = (
+                packed(columns, bits, order),
+                packed(zeros, bits, order),
+            )
+        else:
+            weights[f"{name}qweight"] = packed(numbers, bits).t().contiguous()
+            weights[f"{name}qzeros"] = packed([[each - (version == 1) for each in row] for row in zeros], bits)
+            weights[f"{name}g_idx"] = torch.tensor(index, dtype=torch.int32)
+        weights[f"{name}scales"] = scales
+    save_safetensors(weights, folder / "model.safetensors")
+    options = {"quant_method": method, "bits": bits, "group_size": 16, "desc_act": act_order}
+    options |= {"version": "gemm"} if method == "awq" else {"checkpoint_format": "gptq" if version == 1 else "gptq_v2"}
+    write_json(folder / "config.json", {**config, "quantization_config": options})
+    return meant
+
+
+@pytest.mark.slow_on("webgpu")
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("gptq", {}),
+        ("gptq", {"act_order": True}),
+        ("gptq", {"bits": 8, "act_order": True}),
+        ("gptq", {"version": 2}),
+        ("awq", {}),
+    ],
+)
+def test_checkpoints_in_a_few_bits(method: str, options: dict[str, Any], tmp_path: Path, device: str) -> None:
+    if device != "cpu" and options != {"act_order": True}:
+        pytest.skip("each encoding's product is tested with the operations")
+    meant = quantized_checkpoint(tmp_path / "packed", method, **options)
+    plain = load("llama", tmp_path / "plain", device)
+    for key, weight in meant.items():
+        plain.get_parameter(key).detach().copy_(weight)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "packed", device=device)
+    ids = cases.tokens(torch)[0].to(device)
+    with torch.no_grad():
+        assert_close(model(ids).logits, plain(ids).logits, rtol=1e-4, atol=1e-4)
+    assert sum(isinstance(each, EncodedLinear) for each in model.modules()) == len(meant)
+
+
+def test_checkpoints_in_a_few_bits_that_are_wrong(tmp_path: Path) -> None:
+    quantized_checkpoint(tmp_path, "gptq")
+    weights = load_safetensors(tmp_path / "model.safetensors")
+    config = json.loads((tmp_path / "config.json").read_text())
+    name = "model.layers.1.mlp.up_proj"
+    for part, value, message in (
+        ("qzeros", None, f"{name} has a qweight and lacks qzeros"),
+        ("scales", torch.ones(3, 48), f"{name} has parts that do not fit each other"),
+        ("g_idx", torch.zeros(32, dtype=torch.int32), f"{name}.g_idx does not sort 32 inputs into 2 groups of 16"),
+    ):
+        changed = {key: each for key, each in weights.items() if key != f"{name}.{part}"}
+        save_safetensors(changed | ({} if value is None else {f"{name}.{part}": value}), tmp_path / "model.safetensors")
+        with pytest.raises(ValueError, match=message):
+            AutoModelForCausalLM.from_pretrained(tmp_path)
+    save_safetensors(weights, tmp_path / "model.safetensors")
+    for change, message in (
+        ({"bits": 3}, "quantization_config says 'gptq' with 3 bits; supported are gptq with 4 and 8 bits"),
+        ({"quant_method": "aqlm"}, "quantization_config says 'aqlm'"),
+    ):
+        write_json(
+            tmp_path / "config.json", {**config, "quantization_config": {**config["quantization_config"], **change}}
+        )
+        with pytest.raises(ValueError, match=message):
+            AutoModelForCausalLM.from_pretrained(tmp_path)
 
 
 # GGUF

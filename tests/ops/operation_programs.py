@@ -42,6 +42,10 @@ class Inexact(Exception):
     """The elements differ by rounding: what follows may differ without being wrong."""
 
 
+class Absent(Inexact):
+    """PyTorch goes on with a type that does not exist here: complex numbers of 16-bit parts; on a device, what it has none of."""
+
+
 class OperationProgram:
     """One random program and its pool of tensors on both sides."""
 
@@ -182,9 +186,13 @@ class OperationProgram:
             if self.at_once and hasattr(result, "tolist"):
                 result.tolist()
         except Exception as error:
+            if isinstance(error, TypeError) and "device doesn't support" in str(error):
+                raise Absent from error
             raise Difference(self.story(f"raises {type(error).__name__}: {error}")) from error
         results = zip(expected, result, strict=True) if isinstance(expected, tuple) else [(expected, result)]
         for wanted, found in results:
+            if isinstance(wanted, torch.Tensor) and wanted.dtype is torch.complex32 and found.dtype is OURS.complex64:
+                raise Absent
             if not isinstance(wanted, torch.Tensor):
                 if wanted is not None and type(wanted) is type(found) and wanted != found:
                     raise Difference(self.story(f"{found} instead of {wanted}"))
@@ -201,6 +209,8 @@ class OperationProgram:
 
     def expect_refusal(self, step: Step, ours: Any, error: Exception) -> None:
         self.refused += 1
+        if "ComplexHalf" in str(error):
+            raise Absent
         try:
             result = step(OURS, ours, self.ours)
             # On a device, positions are checked when a result is next read.
@@ -243,6 +253,10 @@ class OperationProgram:
         found, wanted = to_torch(ours), theirs.detach().resolve_conj().contiguous()
         if torch.equal(found, wanted) or torch.allclose(found, wanted, rtol=0, atol=0, equal_nan=True):
             return
+        if wanted.is_complex():
+            # One infinite part makes a complex number infinite: PyTorch's sums and products then differ in what the other is.
+            endless = torch.view_as_real(found).isinf().any(-1) & torch.view_as_real(wanted).isinf().any(-1)
+            found, wanted = found.masked_fill(endless, 0), wanted.masked_fill(endless, 0)
         tolerance = 8 * TOLERANCES.get(wanted.dtype, 1.3e-6)
         if (wanted.is_floating_point() or wanted.is_complex()) and torch.allclose(
             found, wanted, tolerance, tolerance, equal_nan=True
@@ -269,8 +283,10 @@ class OperationProgram:
             except Exception as error:
                 outcomes.append(error)
         self.log.append("backward")
-        if "modified by an inplace operation" in str(outcomes[0]) and outcomes[1] is None:
-            # PyTorch has saved what it needs for the gradient, and this library something else.
+        known = ("modified by an inplace operation", "doesn't match the broadcast shape")
+        if outcomes[1] is None and any(each in str(outcomes[0]) for each in known):
+            # PyTorch has saved what it needs for the gradient, and this library something else; and its gradient of clamp
+            # fails where a limit is longer than what is limited.
             return
         if any(outcomes):
             if outcomes[0] is None or not isinstance(outcomes[1], type(outcomes[0])):

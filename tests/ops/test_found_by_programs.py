@@ -88,6 +88,44 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
     ],
     "nothing at a position of nothing": lambda t: t.zeros(0, 0)[t.tensor([0])],
     "nothing at a position outside": lambda t: t.zeros(2, 0).index_select(0, t.tensor([5])),
+    "norms of infinite order of NaN": lambda t: [
+        _gradient(t, lambda x: t.linalg.vector_norm(x, order, 0), NAN, 1.0, 2.0) for order in (INF, -INF)
+    ],
+    "losses at infinity": lambda t: [
+        _gradient(t, lambda x: loss(x, t.ones(4)), INF, -INF, NAN, 1.5)
+        for loss in (t.nn.functional.smooth_l1_loss, t.nn.functional.huber_loss)
+    ],
+    "complex numbers as truth values": lambda t: t.zeros(3, dtype=t.bool).copy_(t.tensor([1j, 0j, 1 + 0j])),
+    "lerp of integers by a floating-point number": lambda t: [
+        t.lerp(t.tensor([3]), t.tensor([8]), t.tensor(0.5)),
+        t.lerp(t.tensor([3]), t.tensor([8]), t.tensor(2)),
+    ],
+    "float16 zeros normalized": lambda t: t.nn.functional.normalize(t.zeros(2, dtype=t.float16), dim=0),
+    "branches of running logarithms": lambda t: t.tensor([4 + 5j, 4 + 1j, 3 + 60j, 4 + 61j]).logcumsumexp(0),
+    "variance of complex numbers with one part alike": lambda t: t.tensor([1 + 2j, 3 + 2j]).var(0, correction=2),
+    "complex extrema of nothing": lambda t: t.zeros(0, 3, dtype=t.complex64).amin(-1),
+    "an inner product of truth values": lambda t: t.ones(2, dtype=t.bool).inner(t.ones(2, dtype=t.bool)),
+    "a dimension before sizes": lambda t: t.stack([t.zeros(3), t.zeros(3, 2)], 2),
+    "a dimension before elements that repeat": lambda t: (
+        t.zeros(1, 2).expand(3, 2).index_add_(4, t.tensor([0]), t.ones(3, 2))
+    ),
+    "orders of complex results": lambda t: [
+        step(t.tensor([[1 + 1j, 2j], [3.0, 4 + 2j], [5.0, 6j]]).t())
+        for step in (
+            lambda x: x.exp(),
+            lambda x: x * x.contiguous(),
+            lambda x: 2 / x,
+            lambda x: x / x.contiguous(),
+            lambda x: x.index_fill(0, t.tensor([0]), 2),
+            lambda x: x.angle(),
+            lambda x: x**2.5,
+        )
+    ],
+    "orders of powers, truth and crops": lambda t: [
+        2.0 ** t.ones(2, 3).t(),
+        t.ones(2, 3).t().any(()),
+        t.nn.functional.pad(t.ones(2, 3).t(), [-1, 0]),
+    ],
     "an empty row of embeddings outside": lambda t: t.nn.functional.embedding(t.tensor([-2, 0]), t.zeros(1, 0)),
 }
 #: what is compared by strides and offsets, too
@@ -96,6 +134,8 @@ STRIDED = (
     "one_hot of a transposed tensor",
     "a slice replaced behind an offset",
     "a slice replaced among overlaps",
+    "orders of complex results",
+    "orders of powers, truth and crops",
 )
 
 

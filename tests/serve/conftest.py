@@ -42,7 +42,13 @@ def alone(text_folder: Path) -> Any:
     def text(prompt: str, count: int, seed: int | None = None, **options: Any) -> str:
         ids = tokenizer.encode(prompt)
         generator = None if seed is None else torch.Generator().manual_seed(seed)
-        options = {"do_sample": seed is not None, "max_new_tokens": count, "generator": generator, **options}
+        options = {
+            "do_sample": seed is not None,
+            "max_new_tokens": count,
+            "generator": generator,
+            "num_beams": 1,
+            **options,
+        }
         found = model.generate(torch.tensor([ids]), **options)[0, len(ids) :]
         return tokenizer.decode(found, skip_special_tokens=True)
 

@@ -42,7 +42,10 @@ def write_language_model(folder: Path) -> Path:
         vocab_size=96, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, eos_token_id=95,
         bos_token_id=None, initializer_range=0.6,
     )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
+    model = LlamaForCausalLM(config)
+    # What requests do not say is what the folder says, but for beams.
+    model.generation_config = model.generation_config.changed(top_k=40, num_beams=2)
+    model.save_pretrained(folder)
     write_tokenizer(folder)
     return folder
 

@@ -40,7 +40,7 @@ async def finished(engine: Engine, *jobs: Job) -> list[Event]:
     return [found[number] for number in range(len(jobs))]
 
 
-JOB = Job([1, 2, 3], {"max_new_tokens": 3, "do_sample": False})
+JOB = Job([1, 2, 3], {"max_new_tokens": 3, "do_sample": False, "num_beams": 1})
 
 
 def test_a_failing_step(text_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_bounds(text_folder: Path) -> None:
             await engine.submit([JOB, JOB._replace(prompt=[96])])
         with pytest.raises(RequestError, match="asks for 4 texts; the server takes 3 at once"):
             await engine.submit([JOB] * 4)
-        long = JOB._replace(options={"max_new_tokens": 120, "eos_token_id": None})
+        long = JOB._replace(options={**JOB.options, "max_new_tokens": 120, "eos_token_id": None})
         texts = await engine.submit([long, long])
         with pytest.raises(Busy, match="has 2 requests and takes 3 at once"):
             await engine.submit([JOB, JOB])

@@ -66,8 +66,9 @@ class WgpuDevice(Device):
         self.failure: Exception | None = None
         self.lost: str | None = None
         self.debug = DEBUG.number(0)
-        # Where kernels may have reported since somebody asked.
+        # Where kernels may have reported since somebody asked, and what was read there and nobody was told.
         self._reporting: set[int] = set()
+        self._found: list[tuple[int, int]] = []
         trusted = not config.CHECKED.is_on()
         self.pool = Pool(gpu, part_bytes(self.capabilities.binding_bytes))
         self.compiler = Compiler(gpu, self.capabilities, trusted, self.debug)
@@ -123,7 +124,10 @@ class WgpuDevice(Device):
             self._check_alive()
             self.compiler.round += 1
             if nbytes:
+                # What kernels reported comes along: nobody waits for it once more.
+                reports = self._ask()
                 self._watch(lambda: self._read(buffer, memoryview(result)), "reading results")
+                self._take(reports)
             self._raise_failure()
         return result
 
@@ -162,15 +166,29 @@ class WgpuDevice(Device):
             self._raise_failure()
 
     def reported(self) -> list[tuple[int, int]]:
-        words = array("i")
         with self.lock:
             if self._reporting:
                 self._check_alive()
-                self._watch(lambda: words.extend(self.replayer.reported(sorted(self._reporting))), "reading reports")
+                self._take(self._ask())
                 self._raise_failure()
+            found, self._found = self._found, []
+        return found
+
+    def _ask(self) -> list[Callable[[], array[int]]]:
+        """Start to read where kernels may have reported; :meth:`_take` waits for it, before anything else runs."""
+        waiting: list[Callable[[], array[int]]] = []
+        if self._reporting:
+            self._watch(lambda: waiting.append(self.replayer.reported(sorted(self._reporting))), "reading reports")
+            if waiting:
                 self._reporting.clear()
+        return waiting
+
+    def _take(self, waiting: list[Callable[[], array[int]]]) -> None:
+        words = array("i")
+        for each in waiting:
+            self._watch(lambda finish=each: words.extend(finish()), "reading reports")
         reports = (words[at : at + 3] for at in range(0, len(words), REPORT_WORDS) if words[at])
-        return [(code, (high << 32) | (low & 0xFFFFFFFF)) for code, low, high in reports]
+        self._found += [(code, (high << 32) | (low & 0xFFFFFFFF)) for code, low, high in reports]
 
     # Errors
 

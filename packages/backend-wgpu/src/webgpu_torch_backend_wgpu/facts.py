@@ -6,6 +6,7 @@ the disk cache. Nothing is guessed from names.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import time
@@ -14,6 +15,7 @@ from typing import TypeVar
 from webgpu_torch_core.ir.kernels import Record
 
 from .disk_cache import DiskCache
+from .functions.conversion import PACKED_HALVES
 from .gpu.interface import DISPATCH, UNIFORM, Adapter, Gpu, GpuError, Owned, PipelineRequest
 
 Number = TypeVar("Number", int, float)
@@ -24,6 +26,7 @@ class Facts(Record):
 
     Attributes:
         rounds_halves: conversion to float16 rounds to nearest even.
+        packs_halves: so does packing as float16, subnormal results and infinity included, and what is unpacked is rounded.
         keeps_subnormals: subnormal float32 numbers are not flushed to zero.
         tells_nan: ``x != x`` holds for NaN.
         remainders: ``%`` of negative int32 numbers has the dividend's sign, as WGSL says.
@@ -34,9 +37,11 @@ class Facts(Record):
     """
 
     __slots__ = fields = (
-        "rounds_halves", "keeps_subnormals", "tells_nan", "remainders", "units", "flops", "bandwidth", "dispatch",
+        "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "units", "flops", "bandwidth",
+        "dispatch",
     )  # fmt: skip
     rounds_halves: bool
+    packs_halves: bool
     keeps_subnormals: bool
     tells_nan: bool
     remainders: bool
@@ -53,12 +58,13 @@ class Facts(Record):
 
 #: what is assumed of an adapter that computes nothing or whose self-test failed, by its kind; each is on the safe side
 TYPICAL = {
-    "discrete": Facts(True, False, False, False, 132, 50e12, 3e12, 5e-6),
-    "integrated": Facts(False, False, False, False, 16, 2e12, 6e10, 2e-5),
-    "cpu": Facts(False, False, False, False, 4, 1e11, 1e10, 5e-5),
+    "discrete": Facts(True, False, False, False, False, 132, 50e12, 3e12, 5e-6),
+    "integrated": Facts(False, False, False, False, False, 16, 2e12, 6e10, 2e-5),
+    "cpu": Facts(False, False, False, False, False, 4, 1e11, 1e10, 5e-5),
 }
 
 _NUMERICS = """{enable}
+{rounded}
 @group(0) @binding(0) var<storage, read> given: array<u32>;
 @group(0) @binding(1) var<storage, read_write> found: array<u32>;
 @group(0) @binding(2) var<uniform> work: vec4<u32>;
@@ -68,11 +74,26 @@ fn main() {{
   found[0] = select(0u, 1u, nan != nan);
   found[1] = bitcast<u32>(bitcast<f32>(given[1]) * 2.0f);
   found[2] = bitcast<u32>(bitcast<i32>(given[2]) % bitcast<i32>(given[3]));
+  for (var i = 0u; i < {packed}u; i += 1u) {{
+    let x = bitcast<f32>(given[8u + i]);
+    found[7u + 2u * i] = pack2x16float(vec2<f32>(x, 0.0f));
+    found[8u + 2u * i] = bitcast<u32>(wt_half_rounded(x));
+  }}
   {halves}
 }}
 """
 #: numbers, and what they convert to in float16: a tie to even, one just above a tie, and one that lies below one
 _HALVES = ((1.00048828125, 0x3C00), (1.00146484375, 0x3C02), (2049.25, 0x6801), (2048.9, 0x6800))
+
+#: what packing must round right, too: both signs of ties, subnormal results, what rounds to the largest number or beyond it
+_PACKED = tuple(
+    sign * each
+    for sign in (1.0, -1.0)
+    for each in (
+        0.0, 1.0, 1.00048828125, 1.00146484375, 2049.25, 2048.9, 0.1, 65504.0, 65519.996, 65520.0, 1e6, math.inf, 6.1e-5,
+        6.103515625e-05, 5.960464477539063e-08, 8.940696716308594e-08, 2.9802322387695312e-08, 2.98023259404089e-08, 1e-10,
+    )
+)  # fmt: skip
 
 _SPEED = """
 @group(0) @binding(0) var<storage, read> given: array<u32>;
@@ -117,14 +138,14 @@ def known_facts(gpu: Gpu, adapter: Adapter, measures: bool) -> Facts:
 
 
 #: the key of the self-test's results; changes with the test
-_VERSION = "self-test 3"
+_VERSION = "self-test 4"
 
 
 def _remembered(value: object) -> Facts | None:
     """Return the facts in a value of the cache, or None where it is damaged."""
     if not isinstance(value, dict) or set(value) != set(Facts.fields):
         return None
-    kinds = (bool, bool, bool, bool, int, float, float, float)
+    kinds = (bool, bool, bool, bool, bool, int, float, float, float)
     for name, kind in zip(Facts.fields, kinds, strict=True):
         if type(value[name]) is not kind or (kind is not bool and not 0 < value[name] < 1e30):
             return None
@@ -134,6 +155,15 @@ def _remembered(value: object) -> Facts | None:
 def _sane(measured: Number, typical: Number, factor: float) -> Number:
     """Return what was measured unless it is further than a factor from what is typical."""
     return measured if typical / factor <= measured <= typical * factor else typical
+
+
+def _packed(number: float) -> bytes:
+    """Return the bits that a float32 number has as float16, and then as float32 again, as 32-bit words."""
+    try:
+        half = struct.pack("<e", struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError:
+        half = struct.pack("<e", math.copysign(math.inf, number))
+    return half + b"\0\0" + struct.pack("<f", struct.unpack("<e", half)[0])
 
 
 class _Test:
@@ -148,7 +178,7 @@ class _Test:
             1024, gpu.limits.max_compute_invocations_per_workgroup, gpu.limits.max_compute_workgroup_size_x
         )
         # Software takes its time to make large buffers, and needs none.
-        self.words = 64 if software else _WORDS
+        self.words = 128 if software else _WORDS
         self.given, self.found, self.work = (
             gpu.own(gpu.buffer(4 * self.words)),
             gpu.own(gpu.buffer(4 * self.words + 64)),
@@ -173,7 +203,12 @@ class _Test:
             f"found[{3 + n}] = pack2x16float(vec2<f32>(f32(f16(bitcast<f32>(given[{4 + n}]))), 0.0f));"
             for n in range(4)
         ]
-        numerics = _NUMERICS.format(enable="enable f16;" if halves else "", halves="\n  ".join(lines) if halves else "")
+        numerics = _NUMERICS.format(
+            enable="enable f16;" if halves else "",
+            rounded=PACKED_HALVES[1].source,
+            halves="\n  ".join(lines) if halves else "",
+            packed=len(_PACKED),
+        )
         texts = [numerics] if self.software else [numerics, _SPEED.format(threads=self.threads)]
         made = self.gpu.pipelines([PipelineRequest("self-test", each, self.layout, False) for each in texts])
         owners: list[Owned] = []
@@ -187,15 +222,17 @@ class _Test:
             speed = self._speed(owners[1])
         return Facts(*self._numerics(owners[0], halves), *speed)
 
-    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool]:
-        numbers = struct.pack("<IIii4f", 0x7FC00000, 0x00000100, -7, 2, *[each for each, _ in _HALVES])
+    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool, bool]:
+        given = [each for each, _ in _HALVES]
+        numbers = struct.pack(f"<IIii{len(given) + len(_PACKED)}f", 0x7FC00000, 0x00000100, -7, 2, *given, *_PACKED)
         self.gpu.write(self.given.handle, 0, numbers)
         self._submit(pipeline, 1)
-        result = bytearray(28)
+        result = bytearray(28 + 8 * len(_PACKED))
         self.gpu.read(self.found.handle, 0, memoryview(result))
-        nan, subnormal, remainder, *rounded = struct.unpack("<7I", result)
+        nan, subnormal, remainder, *rounded = struct.unpack_from("<7I", result)
         nearest = halves and all(each & 0xFFFF == right for each, (_, right) in zip(rounded, _HALVES, strict=True))
-        return nearest, subnormal == 0x200, nan == 1, remainder == 0xFFFFFFFF
+        packs = result[28:] == b"".join(_packed(each) for each in _PACKED)
+        return nearest, packs, subnormal == 0x200, nan == 1, remainder == 0xFFFFFFFF
 
     def _speed(self, pipeline: Owned) -> tuple[int, float, float, float]:
         dispatch = min(self._seconds(pipeline, 1, 0, 0) for _ in range(5))

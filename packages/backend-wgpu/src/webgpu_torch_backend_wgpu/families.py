@@ -18,7 +18,7 @@ MOST_SIZES = 64
 #: largest of them: what every type holds, whatever it does with the sign
 _LARGEST = (1 << 31) - 1
 #: most passes of a family that are compiled for themselves
-MOST_OWN = 32
+MOST_OWN = 8
 #: families kept; the least recently used go first
 FAMILY_LIMIT = 4096
 #: in how many rounds (between two reads or waits of the host) a plan runs again before its kernels get text of their own

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from .functions import FUNCTIONS, prelude
+from .functions import FUNCTIONS, Function, prelude
 from .gpu.interface import DISPATCH, Gpu, GpuError, PipelineRequest
 
 _MODULE = """{prelude}
@@ -28,11 +28,12 @@ def evaluate(
     result_type: str,
     names: Sequence[str],
     count: int,
+    instead: Mapping[str, Function] | None = None,
 ) -> bytes:
     """Compute a WGSL expression of a, b, c, … for ``count`` elements and return the bytes of the results.
 
     ``inputs`` gives the WGSL type and the data of each letter; ``names`` the helper functions that the expression
-    uses. Types must be host-shareable: ``f32``, ``i32``, ``u32``, ``i64``, ``vec2<u32>``, ``vec4<u32>``.
+    uses, for which those of ``instead`` stand. Types must be host-shareable: ``f32``, ``i32``, ``u32``, ``i64``, ``vec2<u32>``, ``vec4<u32>``.
 
     Raises:
         GpuError: the implementation refused it.
@@ -44,7 +45,7 @@ def evaluate(
     ]
     bindings.insert(0, f"@group(0) @binding(0) var<storage, read_write> result: array<{result_type}>;")
     source = _MODULE.format(
-        prelude=prelude(names),
+        prelude=prelude(names, instead),
         bindings="\n".join(bindings),
         loads="\n".join(f"  let {letter} = input_{letter}[i];" for letter in letters),
         expression=expression,

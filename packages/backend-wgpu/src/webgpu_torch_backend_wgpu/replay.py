@@ -323,20 +323,30 @@ class Replayer:
         recording.reports.add(number)
         return self.reports[number].handle
 
-    def reported(self, numbers: Sequence[int]) -> array[int]:
-        """Return the words of some of the buffers that kernels report in, and clear those that hold any."""
-        if self._joined is None:
-            self._joined = self.gpu.own(self.gpu.buffer(REPORT_BUFFERS * REPORT_BYTES, STORAGE))
-        joined = self._joined
-        copies = [(COPY, self.reports[number].handle, 0, joined.handle, place * REPORT_BYTES, REPORT_BYTES)
-                  for place, number in enumerate(numbers)]  # fmt: skip
-        self.gpu.submit(self.gpu.own(self.gpu.record(array("q", itertools.chain(*copies)))).handle)
+    def reported(self, numbers: Sequence[int]) -> Callable[[], array[int]]:
+        """Start to read some of the buffers that kernels report in.
+
+        The function that is returned waits for their words, and clears the buffers where there are any.
+        """
+        source = self.reports[numbers[0]].handle
+        if len(numbers) > 1:
+            if self._joined is None:
+                self._joined = self.gpu.own(self.gpu.buffer(REPORT_BUFFERS * REPORT_BYTES, STORAGE))
+            source = self._joined.handle
+            copies = [(COPY, self.reports[number].handle, 0, source, place * REPORT_BYTES, REPORT_BYTES)
+                      for place, number in enumerate(numbers)]  # fmt: skip
+            self.gpu.submit(self.gpu.own(self.gpu.record(array("q", itertools.chain(*copies)))).handle)
         words = array("i", bytes(len(numbers) * REPORT_BYTES))
-        self.gpu.read(joined.handle, 0, memoryview(words).cast("B"))
-        if any(words):
-            for number in numbers:
-                self.gpu.write(self.reports[number].handle, 0, bytes(REPORT_BYTES))
-        return words
+        wait = self.gpu.read_later(source, 0, len(numbers) * REPORT_BYTES)
+
+        def finish() -> array[int]:
+            wait(memoryview(words).cast("B"))
+            if any(words):
+                for number in numbers:
+                    self.gpu.write(self.reports[number].handle, 0, bytes(REPORT_BYTES))
+            return words
+
+        return finish
 
     @staticmethod
     def _buffer(binding: Any, step: Step, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> AnyBuffer:

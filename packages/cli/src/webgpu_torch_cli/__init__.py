@@ -78,6 +78,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     classify.add_argument("--top", type=int, default=5, help="how many classes to print")
     _add_command(commands, "transcribe", "FILE...", "write down what is said in WAV files")
+    bench = _add_command(commands, "bench", "", "measure how fast a decoder reads and writes, and its memory")
+    bench.add_argument("--prompt-tokens", type=int, default=512)
+    bench.add_argument("--new-tokens", type=int, default=64)
+    bench.add_argument("--batch-size", type=int, default=1)
+    bench.add_argument("--quantize", help="int8, int4, nf4 or fp8: weights in so few bits")
     _add_web(commands.add_parser("web", help="the library in a browser: playground, conformance, benchmarks"))
     add_options(commands.add_parser("serve", help="answer requests for a model over HTTP, as OpenAI's interface does"))
     image = _add_command(commands, "image", "PROMPT", "draw an image from a text")
@@ -107,9 +112,9 @@ def _sort_words(options: argparse.Namespace) -> None:
         if len(given) != 1:
             _refuse(options, f'one prompt is needed, got {len(given)}; put it in quotes: MODEL "…"')
         options.prompt = given[0]
-    elif options.command == "chat" and words:
-        _refuse(options, f"chat takes no text on the command line, got {words[0]!r}")
-    elif options.command != "chat" and not words:
+    elif options.command in ("chat", "bench") and words:
+        _refuse(options, f"{options.command} takes no text on the command line, got {words[0]!r}")
+    elif options.command not in ("chat", "bench") and not words:
         _refuse(options, f"{options.command} needs something to work on, after the model")
     options.inputs = words
 
@@ -163,6 +168,10 @@ def _run_command(options: argparse.Namespace) -> int:
             from .image import draw
 
             return draw(options)
+        if options.command == "bench":
+            from .bench import bench
+
+            return bench(options)
         if options.command == "transcribe":
             from .transcribe import transcribe
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -10,12 +11,27 @@ from webgpu_torch_core.ir.encodings import ENCODINGS
 from webgpu_torch_core.operations.contraction.encoded_weights import encode_weight, encoded_linear
 from webgpu_torch_nn import Linear, Module, Parameter, init
 
-#: by the name that ``quantize=`` takes: the encoding, and how many neighbours of a row share a scale (0 is all of them)
-QUANTIZATIONS: dict[str, tuple[str, int]] = {
-    "int8": ("int8", 0),
-    "int4": ("int4", 32),
-    "nf4": ("nf4", 64),
-    "fp8": ("float8_e4m3fn", 0),
+
+class Quantization(NamedTuple):
+    """How weights are encoded.
+
+    Attributes:
+        encoding: of the numbers.
+        group: how many neighbours of a row share a scale; 0 is all of them.
+        offset: whether they share an offset, too.
+    """
+
+    encoding: str
+    group: int = 0
+    offset: bool = False
+
+
+#: by the name that ``quantize=`` takes
+QUANTIZATIONS: dict[str, Quantization] = {
+    "int8": Quantization("int8"),
+    "int4": Quantization("uint4", 32, True),
+    "nf4": Quantization("nf4", 64),
+    "fp8": Quantization("float8_e4m3fn"),
 }
 #: names of linear maps that stay as they are: small, and what they give is compared
 KEPT = ("lm_head", "proj_out", "classifier", "score", "embed_out")
@@ -41,15 +57,20 @@ class EncodedLinear(Module):
         packed: uint8 [out, in * bits / 8].
         scales: float32 [out, in / group].
         encoding: how the numbers are encoded.
+        offsets: float32 [out, in / group], added after scaling, if there are any.
         bias: [out], if there is one.
+        order: int64 [in], which input each column is for; None where they are in order.
     """
 
-    def __init__(self, packed: Tensor, scales: Tensor, encoding: str, bias: Tensor | None = None) -> None:
+    def __init__(
+        self, packed: Tensor, scales: Tensor, encoding: str, offsets: Tensor | None = None, bias: Tensor | None = None,
+        order: Tensor | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.encoding = encoding
-        self.register_buffer("packed", packed)
-        self.register_buffer("scales", scales)
-        self.register_buffer("bias", bias)
+        parts = {"packed": packed, "scales": scales, "offsets": offsets, "bias": bias, "order": order}
+        for name, value in parts.items():
+            self.register_buffer(name, value)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -57,7 +78,8 @@ class EncodedLinear(Module):
         return self.packed.shape[0], self.packed.shape[1] * ENCODINGS[self.encoding].lanes
 
     def forward(self, x: Tensor) -> Tensor:
-        result = encoded_linear(x, self.packed, self.scales, self.encoding)
+        given = x if self.order is None else x.index_select(-1, self.order)
+        result = encoded_linear(given, self.packed, self.scales, self.encoding, self.offsets)
         return result if self.bias is None else result + self.bias
 
     def extra_repr(self) -> str:
@@ -67,7 +89,7 @@ class EncodedLinear(Module):
 
 def group_of(columns: int, quantization: str) -> int:
     """Return how many neighbours of a row of ``columns`` numbers share a scale; 0 where such rows cannot be encoded."""
-    encoding, group = QUANTIZATIONS[quantization]
+    encoding, group, _ = QUANTIZATIONS[quantization]
     fitting = math.gcd(columns, group) if group else columns
     return 0 if fitting % ENCODINGS[encoding].lanes else fitting
 
@@ -92,7 +114,7 @@ def encode_linears(
     Returns:
         on ``device``, in the shapes in which they were given.
     """
-    encoding, _ = QUANTIZATIONS[quantization]
+    encoding, _, offset = QUANTIZATIONS[quantization]
     rest = dict(weights)
     for name, module in list(model.named_modules()):
         parent, _, attribute = name.rpartition(".")
@@ -103,9 +125,9 @@ def encode_linears(
         group = group_of(weight.shape[1], quantization)
         if not group:
             continue
-        packed, scales = encode_weight(weight.to(device), encoding, group)
+        packed, scales, offsets = encode_weight(weight.to(device), encoding, group, offset)
         bias = rest.pop(f"{name}.bias", None)
         del rest[f"{name}.weight"]
-        replaced = EncodedLinear(packed, scales, encoding, None if bias is None else bias.to(device))
+        replaced = EncodedLinear(packed, scales, encoding, offsets, None if bias is None else bias.to(device))
         setattr(model.get_submodule(parent), attribute, replaced)
     return {key: value.to(device) for key, value in rest.items()}

@@ -1,8 +1,8 @@
 """Keys and values of many sequences in one pool of pages, which sequences take and give back (Kwon et al., 2023).
 
-A sequence's pages need not lie side by side: its row of a table says which they are. New tokens are written where the table
-says, and attention runs over the pages of a window, gathered, under a mask computed from each sequence's position. Page 0
-belongs to nobody: rows that fill up a batch, and tokens that fill up a prompt, are written there.
+A sequence's pages need not lie side by side: its row of a table says which they are. New tokens are written where the
+table says, and attention runs over the pages of a window, gathered, under a mask computed from each sequence's position.
+Page 0 belongs to nobody: rows that fill up a batch, and tokens that fill up a prompt, are written there.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.files.host_tensors import brief
-from webgpu_torch_nn import Module, init
+from webgpu_torch_nn import Linear, Module, init
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,6 +23,7 @@ from webgpu_torch_models.generation import GenerationConfig, generate, stream
 from webgpu_torch_models.hub import find_folder
 from webgpu_torch_models.linear import EncodedLinear, check_quantization, encode_linears
 from webgpu_torch_models.lora import load_adapter
+from webgpu_torch_models.packed_weights import packed_linears
 
 #: the keys under which configurations say how many layers there are
 LAYER_KEYS = ("n_layer", "n_layers", "num_hidden_layers")
@@ -191,8 +192,11 @@ class PreTrainedModel(Module):
         quantize: str | None,
         device: torch.device,
     ) -> None:
-        weights = self.from_checkpoint(self._renamed(weights))
-        wanted = dict(self.state_dict(keep_vars=True))
+        weights = self.from_checkpoint(self._renamed(self._take_packed(weights, folder)))
+        kept = {name for name, module in self.named_modules() if isinstance(module, EncodedLinear)}
+        wanted = {
+            key: value for key, value in self.state_dict(keep_vars=True).items() if key.rpartition(".")[0] not in kept
+        }
         ties = self.active_ties()
         missing = [key for key in wanted if key not in weights and key not in ties]
         drawn = [key for key in missing if any(re.search(pattern, key) for pattern in self.new_keys)]
@@ -225,6 +229,26 @@ class PreTrainedModel(Module):
             weights = encode_linears(self, weights, quantize, device)
         self.load_state_dict(weights, strict=False, assign=True)
         self.tie_weights()
+
+    def _take_packed(self, weights: dict[str, Tensor], folder: Path) -> dict[str, Tensor]:
+        """Put linear maps that the checkpoint has in a few bits into the model; return its other weights.
+
+        Raises:
+            ValueError: the model has no such map, or one of another size.
+        """
+        config = self.config.extra.get("quantization_config")
+        if config is None:
+            return weights
+        maps, rest = packed_linears(weights, config, str(folder))
+        linears = {name: module for name, module in self.named_modules() if isinstance(module, Linear)}
+        for name, found in maps.items():
+            old = linears.get(name)
+            wanted = None if old is None else (old.out_features, old.in_features)
+            if found.sizes != wanted:
+                raise ValueError(f"{folder}: {name} is {list(found.sizes)}, the model has {wanted or 'none'}")
+            parent, _, attribute = name.rpartition(".")
+            setattr(self.get_submodule(parent), attribute, found)
+        return rest
 
     def _drawn(self, parameter: Tensor, weights: dict[str, Tensor]) -> Tensor:
         """Return new values for a parameter on the meta device: a matrix is drawn, a bias is zero."""

@@ -72,7 +72,8 @@ class Asked:
         assert tokenizer is not None
         none: list[object] = []
         messages = fields.take(
-            "messages", "a list of messages, each with a role", lambda each: isinstance(each, list) and bool(each), none, True
+            "messages", "a list of messages, each with a role", lambda each: isinstance(each, list) and each != [],
+            none, required=True,
         )  # fmt: skip
         if tokenizer.chat_template is None:
             raise RequestError(
@@ -136,11 +137,11 @@ def _plain(message: object, number: int) -> dict[str, object]:
 
 
 def _refuse(fields: Fields) -> None:
-    once = "a token's alternatives are not kept"
+    once, calls = "a token's alternatives are not kept", "the model calls no functions"
     fields.refuse(
-        logprobs=once, top_logprobs=once, logit_bias="no token has a bias", best_of="use n", suffix="texts are continued only",
-        echo="the prompt is not repeated", presence_penalty="use repetition_penalty", frequency_penalty="use repetition_penalty",
-        tools="the model calls no functions", tool_choice="the model calls no functions", functions="the model calls no functions",
+        logprobs=once, top_logprobs=once, logit_bias="no token has a bias", best_of="use n", echo="the prompt is not repeated",
+        suffix="texts are continued only", presence_penalty="use repetition_penalty",
+        frequency_penalty="use repetition_penalty", tools=calls, tool_choice=calls, functions=calls,
     )  # fmt: skip
     form = fields.take("response_format", "an object", lambda each: isinstance(each, dict), {"type": "text"})
     if form.get("type") != "text":

@@ -120,8 +120,8 @@ def _pooling_of(folder: Path) -> str | None:
 
 
 def load(
-    model: str | Path, *, name: str | None = None, device: torch.device | str | None = None, dtype: torch.dtype | None = None,
-    quantize: str | None = None, sizes: CacheSizes = CacheSizes(),
+    model: str | Path, *, name: str | None = None, device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None, quantize: str | None = None, sizes: CacheSizes = CacheSizes(),
 ) -> Served:  # fmt: skip
     """Load what a folder, or a hub id, holds.
 

@@ -127,7 +127,7 @@ _NO_NUMBER: float | None = None
 
 def sampling(fields: Fields) -> GenerationOptions:
     """Return options of generation; temperature 0 takes the likeliest token every time."""
-    temperature = fields.number("temperature", 0, 2, 1.0) or 0.0
+    temperature = fields.number("temperature", 0, 2)
     options: GenerationOptions = {
         "top_p": fields.number("top_p", 0, 1),
         "top_k": fields.integer("top_k", 0),
@@ -136,8 +136,10 @@ def sampling(fields: Fields) -> GenerationOptions:
             "repetition_penalty", "a number greater than 0", lambda each: _is_number(each) and each > 0, _NO_NUMBER
         ),
         "stop_strings": stops(fields) or None,
-        "do_sample": temperature > 0,
+        "do_sample": temperature != 0,
         "temperature": temperature or None,
+        # What a folder says of beams is for texts that nobody waits for token by token.
+        "num_beams": 1,
     }
     return options
 

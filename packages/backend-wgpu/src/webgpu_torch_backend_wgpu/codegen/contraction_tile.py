@@ -22,9 +22,9 @@ from .access import LANES
 from .contraction import Frame
 from .contraction_loader import Loader, is_packed
 from .contraction_parts import Parts
-from .ir import Name, Node, fixed, minimum, u32, zero
+from .ir import Call, Name, Node, fixed, minimum, u32, zero
 from .module import LINEAR_GROUP, THREAD
-from .statements import Body
+from .statements import Body, Do
 
 
 class Tile(Record):
@@ -324,9 +324,32 @@ def generate_tile(
     def store(row: Node, column: Node, values: list[Node]) -> None:
         frame.epilogue(batch, row, column, values)
 
-    block.results(place.base_m, place.base_n, leave_part if tile.splits > 1 else store)
+    write = leave_part if tile.splits > 1 else store
+    # Sums of nothing are hidden behind what only the entry point knows.
+    if frame.k:
+        write = _function(frame, [*batch, place.batch, place.part], write)
+    block.results(place.base_m, place.base_n, write)
     found = frame.module.finish(tile.threads, place.total, " (parts)" if tile.splits > 1 else "")
     return Program((found,), ()) if tile.splits == 1 else parts.program(kernel, capabilities, found)
+
+
+def _function(frame: Frame, outer: list[Node], write: Write) -> Write:
+    """Return what calls a function of the module that does what ``write`` does, whose text is written once for all results.
+
+    ``outer``: names of the entry point that ``write`` uses, which the function gets, too.
+    """
+    names = list({each.text: each for each in outer if isinstance(each, Name)}.values())
+
+    def call(row: Node, column: Node, values: list[Node]) -> None:
+        name = f"leave{len(values)}"
+        if not frame.module.has_function(name):
+            given = {"row": "u32", "column": "u32"} | {f"value{lane}": each.type for lane, each in enumerate(values)}
+            given |= {each.text: each.type for each in names}
+            with frame.module.function(name, given, "") as (own_row, own_column, *rest):
+                write(own_row, own_column, [*rest[: len(values)]])
+        frame.body.add(Do(Call(name, (row, column, *values, *names), "")))
+
+    return call
 
 
 class _Place:

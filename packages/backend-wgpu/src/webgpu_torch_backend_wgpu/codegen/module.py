@@ -98,11 +98,15 @@ class Module:
 
     @contextmanager
     def function(self, name: str, parameters: dict[str, str], result: str) -> Iterator[list[Name]]:
-        """Open the body of a function of the module; gives the names of its parameters."""
+        """Open the body of a function of the module, without a result where its type is empty; gives its parameters' names."""
         function = Function(name, parameters, result, [])
         with self.body.inside(function.body):
             yield [Name(each, kind) for each, kind in parameters.items()]
         self.shared.append(function)
+
+    def has_function(self, name: str) -> bool:
+        """Return whether the module has a function of a name."""
+        return any(isinstance(each, Function) and each.name == name for each in self.shared)
 
     def parameter(self, index: int, kind: Any) -> Node:
         """Return a run-time scalar."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..functions import FUNCTIONS, prelude
-from ..functions.conversion import ROUNDING_HALF
+from ..functions.conversion import PACKED_HALVES, ROUNDING_HALF
 from ..functions.trigonometric import NATIVE_PRODUCT
 from ..program import Capabilities, Piece, Size, part_bytes
 from .ir import (
@@ -411,7 +411,7 @@ def print_module(
             printer.pieces.append(f"var<workgroup> {each.text}: array<{each.type}, {each.size}>;\n")
             continue
         parameters = ", ".join(f"{name}: {kind}" for name, kind in each.parameters.items())
-        printer.pieces.append(f"fn {each.name}({parameters}) -> {each.result} ")
+        printer.pieces.append(f"fn {each.name}({parameters}) " + (f"-> {each.result} " if each.result else ""))
         printer.braces(each.body, 0)
         printer.pieces.append("\n")
     printer.pieces.append(
@@ -422,7 +422,9 @@ def print_module(
     printer.braces(body, 0)
     bindings = _declarations(declared, printer)
     functions = [_accessor(buffer, what, printer) for buffer, what in printer.accessors]
-    better = {ROUNDING_HALF: capabilities.facts.rounds_halves, NATIVE_PRODUCT: capabilities.int64}
+    facts = capabilities.facts
+    better = {ROUNDING_HALF: facts.rounds_halves, NATIVE_PRODUCT: capabilities.int64}
+    better |= dict.fromkeys(PACKED_HALVES, facts.packs_halves)
     helpers = prelude(printer.helpers, {each.name: each for each, known in better.items() if known})
     head = "enable f16;\n" if printer.half or printer.matrix else ""
     head += _MATRIX_HEAD if printer.matrix else ""

@@ -89,3 +89,21 @@ fn wt_f16_bits_to_f32(bits: u32) -> f32 {
   return bitcast<f32>(sign | ((magnitude + 0x1c000u) << 13u));
 }
 """)
+#: for adapters whose own packing rounds to nearest even
+PACKED_HALVES = (
+    described("""
+// binary16 bits, round to nearest even, overflow to infinity.
+fn wt_f32_to_f16_bits(x: f32) -> u32 {
+  let magnitude = bitcast<u32>(x) & 0x7fffffffu;
+  let sign = (bitcast<u32>(x) >> 16u) & 0x8000u;
+  return select(pack2x16float(vec2<f32>(x, 0.0)), sign | 0x7e00u, magnitude > 0x7f800000u);
+}
+"""),
+    described("""
+// A number computed as binary16 that may have been left in f32: rounded to nearest even, overflow to infinity. Idempotent.
+// The sign goes its own way: drivers were seen to leave out unpacking what was just packed.
+fn wt_half_rounded(x: f32) -> f32 {
+  return unpack2x16float(pack2x16float(vec2<f32>(abs(x), 0.0)) | ((bitcast<u32>(x) >> 16u) & 0x8000u)).x;
+}
+"""),
+)

@@ -221,8 +221,9 @@ def synchronize(place: Any = None) -> None:
     chosen = engines() if place is None else [engine_for(canonical_device(place))]
     for engine in chosen:
         engine.flush()
-        engine.device.synchronize()
+        # Asking waits for what ran: the device has nothing left to wait for then.
         engine.raise_failed_checks()
+        engine.device.synchronize()
 
 
 def flush() -> None:

@@ -180,9 +180,10 @@ class Engine:
             RuntimeError: the device returned another number of bytes.
         """
         self._count_read()
-        buffer = value.realize()
+        # What kernels report comes along with what is read.
+        data = self._read(value.realize(), value.numel * value.dtype.itemsize)
         self.raise_failed_checks()
-        return self._read(buffer, value.numel * value.dtype.itemsize)
+        return data
 
     def read_later(self, value: Value) -> Callable[[], bytearray]:
         """Start what :meth:`read` does; the function that is returned waits for it, and not for what is recorded meanwhile."""

@@ -29,8 +29,8 @@ class Request:
         prompt: its tokens.
         config: how it is continued.
         tokens: the new tokens so far.
-        finish_reason: "stop" after a token or text that ends it, "length" after the last token that may be added, "cancelled",
-            "overflow" where the model's logits are no numbers, or None while it waits or runs.
+        finish_reason: "stop" after a token or text that ends it, "length" after the last token that may be added,
+            "cancelled", "overflow" where the model's logits are no numbers, or None while it waits or runs.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class Request:
 class ContinuousBatch:
     """Continues many sequences at once; each gets the tokens that it would get alone.
 
-    Every request has pages for its longest continuation from when it joins until it leaves; it waits where too few are free.
+    Every request has pages for its longest continuation from when it joins until it leaves; it waits where too few are
+    free.
 
     Args:
         model: a decoder of this package, in evaluation mode.
@@ -196,7 +197,7 @@ class ContinuousBatch:
         return request.variant != before
 
     def _join(self) -> list[Request]:
-        """Give waiting requests their pages, in their order, as far as there is room; return those that have them now."""
+        """Give waiting requests their pages, in their order, as far as there is room; return those that got them."""
         joined = []
         while self._may_join():
             request = self.waiting.popleft()

@@ -48,7 +48,9 @@ def next_tokens(
     likeliest = logits.argmax(dim=-1).masked_fill(strange, -1)
     if not isinstance(options.do_sample, Tensor):
         return likeliest
-    probabilities = F.softmax(process_scores(logits, options), dim=-1).masked_fill(strange.unsqueeze(1), 1.0)
+    probabilities = F.softmax(process_scores(logits, options), dim=-1)
+    strange = strange | ~(probabilities.amax(dim=-1) > 0)
+    probabilities = probabilities.masked_fill(strange.unsqueeze(1), 1.0)
     drawn = [torch.multinomial(probabilities[row : row + 1], 1, generator=each) for row, each in enumerate(generators)]
     chosen = torch.where(options.do_sample, torch.cat(drawn), likeliest.unsqueeze(1)).squeeze(1)
     return chosen.masked_fill(strange, -1)

@@ -11,9 +11,12 @@ from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.generation.config import GenerationConfig
 
+#: no option needs to be greater
+MOST = 1 << 30
+
 
 class RowOptions(NamedTuple):
-    """Options of :class:`GenerationConfig` that differ from row to row, each [batch, 1], or a number where all are the same.
+    """Options of :class:`GenerationConfig` by row, each [batch, 1], or a number where they do nothing in any row.
 
     Attributes:
         do_sample: bool; rows without it take the likeliest token.
@@ -38,10 +41,10 @@ class RowOptions(NamedTuple):
             given = [
                 getattr(each, name) if each.do_sample or name == "repetition_penalty" else None for each in configs
             ]
-            values = [nothing if each is None else each for each in given]
+            values = [nothing if each is None else min(each, MOST) for each in given]
             return nothing if set(values) == {nothing} else torch.tensor(values, device=device).unsqueeze(1)
 
-        most = max((each.top_k for each in configs if each.do_sample), default=0)
+        most = max((min(each.top_k, MOST) for each in configs if each.do_sample), default=0)
         return cls(
             torch.tensor(drawn, device=device).unsqueeze(1) if any(drawn) else False,
             column("temperature", 1.0), column("top_k", 0), column("top_p", 1.0), column("min_p", 0.0),  # type: ignore[arg-type]

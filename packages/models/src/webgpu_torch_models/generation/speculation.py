@@ -1,4 +1,4 @@
-"""Speculative decoding (Leviathan et al., 2023): a small model proposes tokens, and the model scores them all in one pass."""
+"""Speculative decoding (Leviathan et al., 2023): a small model proposes tokens, the model scores them in one pass."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_assistant(
 
 
 def proposing(config: GenerationConfig, generator: torch.Generator | None) -> Choose[tuple[Tensor, Tensor]]:
-    """Return the function that proposes a token, int64 [1], with the probabilities that it was drawn from, [1, vocabulary]."""
+    """Return the function that proposes a token, int64 [1], and what it was drawn from: probabilities [1, vocabulary]."""
 
     def choose(logits: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor]:
         logits = apply_repetition_penalty(logits, seen, config.repetition_penalty)
@@ -71,8 +71,8 @@ def accept_drawn(
 ) -> Tensor:
     """Return tokens distributed as the model draws them, and how many of the proposed ones are kept: int64 [count + 2].
 
-    A proposed token x is kept with the probability min(1, p(x) / q(x)); in place of the first that is not, a token is drawn with
-    the weights max(0, p - q), and after the last from p (algorithm 1 of the paper).
+    A proposed token x is kept with the probability min(1, p(x) / q(x)); in place of the first that is not, a token is
+    drawn with the weights max(0, p - q), and after the last from p (algorithm 1 of the paper).
 
     Args:
         probabilities: p, [count + 1, vocabulary], before each proposed token and after the last.
@@ -202,7 +202,7 @@ class Speculation:
 
 
 def _seen_before(tokens: Tensor, seen: Tensor) -> Tensor:
-    """Return which tokens were seen when each of the tokens has been: bool [count, vocabulary], from seen [1, vocabulary]."""
+    """Return what was seen once each of the tokens has been: bool [count, vocabulary], from seen [1, vocabulary]."""
     numbers = torch.arange(tokens.shape[0], device=tokens.device)
     before = torch.where(numbers <= numbers.unsqueeze(1), tokens, tokens[:1])
     return seen.repeat(tokens.shape[0], 1).scatter_(1, before, True)

@@ -68,6 +68,13 @@ def l1_loss(
     return _weighted((input - target).abs(), weight, input, reduction, True)
 
 
+def _quadratic(difference: Tensor, limit: float, factor: float, far: Tensor) -> Tensor:
+    """Return ``factor * difference²`` below a limit and ``far`` from there on, where an infinite square leaves no gradient."""
+    beyond = difference.detach() >= limit
+    near = difference.masked_fill(beyond, 0.0)
+    return torch.where(beyond, far, near * near * factor)
+
+
 @titled("SmoothL1LossBackward0")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -82,7 +89,7 @@ def smooth_l1_loss(
     kind, difference = torch.result_type(input, target), (wide(input) - wide(target)).abs()
     if beta == 0:
         return narrowed(reduced(difference, reduction), kind)
-    loss = torch.where(difference < beta, difference * difference * (0.5 / beta), difference - 0.5 * beta)
+    loss = _quadratic(difference, beta, 0.5 / beta, difference - 0.5 * beta)
     return narrowed(reduced(loss, reduction), kind)
 
 
@@ -96,7 +103,7 @@ def huber_loss(
     _warn_if_broadcast(input, target)
     _refuse_others("huber_cpu", input, target)
     difference = (wide(input) - wide(target)).abs()
-    loss = torch.where(difference < delta, difference * difference * 0.5, (difference - 0.5 * delta) * delta)
+    loss = _quadratic(difference, delta, 0.5, (difference - 0.5 * delta) * delta)
     return narrowed(_weighted(loss, weight, input, reduction, False), torch.result_type(input, target))
 
 

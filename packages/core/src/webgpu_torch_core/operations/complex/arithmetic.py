@@ -210,7 +210,11 @@ def square_rule(function: Any, input: Tensor) -> Tensor:
 
 
 def lerp_tensor__rule(function: Any, input: Any, end: Any, weight: Any) -> Tensor:
-    return as_complex(input) + weight * (end - input)
+    start, change = as_complex(input), end - input
+    if not isinstance(weight, Tensor):
+        return start + weight * change if abs(weight) < 0.5 else end - change * (1 - weight)
+    weight = as_complex(weight)
+    return e.select_(start + weight * change, end - change * (1 - weight), weight.abs() < 0.5)
 
 
 def addcmul_rule(function: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
@@ -218,7 +222,8 @@ def addcmul_rule(function: Any, input: Any, tensor1: Any, tensor2: Any, value: A
 
 
 def addcdiv_rule(function: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
-    return input + _times(tensor1 / tensor2, value)
+    # The quotient of complex numbers, whatever the operands are: it is NaN where the divisor is zero.
+    return input + _times(tensor1 / as_complex(tensor2), value)
 
 
 def _times(tensor: Tensor, value: Any) -> Tensor:
@@ -259,7 +264,7 @@ def angle_of(input: Tensor) -> Tensor:
         turned = e.select_(floats.new_full((), math.pi), floats.new_zeros(()), floats < 0)
         result = e.select_(floats, turned, floats != floats)
         return attach(result, "AngleBackward0", (input,), lambda grad: grad.new_zeros(grad.shape))
-    result = _direction(*full_parts(input))
+    result = _direction(*full_parts(input.detach().contiguous()))
     if needs_gradient(input):
         saved = input._save()
 

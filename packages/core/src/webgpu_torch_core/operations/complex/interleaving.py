@@ -12,13 +12,12 @@ from ...ir.layouts import (
     broadcast_shapes,
     broadcast_strides,
     complex_layout,
-    contiguous_layout,
     part_layout,
     real_layout,
 )
 from ...record.devices import engine_for
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, record_on
+from ..common import attach, kernel_cache, record_on, result_layout
 
 #: a part that is zero everywhere
 ZERO = None
@@ -71,12 +70,12 @@ def join(
 ) -> Tensor:
     """Return the complex tensor of two parts, each a float32 tensor, a number or None for zero, broadcast to each other.
 
-    ``target`` is the dense layout of the result (row-major by default), ``place`` its device where no part is a tensor.
+    ``target`` is the dense layout of the result (dimensions in the order of the parts' by default), ``place`` its device where no
+    part is a tensor.
     """
     tensors = [each for each in (real, imag) if isinstance(each, Tensor)]
     if target is None:
-        shape = broadcast_shapes(*(each._layout.shape for each in tensors))
-        target = contiguous_layout(shape)
+        target = result_layout(tuple(tensors), broadcast_shapes(*(each._layout.shape for each in tensors)))
     described = tuple(
         (each._layout, each._storage.value.numel) if isinstance(each, Tensor) else None if each is ZERO else float
         for each in (real, imag)

@@ -118,9 +118,10 @@ def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[T
     center = input.mean(dims, True)
     offset = view_as_real(input - center)
     count = math.prod(input._layout.shape[index] for index in dims)
-    total = offset.square().sum(-1).sum(dims, keepdim) if dims else offset.square().sum(-1)
-    divisor = float(count - correction)
-    variance = total / divisor if divisor > 0 else total / total.new_zeros(())
+    squares = offset.square()
+    total = squares.sum(dims, keepdim) if dims else squares
+    # Of each part: what is infinite in one may be NaN in the other.
+    variance = (total / max(float(count - correction), 0.0)).sum(-1)
     return variance, center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
 
 
@@ -222,7 +223,7 @@ def _full_turns(source: Tensor, sums: Tensor) -> Tensor:
     angle, real = part(sums, 1), part(sums, 0)
     count = angle.shape[-1]
     first = angle.new_zeros((*angle.shape[:-1], 1))
-    follows = real.narrow(-1, 0, count - 1) >= part(source, 0).narrow(-1, 1, count - 1)
+    follows = real.narrow(-1, 0, count - 1) > part(source, 0).narrow(-1, 1, count - 1)
     change = ((angle.narrow(-1, 0, count - 1) - angle.narrow(-1, 1, count - 1)) / (2.0 * math.pi)).round()
     running = _cat(first, change * follows).cumsum(-1)
     starts = ~_cat(first.to(follows.dtype), follows)

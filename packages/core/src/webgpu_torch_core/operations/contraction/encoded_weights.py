@@ -12,7 +12,9 @@ from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import contiguous_strides
 from ...tensors.tensor import Tensor
 from ..common import kernel_cache, record
-from ..creation.factories import tensor
+from ..creation.factories import tensor, zeros_like
+from ..elementwise.overloads import where
+from ..movement.joining import cat, stack
 from ..sorting.searching import bucketize
 from .matrix_products import matmul
 
@@ -33,17 +35,98 @@ def _check_groups(found: Encoding, columns: int, group: int) -> None:
         )
 
 
-def encode_weight(weight: Tensor, encoding: str | Encoding, group: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return a weight's nearest encoded numbers and their scales.
+#: shares of a group's reach that are tried for its scale, where an encoding has few numbers
+_SHARES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
+#: how many numbers are looked at together in all tries
+_MOST_TRIED = 1 << 25
+
+
+class _Codebook:
+    """An encoding's numbers in order, what lies halfway between neighbours, and which bits they have."""
+
+    def __init__(self, found: Encoding, device: Any) -> None:
+        numbers = codes(found)
+        order = sorted(
+            (bits for bits, each in enumerate(numbers) if each != float("inf")), key=lambda bits: numbers[bits]
+        )
+        ascending = [numbers[bits] for bits in order]
+        self.least, self.greatest = ascending[0], ascending[-1]
+        self.values = tensor(ascending, device=device)
+        self.bounds = tensor([(one + other) / 2 for one, other in itertools.pairwise(ascending)], device=device)
+        self.order = tensor(order, device=device)
+
+    def places(self, scaled: Tensor) -> Tensor:
+        """Return the places, in order, of the nearest numbers."""
+        return bucketize(scaled, self.bounds)
+
+
+def _divided(grouped: Tensor, scales: Tensor) -> Tensor:
+    # Of a group of zeros every number is zero, whatever divides it.
+    return grouped / scales.masked_fill(scales == 0, 1.0).unsqueeze(-1)
+
+
+def _fitted(grouped: Tensor, numbers: Tensor, centred: bool) -> tuple[Tensor, Tensor]:
+    """Return the scales and offsets (zero unless ``centred``) with which numbers come closest to groups, by least squares.
+
+    Numbers are [..., rows, groups, group], groups [rows, groups, group].
+    """
+    middle, given = numbers.mean(-1, keepdim=True), grouped.mean(-1, keepdim=True)
+    if not centred:
+        middle, given = zeros_like(middle), zeros_like(given)
+    inner, around = numbers - middle, grouped - given
+    squares = (inner * inner).sum(-1)
+    scales = (inner * around).sum(-1) / squares.masked_fill(squares == 0, 1.0)
+    return scales, (given - scales.unsqueeze(-1) * middle).squeeze(-1)
+
+
+def _starts(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Tensor]:
+    """Return the scales and offsets that are tried, each [tries, rows, groups]."""
+    least, greatest = grouped.amin(-1), grouped.amax(-1)
+    if centred:
+        whole = [(greatest - least) / (book.greatest - book.least)]
+    elif book.least < 0:
+        # Either sign of the scale: the number that is farther from zero is for the farther end.
+        largest = where(greatest > -least, greatest, least)
+        whole = [largest.abs() / min(book.greatest, -book.least), largest / book.least]
+    else:
+        whole = [greatest.abs() / book.greatest]
+    scales = stack([scale * share for scale in whole for share in _SHARES])
+    middle = (greatest + least) / 2 - scales * (book.greatest + book.least) / 2
+    return scales, middle if centred else zeros_like(scales)
+
+
+def _searched(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best found places, scales and offsets of groups, as llama.cpp's encoders search them."""
+
+    def fitted(scales: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        places = book.places(_divided(grouped - offsets.unsqueeze(-1), scales))
+        return places, *_fitted(grouped, book.values[places], centred)
+
+    tried = _starts(grouped, book, centred)
+    places, scales, offsets = fitted(*tried)
+    away = grouped - scales.unsqueeze(-1) * book.values[places] - offsets.unsqueeze(-1)
+    best = away.square().sum(-1).argmin(0).unsqueeze(0)  # (1, rows, groups)
+    return fitted(*(each.gather(0, best).squeeze(0) for each in tried))
+
+
+def encode_weight(
+    weight: Tensor, encoding: str | Encoding, group: int | None = None, offset: bool = False
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return a weight's encoded numbers, their scales, and what is added to them.
+
+    Encodings of eight bits take the nearest numbers under the scale that reaches a group's greatest magnitude. For fewer bits
+    scales (of either sign) and offsets are searched: several are tried, each fitted by least squares to the numbers that are
+    nearest under it.
 
     Args:
         weight: float tensor of shape (rows, columns).
         encoding: a name in :data:`~webgpu_torch_core.ir.encodings.ENCODINGS`, or an encoding.
         group: how many neighbours of a row share a scale; by default all of them.
+        offset: whether each group has an offset.
 
     Returns:
-        uint8 bytes of shape (rows, columns * bits / 8) and float32 scales of shape (rows, columns / group): the greatest
-        magnitude of each group over the greatest that the encoding has on both sides of zero.
+        uint8 bytes of shape (rows, columns * bits / 8), float32 scales of shape (rows, columns / group), and float32 offsets of
+        that shape, or None.
 
     Raises:
         ValueError: there is no such encoding, or the groups do not fit.
@@ -52,42 +135,54 @@ def encode_weight(weight: Tensor, encoding: str | Encoding, group: int | None = 
     rows, columns = weight.shape
     group = columns if group is None else group
     _check_groups(found, columns, group)
-    numbers = codes(found)
-    finite = [each for each in numbers if each == each and each != float("inf")]
-    reach = min(max(finite), -min(finite)) if min(finite) < 0 else max(finite)
+    book = _Codebook(found, weight.device)
     grouped = weight.detach().to(float32).reshape(rows, columns // group, group)
-    scales = grouped.abs().amax(-1) / reach
-    # Of a group of zeros every number is zero, whatever divides it.
-    scaled = grouped / scales.masked_fill(scales == 0, 1.0).unsqueeze(-1)
-    # The nearest number: those in order, and what lies halfway between neighbours.
-    order = sorted((bits for bits, each in enumerate(numbers) if each != float("inf")), key=lambda bits: numbers[bits])
-    bounds = [(numbers[one] + numbers[other]) / 2 for one, other in itertools.pairwise(order)]
-    nearest = bucketize(scaled, tensor(bounds, device=weight.device))
-    bits = tensor(order, device=weight.device)[nearest].reshape(rows, columns // found.lanes, found.lanes)
-    places = tensor([1 << (lane * found.bits) for lane in range(found.lanes)], device=weight.device)
-    return (bits * places).sum(-1).to(uint8), scales
+    if found.bits < 8 or offset:
+        step = max(1, _MOST_TRIED // (2 * len(_SHARES) * columns))
+        parts = [_searched(grouped[at : at + step], book, offset) for at in range(0, rows, step)]
+        places, scales, offsets = (cat(each) for each in zip(*parts, strict=True))
+    else:
+        reach = min(book.greatest, -book.least) if book.least < 0 else book.greatest
+        scales = grouped.abs().amax(-1) / reach
+        places, offsets = book.places(_divided(grouped, scales)), scales
+    return pack_bits(book.order[places].reshape(rows, columns), found), scales, offsets if offset else None
+
+
+def pack_bits(bits: Tensor, encoding: str | Encoding) -> Tensor:
+    """Return the bits of numbers, integers of shape (rows, columns), packed into uint8 of shape (rows, columns * bits / 8)."""
+    found = _known(encoding)
+    rows, columns = bits.shape
+    places = tensor([1 << (lane * found.bits) for lane in range(found.lanes)], device=bits.device)
+    return (bits.reshape(rows, columns // found.lanes, found.lanes) * places).sum(-1).to(uint8)
 
 
 @kernel_cache
-def _decoding_kernel(found: Encoding, rows: int, columns: int, group: int, kind: dtype) -> Pointwise:
+def _decoding_kernel(found: Encoding, rows: int, columns: int, group: int, kind: dtype, has_offset: bool) -> Pointwise:
     groups, words = columns // group, group // found.lanes
     shape = (rows, groups, words, found.lanes)
     word = ir.load(0, 0, (columns // found.lanes, words, 1, 0), uint8)
-    scale = ir.cast(ir.load(1, 0, (groups, 1, 0, 0), float32), float32)
-    value = found.unpack(word, ir.coordinate(3) if found.lanes > 1 else 0) * scale
+    operands = [Operand(uint8, rows * columns // found.lanes), Operand(float32, rows * groups)]
+    value = found.unpack(word, ir.coordinate(3) if found.lanes > 1 else 0) * ir.load(1, 0, (groups, 1, 0, 0), float32)
+    if has_offset:
+        operands.append(Operand(float32, rows * groups))
+        value = value + ir.load(2, 0, (groups, 1, 0, 0), float32)
     return Pointwise(
-        (Operand(uint8, rows * columns // found.lanes), Operand(float32, rows * groups)),
-        (Output(kind, rows * columns, None),), (), f"decode_{found.name}", shape,
+        tuple(operands), (Output(kind, rows * columns, None),), (), f"decode_{found.name}", shape,
         (Store(0, 0, contiguous_strides(shape), ir.cast(value, kind)),),
     )  # fmt: skip
 
 
-def decode_weight(packed: Tensor, scales: Tensor, encoding: str | Encoding, dtype: dtype = float32) -> Tensor:
+def decode_weight(
+    packed: Tensor, scales: Tensor, encoding: str | Encoding, dtype: dtype = float32, offsets: Tensor | None = None
+) -> Tensor:
     """Return the weight that :func:`encode_weight` encoded, of a float type; a product that reads it decodes it on the way.
 
     Args:
         packed: uint8 of shape (rows, columns * bits / 8).
         scales: float32 of shape (rows, columns / group).
+        encoding: as :func:`encode_weight`'s.
+        dtype: of the result.
+        offsets: float32 of the scales' shape, added after scaling; None adds nothing.
 
     Raises:
         ValueError: there is no such encoding, or the shapes do not fit.
@@ -96,12 +191,17 @@ def decode_weight(packed: Tensor, scales: Tensor, encoding: str | Encoding, dtyp
     rows, columns = packed.shape[0], packed.shape[1] * found.lanes
     if scales.ndim != 2 or scales.shape[0] != rows or not scales.shape[1] or columns % scales.shape[1]:
         raise ValueError(f"scales of shape {tuple(scales.shape)} do not fit {rows} rows of {columns} numbers")
+    if offsets is not None and offsets.shape != scales.shape:
+        raise ValueError(f"offsets of shape {tuple(offsets.shape)} do not fit scales of shape {tuple(scales.shape)}")
     group = columns // scales.shape[1]
     _check_groups(found, columns, group)
-    kernel = _decoding_kernel(found, rows, columns, group, dtype)
-    return record(kernel, (packed.contiguous(), scales.to(float32).contiguous()), (), ((rows, columns),))
+    kernel = _decoding_kernel(found, rows, columns, group, dtype, offsets is not None)
+    operands = [packed.contiguous(), *(each.to(float32).contiguous() for each in (scales, offsets) if each is not None)]
+    return record(kernel, tuple(operands), (), ((rows, columns),))
 
 
-def encoded_linear(input: Tensor, packed: Tensor, scales: Tensor, encoding: str | Encoding) -> Any:
-    """Return ``input @ decode_weight(packed, scales, encoding).T``: [..., columns] gives [..., rows]."""
-    return matmul(input, decode_weight(packed, scales, encoding, input.dtype).t())
+def encoded_linear(
+    input: Tensor, packed: Tensor, scales: Tensor, encoding: str | Encoding, offsets: Tensor | None = None
+) -> Tensor:
+    """Return ``input @ decode_weight(packed, scales, encoding, offsets=offsets).T``: [..., columns] gives [..., rows]."""
+    return matmul(input, decode_weight(packed, scales, encoding, input.dtype, offsets).t())

@@ -58,6 +58,9 @@ def _wide_type(kind: dtype) -> dtype:
 @with_complex_rule("product")
 def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
     """Return the batched matrix product of tensors with at least two dimensions; ``wide`` keeps 16-bit ones in float32."""
+    if left.ndim == right.ndim == 3 and not (left.numel() and right.numel()):
+        # PyTorch looks at the types of batches only where there is something to multiply.
+        left = left.to(right.dtype)
     if left.dtype is not right.dtype:
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {left.dtype.name} != {right.dtype.name}"
@@ -244,6 +247,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    refuse_types("dot", input, 0)
     return matmul(input, tensor, out=out)
 
 

@@ -100,6 +100,8 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}"
         )
+    if input.ndim == other.ndim == 1:
+        refuse_types("dot", input, 0)
     return into(tensordot(input, other, ([-1], [-1])), out)
 
 

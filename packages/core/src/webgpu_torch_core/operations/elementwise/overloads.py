@@ -93,8 +93,11 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
         RuntimeError: an integer to a negative integer power.
         NotImplementedError: a truth value to powers that are truth values.
     """
-    if isinstance(input, bool) and isinstance(exponent, Tensor):
-        refuse_types("pow", exponent, 0)
+    if not isinstance(input, Tensor) and isinstance(exponent, Tensor):
+        if isinstance(input, bool):
+            refuse_types("pow", exponent, 0)
+        # Powers of a number are row-major.
+        exponent = exponent.contiguous()
     if isinstance(exponent, int | float) and isinstance(input, Tensor) and not isinstance(exponent, bool):
         kind = result_type(input, exponent)
         if kind.category < 2 and exponent < 0:
@@ -199,18 +202,21 @@ def _c_name(tensor: Tensor) -> str:
 
 
 @operation("elementwise")
-def lerp(input: Tensor, end: Tensor | Number, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input + weight * (end - input)``.
 
     Raises:
         RuntimeError: ``end`` or a weight with dimensions of another type than the input.
-        NotImplementedError: integers.
+        NotImplementedError: integers, but where the weight is a floating-point tensor without dimensions.
     """
     require_tensor("lerp", "input", 1, input)
     require_tensor("lerp", "end", 2, end)
     for name, each in (("end", end), ("weight", weight)):
         if isinstance(each, Tensor) and each.dtype is not input.dtype and (name == "end" or each.ndim):
             raise RuntimeError(f"expected dtype {_c_name(input)} for `{name}` but got dtype {_c_name(each)}")
+    if input.dtype.category < 2 and isinstance(weight, Tensor) and weight.dtype.category == 2:
+        kind = result_type(input, weight)
+        input, end = input.to(kind), end.to(kind)
     if input.dtype.category < 2:
         raise NotImplementedError(f"\"lerp_kernel_scalar\" not implemented for '{type_title(input)}'")
     return _out(e.lerp_tensor_(input, end, weight), out)

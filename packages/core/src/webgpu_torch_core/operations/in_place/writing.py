@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...ir import expression as ir
-from ...ir.dtypes import complex64, dtype
+from ...ir.dtypes import bool_, complex64, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
 from ...ir.layouts import layout as make_layout
@@ -27,8 +27,10 @@ def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]
         tracked = recording.enabled and (
             self.requires_grad or any(getattr(each, "requires_grad", False) for each in args)
         )
-        check_writable(self, tracked)
+        check_leaf(self, tracked)
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
+        # Where elements repeat is told after what is wrong with the arguments.
+        check_writable(self, tracked)
         if self.dtype.is_complex and result.dtype.is_floating_point:
             raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
         if result.dtype.category > self.dtype.category:
@@ -245,7 +247,8 @@ def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
 
     if target.dtype is complex64:
         return real_alias(target), real_alias(source if source.dtype is complex64 else source.to(complex64))
-    return target, part_alias(source, 0)
+    # What has an imaginary part is true, too.
+    return target, source.to(bool_) if target.dtype is bool_ else part_alias(source, 0)
 
 
 def _record_write(value: Any, target: Tensor, source: Tensor, whole: bool) -> Any:

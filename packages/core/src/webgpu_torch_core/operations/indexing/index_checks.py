@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32, int64
-from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
-from ...ir.layouts import Layout, wrap_dimension
+from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
+from ...ir.layouts import Layout, contiguous_strides, wrap_dimension
 from ...ir.monoids import monoid
 from ...record.checks import LARGEST, check_base, check_number, looks
 from ...record.node import running
 from ...tensors.tensor import MetaValue, Tensor
-from ..common import kernel_cache
+from ..common import kernel_cache, record
 
 
 class PositionError(IndexError, RuntimeError):
@@ -90,6 +90,36 @@ def require_inside(
     if at_once:
         engine.raise_failed_checks()
     return None
+
+
+def classes_inside(name: str, target: Tensor, count: int, ignored: int, error: Callable[[int], Exception]) -> Tensor:
+    """Return classes below a count as int64, in their shape, 0 for those that are ignored; what reads them looks at them where it can.
+
+    Others are refused as by :func:`require_inside`.
+    """
+    by_reader = target.numel() > 0
+    report = require_inside(name, target, count, error, ignored=ignored, by_reader=by_reader)
+    kernel = _classes_kernel(
+        target._layout, target._storage.value.numel, target.dtype, count, ignored, report is not None
+    )
+    return record(kernel, (target,), () if report is None else (report.code,), (target._layout.shape,))
+
+
+@kernel_cache
+def _classes_kernel(
+    target: Layout, numel: int, kind: dtype, count: int, ignored: int, reports: bool
+) -> Pointwise:  # fmt: skip
+    narrow = kind.itemsize < int64.itemsize
+    position = ir.cast(ir.load(0, target.offset, target.strides, kind), int32 if narrow else int64)
+    value = ir.select(ir.binary("equal", position, ignored), ir.constant(0, int64), ir.cast(position, int64))
+    if reports:
+        value = ir.checked(
+            value, _outside(position, Bounds(count, False, ignored), narrow), ir.parameter(0, int32), position
+        )
+    return Pointwise(
+        (Operand(kind, numel),), (Output(int64, target.numel, None),), (int32,) * reports, "classes", target.shape,
+        (Store(0, 0, contiguous_strides(target.shape), value),),
+    )  # fmt: skip
 
 
 class IntegerDivisionByZero(RuntimeError, ZeroDivisionError):
@@ -223,11 +253,8 @@ def check_selected(name: str, input: Tensor, axis: int, index: Tensor) -> Report
 def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report | None:
     """Raise where a position of a write along a dimension is outside of it, or have the writer report it."""
     size, by_reader = input._layout.shape[axis], input.numel() > 0
-    if name == "index_add" and input.ndim == 1:
-        refusal = IndexError("index out of range in self")
-        bare = not by_reader
-        return require_inside(name, index, size, lambda _: refusal, by_reader=by_reader, detail="flat", at_once=bare)
-    error = IndexError if name in ("index_copy", "index_fill", "index_put") else RuntimeError
+    # PyTorch raises an IndexError or a RuntimeError for index_add, by how the memory of its operands lies.
+    error = PositionError if name == "index_add" else IndexError
     prefix = "index_copy_(): " if name == "index_copy" else ""
     wraps = name in ("index_fill", "index_put")
     return check_positions(name, index, size, axis, error, wraps, prefix, by_reader, not by_reader)

@@ -7,6 +7,7 @@ from typing import Any, SupportsIndex
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, int32, int64, uint8
 from ...ir.layouts import broadcast_shapes, contiguous_strides, dense_strides, layout, number_of_elements
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
 from ..creation.factories import arange, tensor
@@ -438,6 +439,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 @operation("composite", title="TakeBackward0")
+@remembered
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at flat positions.
 

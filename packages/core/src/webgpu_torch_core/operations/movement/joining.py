@@ -182,13 +182,13 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     require_tensors(tensors)
+    index = wrap_dimension(dim, tensors[0].ndim + 1)
     for position, each in enumerate(tensors[1:], 1):
         if each._layout.shape != tensors[0]._layout.shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and "
                 f"{list(each.shape)} at entry {position}"
             )
-    index = dim + tensors[0].ndim + 1 if dim < 0 else dim
     shape = tensors[0]._layout.shape
     if out is None and index < len(shape) and not tensors[0]._layout.is_contiguous:
         # Joined and then split keeps channels-last, as PyTorch does.

@@ -8,10 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import float32
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import is_half, refuse_types
+from ..common import refuse_types
 from ..elementwise.overloads import clamp
 from ..in_place.writing import make_in_place, replaced
 from ..movement.joining import place_inside
@@ -55,6 +54,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             raise RuntimeError(
                 f"The input size {input.shape[dim]}, plus negative padding, resulted in a negative output size {shape[dim]}"
             )
+    if max(amounts) <= 0:
+        # What only takes away keeps the order of the dimensions.
+        return input[tuple(slice(-first, size - first) for first, size in zip(before, shape, strict=True))].clone()
     return place_inside(input, tuple(before), tuple(shape), 0 if value is None else value)
 
 
@@ -130,10 +132,7 @@ def normalize(
     input: Tensor, p: Number = 2.0, dim: Dimensions = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     """The input divided by its norm along a dimension."""
-
-    wide = input.to(float32) if is_half(input) else input
-    result = wide / clamp(vector_norm(wide, p, dim, True), min=eps).expand(input._layout.shape)
-    return into(result.to(input.dtype), out)
+    return into(input / clamp(vector_norm(input, p, dim, True), min=eps).expand(input._layout.shape), out)
 
 
 relu_ = make_in_place(e.relu, "relu_")

@@ -13,7 +13,7 @@ from ..common import attach, needs_gradient, type_title
 from ..creation.factories import arange
 from ..elementwise.overloads import clamp, masked_fill, where
 from ..indexing.gathering import gather_known, take_positions
-from ..indexing.index_checks import require_inside
+from ..indexing.index_checks import classes_inside
 from ..reduction.reductions import mean, sum
 from .layers import log_softmax, softmax
 from .row_kernels import log_softmax_at
@@ -116,10 +116,9 @@ def _loss_of_picked(
     """Return the weighted and reduced loss, where ``pick`` gives log-probabilities at int64 classes."""
     ignored = target == ignore_index
     count = input._layout.shape[0 if input.ndim == 1 else 1]
-    require_inside(
-        "nll_loss", target, count, lambda found: IndexError(f"Target {found} is out of bounds."), ignored=ignore_index
+    safe = classes_inside(
+        "nll_loss", target, count, ignore_index, lambda found: IndexError(f"Target {found} is out of bounds.")
     )
-    safe = masked_fill(target.to(int64), ignored, 0)
     picked = pick(safe)
     factor = (~ignored).to(input.dtype)
     if weight is not None:

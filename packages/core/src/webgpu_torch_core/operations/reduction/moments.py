@@ -176,10 +176,8 @@ def vector_norm(
     dims = as_dimensions(dim, input.ndim)
     if math.isinf(ord) and not count_of(input, dims):
         raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm of no elements")
-    if ord == math.inf:
-        result = amax(input.abs(), dims, keepdim)
-    elif ord == -math.inf:
-        result = amin(input.abs(), dims, keepdim)
+    if math.isinf(ord):
+        result = _extreme_norm(input, ord, dims, keepdim)
     elif ord == 0:
         # Counting has the gradient zero; PyTorch returns zeros rather than none.
         shape = input._layout.shape
@@ -194,6 +192,23 @@ def vector_norm(
         wide = input.to(float32) if input.dtype.itemsize < 4 else input
         result = _power_norm(wide, float(ord), dims, keepdim).to(input.dtype.to_real())
     return _into(result, out)
+
+
+def _extreme_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """The largest or smallest magnitude; those that are equal to it share its gradient, and so do NaN, whose sign is 0."""
+    result = (amax if ord > 0 else amin)(input.detach().abs(), dims, keepdim)
+    if needs_gradient(input):
+        shape, saved, kept = input._layout.shape, input._save(), result._save_result()
+
+        def run_backward(grad: Tensor) -> Tensor:
+            given = saved.unpack()
+            size = given.detach().abs()
+            chosen = (size == restore(kept.unpack().detach(), shape, dims, keepdim)).logical_or(size != size)
+            share = restore(grad, shape, dims, keepdim) / sum(chosen, dims, True)
+            return given.detach().sgn() * (share * chosen)
+
+        attach(result, "LinalgVectorNormBackward0", (input,), run_backward)
+    return result
 
 
 def _power_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:

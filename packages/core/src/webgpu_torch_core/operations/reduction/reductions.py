@@ -193,9 +193,8 @@ def _cat(tensors: Any, dim: int) -> Tensor:
 
 
 def _truth(input: Tensor) -> Tensor:
-    """Return what ``all`` and ``any`` give over no dimension: each element's own truth."""
-
-    return (input != 0).to(uint8) if input.dtype is uint8 else input != 0
+    """Return what ``all`` and ``any`` give over no dimension: each element's own truth, row-major."""
+    return ((input != 0).to(uint8) if input.dtype is uint8 else input != 0).contiguous()
 
 
 @operation("reduction")
@@ -247,6 +246,9 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
                 "the 'dim' argument."
             )
         raise IndexError(f"{title}(): Expected reduction dim {dims[0]} to have non-zero size.")
+    if input.dtype.is_complex and input.ndim and not input.numel():
+        # Extrema of complex numbers are refused only where there are any.
+        return no_view(input.reshape(reduced_shape(input._layout.shape, dims, keepdim)))
     accumulate = int32 if input.dtype.category < 2 and input.dtype.itemsize < 4 else compute_dtype(input.dtype)
     result = reduce(input, kind, dims, keepdim, input.dtype, accumulate)
     if needs_gradient(input):

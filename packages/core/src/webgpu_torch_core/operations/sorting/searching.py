@@ -347,8 +347,8 @@ def _column_ranks(rows: Tensor) -> Tensor:
 
 
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
-    axis = wrap_dimension(dim, input.ndim)
     refuse_types("unique_dim", input, 3)
+    axis = wrap_dimension(dim, input.ndim)
     name = "unique_dim_consecutive" if consecutive else "unique_dim"
     refused = NotImplementedError(f"the derivative for '{name}' is not implemented.")
     moved = input.detach().movedim(axis, 0)

@@ -1,0 +1,98 @@
+"""How fast a decoder reads and writes on this machine, and what memory it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+
+import webgpu_torch_core as torch
+from webgpu_torch_core.record.devices import engine_for, synchronize
+
+from webgpu_torch_models.causal import CausalLM
+from webgpu_torch_models.generation import Decoder
+
+
+@dataclasses.dataclass
+class DecoderSpeed:
+    """What was measured.
+
+    Attributes:
+        device, dtype: where, and of what type the weights are.
+        parameters: how many numbers the network has, tied ones once; those in a few bits are not counted.
+        weight_bytes: what its weights take.
+        peak_bytes: the most memory in use at once, or None where the device does not say.
+        batch_size, prompt_tokens, new_tokens: sequences, tokens read and tokens written of each.
+        prefill_seconds: for reading a prompt, the median of several.
+        token_seconds: for a token of each sequence.
+        host_seconds: how much of it the program takes to tell the device what to do.
+    """
+
+    device: str
+    dtype: str
+    parameters: int
+    weight_bytes: int
+    peak_bytes: int | None
+    batch_size: int
+    prompt_tokens: int
+    new_tokens: int
+    prefill_seconds: float
+    token_seconds: float
+    host_seconds: float
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what was measured by name, and tokens per second."""
+        tokens, prompt = self.batch_size / self.token_seconds, self.batch_size * self.prompt_tokens
+        rates = {"prefill_tokens_per_second": prompt / self.prefill_seconds, "tokens_per_second": tokens}
+        return {**dataclasses.asdict(self), **rates}
+
+
+def measure_decoder(
+    model: CausalLM, prompt_tokens: int = 512, new_tokens: int = 64, batch_size: int = 1, repeats: int = 3
+) -> DecoderSpeed:
+    """Measure a decoder: prompts of token 0, then tokens one after the other, as :func:`generate` works.
+
+    Args:
+        model: in evaluation mode.
+        prompt_tokens, new_tokens, batch_size: what is measured.
+        repeats: how many prompts are read, after one to warm up.
+
+    Raises:
+        ValueError: a number is not positive, or the model has not so many positions.
+    """
+    for name, value in (("prompt_tokens", prompt_tokens), ("new_tokens", new_tokens), ("batch_size", batch_size)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    device, warm = model.device, 4
+    capacity = prompt_tokens + warm + new_tokens
+    limit = getattr(model.config, "n_positions", None)
+    if limit is not None and capacity > limit:
+        raise ValueError(f"{prompt_tokens} and {new_tokens} tokens are more than the model's n_positions={limit}")
+    ids = torch.zeros((batch_size, prompt_tokens), dtype=torch.int64, device=device)
+    config = model.generation_config.changed(do_sample=False, num_beams=1)
+    prefills = []
+    with torch.no_grad():
+        for _ in range(repeats + 1):
+            decoder = Decoder(model, config, batch_size, capacity, compile=device.type != "cpu")
+            synchronize(device)
+            started = time.perf_counter()
+            token = decoder.prefill(ids)
+            synchronize(device)
+            prefills.append(time.perf_counter() - started)
+        for _ in range(warm):
+            token = decoder.advance(token)
+        synchronize(device)
+        started = time.perf_counter()
+        for _ in range(new_tokens):
+            token = decoder.advance(token)
+        issued = time.perf_counter() - started
+        synchronize(device)
+        took = time.perf_counter() - started
+    opened = engine_for(device).device
+    peak = getattr(opened, "max_memory_allocated", None)
+    weights = [*model.parameters(), *model.buffers()]
+    return DecoderSpeed(
+        str(device), str(model.dtype).removeprefix("torch."), model.num_parameters(), sum(each.nbytes for each in weights),
+        None if peak is None else peak(), batch_size, prompt_tokens, new_tokens, statistics.median(prefills[1:]),
+        took / new_tokens, issued / new_tokens,
+    )  # fmt: skip
