@@ -71,7 +71,7 @@ class RotaryEmbedding:
         return found
 
     def __call__(self, position_ids: Tensor, dtype: Any, length: int) -> tuple[Tensor, Tensor]:
-        """Return cosine and sine, each ``[batch or 1, 1, tokens, dim]`` of ``dtype``.
+        """Return cosine and sine, each ``[batch or 1, 1, tokens, dim]`` of ``dtype``; sines of the first half are negated.
 
         Args:
             position_ids: int64 [batch or 1, tokens].
@@ -79,17 +79,20 @@ class RotaryEmbedding:
             length: tokens of the sequence so far; some kinds look at it.
         """
         table, factor = self._table(position_ids.device, length)
-        angles = position_ids.unsqueeze(-1).float() * table  # (B, T, dim / 2)
-        angles = torch.cat((angles, angles), dim=-1).unsqueeze(1)  # (B, 1, T, dim)
-        return (angles.cos() * factor).to(dtype), (angles.sin() * factor).to(dtype)
+        angles = (position_ids.unsqueeze(-1).float() * table).unsqueeze(1)  # (B, 1, T, dim / 2)
+        cosine, sine = angles.cos() * factor, angles.sin() * factor
+        return torch.cat((cosine, cosine), dim=-1).to(dtype), torch.cat((-sine, sine), dim=-1).to(dtype)
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotate the first ``dim`` elements of heads ``[batch, heads, tokens, head_dim]`` by their positions' angles."""
+    """Rotate the first ``dim`` elements of heads ``[batch, heads, tokens, head_dim]`` by their positions' angles.
+
+    Cosine and sine are as :class:`RotaryEmbedding` gives them: with the signs in the sines, the halves only change places.
+    """
     dim = cosine.shape[-1]
     rotated = x[..., :dim]
-    left, right = rotated[..., : dim // 2], rotated[..., dim // 2 :]
-    result = rotated * cosine + torch.cat((-right, left), dim=-1) * sine
+    swapped = rotated.unflatten(-1, (2, dim // 2)).flip(-2).flatten(-2)
+    result = rotated * cosine + swapped * sine
     return result if dim == x.shape[-1] else torch.cat((result, x[..., dim:]), dim=-1)
 
 
