@@ -69,7 +69,8 @@ def binary(draw: random.Random, x: torch.Tensor) -> Step:
 
 def operator(draw: random.Random, x: torch.Tensor) -> Step:
     name, value = draw.choice(OPERATORS), other(draw, x)
-    if name == "__matmul__" and not isinstance(value, torch.Tensor):
+    if name == "__matmul__" and (not isinstance(value, torch.Tensor) or value.is_complex() != x.is_complex()):
+        # Of a complex and a real matrix there is a product here.
         name = "__add__"
     return lambda t, y, c: getattr(y, name)(c(value))
 
