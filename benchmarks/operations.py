@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -97,9 +98,25 @@ def convolution() -> None:
     run("conv2d n2 c320 64x64 k3", lambda t, f, x, w: f.conv2d(x, w, padding=1), [x, w], flops, "TFLOP/s")
 
 
+def attention() -> None:
+    """Scaled dot-product attention: whole, causal, and of one query whose heads share keys."""
+    q, k, v = (pair(1, 16, 2048, 64) for _ in range(3))
+    run("sdpa 1x16x2048x64", lambda t, f, *x: f.scaled_dot_product_attention(*x), [q, k, v], 17.2e-3, "TFLOP/s")
+    q, k, v = (pair(1, 16, 4096, 128) for _ in range(3))
+    causal = partial(_attend, is_causal=True)
+    run("sdpa causal 1x16x4096x128", causal, [q, k, v], 68.7e-3, "TFLOP/s")
+    q, k, v = pair(1, 32, 1, 128), pair(1, 8, 8192, 128), pair(1, 8, 8192, 128)
+    run("sdpa q1 kv8192 h32/8", partial(_attend, enable_gqa=True), [q, k, v], 67.1e-3, "GB/s")
+
+
+def _attend(t, f, q, k, v, **options):
+    return f.scaled_dot_product_attention(q, k, v, **options)
+
+
 if __name__ == "__main__":
     print(torch.webgpu.get_device_name() if device().startswith("webgpu") else device())
     elementwise()
     rows()
     products()
     convolution()
+    attention()

@@ -17,9 +17,9 @@ from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
 
 from . import config
-from .codegen.attention_tile import attention_pays
 from .codegen.steps import step_length
 from .codegen.types import element_type
+from .codegen.variants import attention_pays
 from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError

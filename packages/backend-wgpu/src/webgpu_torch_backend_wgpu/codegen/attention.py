@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from webgpu_torch_core.ir.dtypes import float32
 from webgpu_torch_core.ir.expression import Expression, constant
-from webgpu_torch_core.ir.kernels import Attention, Contraction, Product, WeightedSum
+from webgpu_torch_core.ir.kernels import Attention, Product, WeightedSum
 from webgpu_torch_core.ir.layouts import number_of_elements
-from webgpu_torch_core.ir.reindexing import reindex
 
 from ..program import Capabilities, Pass, Program
 from .access import LANES, Buffers, evaluate
-from .attention_parts import Parts, store_row, store_sum
+from .attention_parts import Parts, as_contraction, store_row, store_sum
 from .attention_softmax import Softmax
 from .attention_tile import AttentionTile
 from .contraction import Frame
@@ -44,23 +43,6 @@ def generate_attention(kernel: Attention, capabilities: Capabilities, tile: Atte
     writer = _Writer(kernel, capabilities, tile)
     found = writer.write()
     return Program((found,), ()) if tile.splits == 1 else writer.parts.program(kernel, capabilities, found)
-
-
-def _contraction(
-    kernel: Attention, rows: str, columns: str, depth: str, left: Expression, right: Expression
-) -> Contraction:
-    """Return a product or sum as a contraction over the same operands."""
-    old: dict[str, list[int]] = {}
-    position = 0
-    for name in kernel.dimension_groups:
-        old[name] = list(range(position, position + len(getattr(kernel, name))))
-        position += len(getattr(kernel, name))
-    terms = tuple(((each, 1),) for name in ("batch", rows, columns, depth) for each in old[name])
-    sizes = [getattr(kernel, name) for name in ("batch", rows, columns, depth)]
-    return Contraction(
-        kernel.operands, kernel.outputs, kernel.parameters, kernel.name, *sizes, reindex(left, terms), reindex(right, terms),
-        float32, (),
-    )  # fmt: skip
 
 
 class _Weights:
@@ -103,7 +85,7 @@ class _Product:
 
     def __init__(self, writer: _Writer, product: Product, number: int) -> None:
         kernel, tile = writer.kernel, writer.tile.product()
-        contraction = _contraction(kernel, "m", "n", product.depth, product.left, product.right)
+        contraction = as_contraction(kernel, "m", "n", product.depth, product.left, product.right)
         self.frame = Frame(contraction, writer.capabilities, writer.module)
         self.depth, self.tile, self.body = self.frame.k, tile, writer.body
         self.stages = writer.tile.stages(self.depth)
@@ -158,7 +140,7 @@ class _Sum:
 
     def __init__(self, writer: _Writer, total: WeightedSum, number: int) -> None:
         kernel, tile = writer.kernel, writer.tile.sum()
-        contraction = _contraction(kernel, "m", total.along, "n", constant(0.0, float32), total.value)
+        contraction = as_contraction(kernel, "m", total.along, "n", constant(0.0, float32), total.value)
         self.total = total
         self.frame = Frame(contraction, writer.capabilities, writer.module)
         partial = kernel.last is not None or writer.n % writer.tile.n != 0

@@ -1,9 +1,12 @@
-"""How results of an attention leave: at once, or by way of the parts that several workgroups have of a row's columns."""
+"""What kernels of attention share: products and sums as contractions, and how results leave, at once or in parts."""
 
 from __future__ import annotations
 
-from webgpu_torch_core.ir.kernels import Attention, WeightedSum
+from webgpu_torch_core.ir.dtypes import float32
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Attention, Contraction, WeightedSum
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.reindexing import reindex
 
 from ..program import Capabilities, Pass, Program
 from .access import LANES, Buffers, evaluate
@@ -13,6 +16,9 @@ from .steps import spell
 from .workgroup import Partials
 
 _WORKGROUP = 64
+#: what parts that a second pass adds cost: dispatches, most of it the host's time for one more pass and its buffers
+SPLITTING = 5
+#: the lowest float32 number
 LOWEST = -3.4028234663852886e38
 
 
@@ -31,7 +37,7 @@ def store_sum(
     if total.along == "v":
         coordinates += [fixed(0)] * len(kernel.k)
     coordinates += split_index(module, column, kernel.k if total.along == "k" else kernel.v)
-    buffers = Buffers(module, vector_dimension(kernel, total.along))
+    buffers = Buffers(module, vector_dimension(kernel, total.along) if len(values) > 1 else None)
     found = evaluate(buffers, [total.store.value], coordinates, len(values), accumulators=values)
     buffers.store(total.store, [lane[0] for lane in found], coordinates)
 
@@ -44,6 +50,23 @@ def store_row(module: Module, kernel: Attention, batch: list[Node], row: Node, t
     found = evaluate(buffers, [store.value for store in kernel.row_stores], coordinates, 1, accumulators=[logarithm])
     for store, value in zip(kernel.row_stores, found[0], strict=True):
         buffers.store(store, [value], coordinates)
+
+
+def as_contraction(
+    kernel: Attention, rows: str, columns: str, depth: str, left: Expression, right: Expression
+) -> Contraction:
+    """Return a product or sum as a contraction over the same operands."""
+    old: dict[str, list[int]] = {}
+    position = 0
+    for name in kernel.dimension_groups:
+        old[name] = list(range(position, position + len(getattr(kernel, name))))
+        position += len(getattr(kernel, name))
+    terms = tuple(((each, 1),) for name in ("batch", rows, columns, depth) for each in old[name])
+    sizes = [getattr(kernel, name) for name in ("batch", rows, columns, depth)]
+    return Contraction(
+        kernel.operands, kernel.outputs, kernel.parameters, kernel.name, *sizes, reindex(left, terms), reindex(right, terms),
+        float32, (),
+    )  # fmt: skip
 
 
 class Parts:

@@ -13,6 +13,16 @@ from .steps import spell
 _LOG2_E = 1.4426950408889634
 
 
+def power(module: Module, value: Node) -> Node:
+    """Return ``exp(value)`` of a number that is not positive, or four of them."""
+    if module.capabilities.software:
+        if value.type == "f32":
+            return spell("exp", "f32", [value])
+        return vector("f32", [spell("exp", "f32", [value.lane(each)]) for each in range(LANES)])
+    # As accurate as WGSL demands is enough here: errors are relative to weights that are the smaller the larger they are.
+    return Call("exp2", (value * Literal(_LOG2_E, "f32"),), value.type)
+
+
 class Softmax:
     """The running softmax of a thread's rows: the largest score so far, and the thread's part of the weights' sum."""
 
@@ -42,15 +52,6 @@ class Softmax:
             for number in range(self.count)
         ]
 
-    def power(self, value: Node) -> Node:
-        """Return ``exp(value)`` of a number that is not positive, or four of them."""
-        if self.module.capabilities.software:
-            if value.type == "f32":
-                return spell("exp", "f32", [value])
-            return vector("f32", [spell("exp", "f32", [value.lane(each)]) for each in range(LANES)])
-        # As accurate as WGSL demands is enough here: errors are relative to weights that are the smaller the larger they are.
-        return Call("exp2", (value * Literal(_LOG2_E, "f32"),), value.type)
-
     def update(self, scores: list[list[Name]], sums: list[ThreadSums]) -> None:
         """Turn a thread's scores, vectors of four columns for each row, into weights relative to the rows' largest scores."""
         body = self.body
@@ -67,7 +68,7 @@ class Softmax:
             largest = body.var(f"largest{number}", top)
             for other in others:
                 body.set(largest, Call("max", (largest, other), "vec4<f32>"))
-            shrink = body.let(f"shrink{number}", self.power(top - largest))
+            shrink = body.let(f"shrink{number}", power(self.module, top - largest))
             body.set(top, largest)
             body.set(total, total * shrink)
             for lane in range(LANES):
@@ -80,7 +81,7 @@ class Softmax:
                 self.totals[number // LANES].lane(number % LANES),
             )
             for score in row:
-                body.set(score, self.power(score - vector("f32", [top] * LANES)))
+                body.set(score, power(self.module, score - vector("f32", [top] * LANES)))
                 both = body.let(
                     self.module.fresh("both"),
                     Call("dot", (score, vector("f32", [Literal(1.0, "f32")] * LANES)), "f32"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from webgpu_torch_core.ir.expression import topological
@@ -11,8 +10,8 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
 from ..program import Capabilities
+from .attention_parts import SPLITTING
 from .contraction_tile import Tile
-from .contraction_vector import SKINNY
 
 #: extra elements per row of a block in workgroup memory, against bank conflicts
 _PAD = 4
@@ -77,6 +76,7 @@ class AttentionTile(Record):
 _BLOCKS: dict[tuple[int, int, int, int, int], float] = {
     (128, 64, 8, 8, 8): 0.8,
     (64, 64, 4, 8, 16): 0.72,
+    (64, 64, 4, 16, 16): 0.75,
     (64, 64, 8, 16, 16): 0.65,
     (32, 64, 4, 16, 16): 0.35,
     (32, 32, 4, 8, 8): 0.3,
@@ -87,8 +87,6 @@ _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _MOST_SCRATCH = 1 << 26
 #: the share of its rate that a unit reaches with one block, and that is left where the rows' sides do not stay
 _ALONE, _STREAMED = 0.5, 0.97
-#: the shares of the operations per second that products as contractions of their own reach, of float32 and of halves
-_PRODUCTS, _PRODUCTS_OF_HALVES = 0.85, 0.45
 
 
 def attention_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionTile]:
@@ -144,24 +142,4 @@ def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> f
     seconds = rounds * facts.units * work / (facts.flops * share * (_ALONE if rounds == 1 else 1.0)) + facts.dispatch
     if tile.splits == 1:
         return seconds
-    return seconds + 8 * tile.splits * batch * m * widest / facts.bandwidth + facts.dispatch
-
-
-def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
-    """Return whether an attention's own kernel should take less time than two products and a softmax of stored scores."""
-    if capabilities.software:
-        # What is saved is less than what compiling a long kernel takes.
-        return False
-    facts = capabilities.facts
-    tiles = attention_tiles(kernel, capabilities)
-    own = min((attention_seconds(kernel, each, facts) for each in tiles), default=math.inf)
-    batch, m, n, k, v = map(number_of_elements, (kernel.batch, kernel.m, kernel.n, kernel.k, kernel.v))
-    stored = 4 * batch * m * n
-    # Where several rows of heads share keys, these are copied for each.
-    copies = 1 + 2 * number_of_elements(kernel.m[:-1]) if len(kernel.m) > 1 else 1
-    moved = copies * sum(each.numel * each.dtype.itemsize for each in kernel.operands)
-    reached = _PRODUCTS if all(each.dtype.itemsize == 4 for each in kernel.operands[:3]) else _PRODUCTS_OF_HALVES
-    multiplying = 2 * batch * m * n * (k + v) / (facts.flops * reached) if m > SKINNY else 0.0
-    return (
-        m > SKINNY and own < max(multiplying, moved / facts.bandwidth) + stored / facts.bandwidth + 3 * facts.dispatch
-    )
+    return seconds + 8 * tile.splits * batch * m * widest / facts.bandwidth + SPLITTING * facts.dispatch

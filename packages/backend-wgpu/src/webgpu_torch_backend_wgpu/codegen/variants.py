@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from webgpu_torch_core.ir.expression import Expression, topological
@@ -12,6 +14,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .attention import generate_attention
+from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
 from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
@@ -72,6 +75,35 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
             f"no way to compute kernel '{kernel.name}' ({kernel.form}) fits this adapter ({capabilities}); there are: {names}"
         )
     return best
+
+
+#: the shares of the operations per second that products as contractions of their own reach, of float32 and of halves
+_PRODUCTS, _PRODUCTS_OF_HALVES = 0.85, 0.45
+#: what they and the softmax cost besides, in dispatches, most of it the host's time
+_THREE_PASSES = 6
+
+
+@lru_cache(1024)
+def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
+    """Return whether an attention's own kernel should take less time than two products and a softmax of stored scores."""
+    if capabilities.software:
+        # What is saved is less than what compiling a long kernel takes.
+        return False
+    facts = capabilities.facts
+    plans = ((variant, plan) for variant in VARIANTS[Attention] for plan in variant.fits(kernel, capabilities))
+    own = min((variant.cost(kernel, plan, facts) for variant, plan in plans), default=math.inf)
+    batch, m, n, k, v = map(number_of_elements, (kernel.batch, kernel.m, kernel.n, kernel.k, kernel.v))
+    # Where several rows of heads share keys, these are copied for each.
+    copies = 1 + 2 * number_of_elements(kernel.m[:-1]) if len(kernel.m) > 1 else 1
+    moved = copies * sum(each.numel * each.dtype.itemsize for each in kernel.operands)
+    reached = _PRODUCTS if all(each.dtype.itemsize == 4 for each in kernel.operands[:3]) else _PRODUCTS_OF_HALVES
+    multiplying = 2 * batch * m * n * (k + v) / (facts.flops * reached) if m > SKINNY else 0.0
+    return (
+        own
+        < max(multiplying, moved / facts.bandwidth)
+        + 4 * batch * m * n / facts.bandwidth
+        + _THREE_PASSES * facts.dispatch
+    )
 
 
 def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
@@ -232,6 +264,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("tiles", _tiles, tile_seconds, generate_tile),
     ],
     Attention: [
+        Variant("few rows", few_rows, few_rows_seconds, generate_few_rows),
         Variant("tiles", attention_tiles, attention_seconds, generate_attention),
     ],
     Scan: [

@@ -276,9 +276,9 @@ def _worthwhile(definition: Definition, node: Expression, kernel: Kernel) -> boo
 
 
 def _pays_in_attention(definition: Definition, node: Expression, kernel: Attention) -> bool:
-    """Return whether an attention should compute what it loads: data that is only moved or converted, or a mask's elements."""
+    """Return whether an attention should compute what it loads: data that is only moved or converted, or what is short of a mask."""
     if node not in kernel.read_often():
-        return _worthwhile(definition, node, kernel)
+        return definition.value.size <= 24 and definition.loads() <= 3
     nodes = topological(definition.value)
     return definition.loads() > 0 and not any(each.arguments and each.step != "cast" for each in nodes)
 

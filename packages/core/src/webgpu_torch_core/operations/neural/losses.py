@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32, int64, uint8
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient, type_title
@@ -83,6 +84,7 @@ def _check_soft_target(input: Tensor, target: Tensor, weight: Tensor | None, ign
 
 
 @operation("composite", namespace="functional", method=False)
+@remembered
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -155,6 +157,7 @@ def _log_softmax_at(input: Tensor, classes: Tensor) -> Tensor:
 
 
 @operation("composite", namespace="functional", method=False)
+@remembered
 def cross_entropy(
     input: Tensor,
     target: Tensor,

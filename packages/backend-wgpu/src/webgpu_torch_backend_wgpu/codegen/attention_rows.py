@@ -1,0 +1,356 @@
+"""Attention of a few rows, as in decoding: keys and values are read once, by neighbouring threads, and meet no others' in memory.
+
+Each thread has the scores of one column with all rows, then a part of the columns' values for neighbouring positions. Workgroups
+share the columns and leave parts (T. Dao et al., "Flash-Decoding for long-context inference", 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from webgpu_torch_core.ir.dtypes import float32
+from webgpu_torch_core.ir.expression import constant
+from webgpu_torch_core.ir.kernels import Attention
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..facts import Facts
+from ..program import Capabilities, Program
+from .access import LANES, Buffers, evaluate
+from .attention_parts import LOWEST, SPLITTING, Parts, as_contraction, store_row, store_sum, vector_dimension
+from .attention_softmax import power
+from .contraction import Frame, Side
+from .contraction_vector import SKINNY
+from .ir import Array, Call, Literal, Name, Node, choose, convert_to, every, fixed, minimum, u32, vector, zero
+from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
+
+#: in how many parts columns may be split
+_SPLITS = (1, 2, 4, 8, 16, 32, 64)
+#: the share of the memory's rate that is reached, workgroups that a unit runs at once, and the share of a dispatch that one
+#: of these takes for a column
+_SHARE, _TOGETHER, _COLUMN = 0.6, 4, 0.0045
+#: least threads of a workgroup
+_LEAST = 64
+#: threads that gather what all threads have
+_GATHERING = 16
+
+
+def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[int]:
+    """Yield in how many parts the columns of an attention of few rows may be split."""
+    m, n, v = map(number_of_elements, (kernel.m, kernel.n, kernel.v))
+    threads = _threads(kernel, capabilities)
+    plain = kernel.score is not None and [each.depth for each in kernel.products] == ["k"]
+    sums = [(each.along, each.weight.step) for each in kernel.sums]
+    if m > SKINNY or not plain or sums != [("v", "accumulator")] or v > threads or not _team(kernel, capabilities):
+        return
+    for splits in _SPLITS:
+        if splits == 1 or splits * threads <= n:
+            yield splits
+
+
+def _threads(kernel: Attention, capabilities: Capabilities) -> int:
+    """Return how many threads a workgroup has: few, so that others of its unit load while it waits, but one for each value."""
+    threads = _LEAST
+    while threads < number_of_elements(kernel.v):
+        threads *= 2
+    return min(threads, WORKGROUP, capabilities.invocations)
+
+
+def _team(kernel: Attention, capabilities: Capabilities) -> int:
+    """Return how many threads share the product with a column: as many as workgroup memory allows; 0 where that is none."""
+    m, k = number_of_elements(kernel.m), number_of_elements(kernel.k)
+    threads = _threads(kernel, capabilities)
+    for team in (4, 2, 1):
+        if 16 * -(-m // LANES) * (k + (team + 1) * threads + _GATHERING) + 16 * threads <= capabilities.workgroup_bytes:
+            return team
+    return 0
+
+
+def few_rows_seconds(kernel: Attention, splits: int, facts: Facts) -> float:
+    """Return an estimate of the time that an attention of few rows takes."""
+    moved = sum(each.numel * each.dtype.itemsize for each in kernel.operands)
+    rounds = -(-number_of_elements(kernel.batch) * splits // (_TOGETHER * facts.units))
+    waiting = rounds * -(-number_of_elements(kernel.n) // splits) * _COLUMN * facts.dispatch
+    seconds = max(moved / (facts.bandwidth * _SHARE), waiting) + facts.dispatch
+    return seconds if splits == 1 else seconds + SPLITTING * facts.dispatch
+
+
+def generate_few_rows(kernel: Attention, capabilities: Capabilities, splits: int) -> Program:
+    """Return the program of an attention of few rows."""
+    return _Writer(kernel, capabilities, splits).program()
+
+
+class _Writer:
+    """Writes the kernel; rows are four to a vector, those behind the last one are the last one again."""
+
+    def __init__(self, kernel: Attention, capabilities: Capabilities, splits: int) -> None:
+        self.kernel, self.capabilities, self.splits = kernel, capabilities, splits
+        self.module = module = Module(kernel, capabilities)
+        self.body, self.threads = module.body, _threads(kernel, capabilities)
+        (product,), (total,) = kernel.products, kernel.sums
+        scores = as_contraction(kernel, "m", "n", "k", product.left, product.right)
+        sums = as_contraction(kernel, "m", "v", "n", constant(0.0, float32), total.value)
+        self.scores, self.sums = Frame(scores, capabilities, module), Frame(sums, capabilities, module)
+        self.m, self.n, self.k, self.v = self.scores.m, self.scores.n, self.scores.k, self.sums.n
+        self.buffers, self.parts = Buffers(module), Parts(kernel, splits)
+        self.groups = -(-self.m // LANES)
+        self.score = total.weight if kernel.score is None else kernel.score
+        self.queries = module.array("queries", "vec4<f32>", self.k * self.groups)
+        self.weights = module.array("weights", "vec4<f32>", self.threads * self.groups)
+        self.team = _team(kernel, capabilities)
+        self.partial = module.array("partial", "vec4<f32>", self.threads * self.team * self.groups)
+        self.gathered = module.array("gathered", "vec4<f32>", self.groups * _GATHERING)
+        # Values' positions of a thread, and threads that share the columns.
+        together = self.sums.right.axis == "n" and vector_dimension(kernel, "v") is not None
+        self.lanes = self.sums.right.lanes if together else 1
+        self.width = self.v // self.lanes
+        self.sharing = self.threads // self.width
+        self.shared = module.array("shared_sums", self._kind, self.sharing * self.width)
+
+    @property
+    def _kind(self) -> str:
+        return "vec4<f32>" if self.lanes > 1 else "f32"
+
+    def program(self) -> Program:
+        """Return the program."""
+        body, kernel = self.body, self.kernel
+        count = self.scores.batch * self.splits
+        linear = body.let("linear", LINEAR_GROUP)
+        body.leave(linear >= count)
+        self.part = body.let("part", linear % self.splits)
+        self.flat = body.let("batch", linear // self.splits)
+        self.batch = split_index(self.module, self.flat, kernel.batch)
+        self.local, self.share = body.let("local", THREAD % self.width), body.let("share", THREAD // self.width)
+        self._load_queries()
+        start, stop = self._bounds()
+        low = vector("f32", [Literal(LOWEST, "f32")] * LANES)
+        self.tops = [body.var(f"top{group}", low) for group in range(self.groups)]
+        self.totals = [body.var(f"total{group}", zero("vec4<f32>")) for group in range(self.groups)]
+        self.results = [body.var(f"result{row}", zero(self._kind)) for row in range(self.m)]
+        body.barrier()
+        with body.loop("column", start, lambda column: column < stop, fixed(self.threads)) as column:
+            self._weigh(column, stop)
+            body.barrier()
+            self._add(column, stop)
+            body.barrier()
+        self._finish()
+        found = self.module.finish(self.threads, count, " (parts)" if self.splits > 1 else "")
+        if self.splits == 1:
+            return Program((found,), ())
+        return self.parts.program(kernel, self.capabilities, found)
+
+    def _load_queries(self) -> None:
+        """Write the loads of the rows into workgroup memory."""
+        body, rows = self.body, self.groups * LANES
+        with body.loop("each", THREAD, lambda each: each < self.k * rows, fixed(self.threads)) as each:
+            row, deep = body.let("row", each % fixed(rows)), body.let("deep", each // fixed(rows))
+            inside = body.let("inside", minimum(row, self.m - 1))
+            value = self.scores.element(self.scores.left, self.batch, inside, deep)
+            body.set(self.queries[deep * fixed(self.groups) + row // fixed(LANES)][row % fixed(LANES)], value)
+
+    def _bounds(self) -> tuple[Node, Node]:
+        """Write between which columns each row attends; return between which the workgroup does."""
+        body, kernel = self.body, self.kernel
+        self.bounds: list[list[Node]] = [[] for _ in range(self.m)]
+        ends: list[Node] = [fixed(0), u32(self.n)]
+        for place, root in enumerate((kernel.first, kernel.last)):
+            if root is None:
+                continue
+            for row in range(self.m):
+                value = evaluate(self.buffers, [root], self._coordinates(row))[0][0]
+                inside = Call(
+                    "clamp", (convert_to("i32", value), fixed(0, "i32"), convert_to("i32", u32(self.n))), "i32"
+                )
+                bound = body.let(f"bound{place}_{row}", convert_to("u32", inside))
+                self.bounds[row].append(bound)
+                ends[place] = bound if row == 0 else Call("max" if place else "min", (ends[place], bound), "u32")
+        first, last = body.let("first", ends[0]), body.let("last", ends[1])
+        if self.splits == 1:
+            return first, last
+        # What there is to read is shared evenly, also where its end is known to the device only.
+        share = (Call("max", (last, first), "u32") - first + u32(self.splits - 1)) // self.splits
+        columns = body.let("columns", share)
+        first = body.let("own_first", first + self.part * columns)
+        return first, body.let("own_last", minimum(first + columns, last))
+
+    def _coordinates(self, row: int, column: Node | None = None) -> list[Node]:
+        kernel = self.kernel
+        found = self.batch + split_index(self.module, u32(row), kernel.m)
+        if column is None:
+            return found
+        return found + [fixed(0)] * (len(kernel.k) + len(kernel.v)) + split_index(self.module, column, kernel.n)
+
+    def _weigh(self, column: Node, stop: Node) -> None:
+        """Write the weights of the rows with a thread's column, relative to the largest scores so far."""
+        body, module = self.body, self.module
+        own = body.let("own", column + THREAD)
+        self._multiply(column, stop)
+        body.barrier()
+        nothing = vector("f32", [-Call("wt_inf", (), "f32")] * LANES)
+        scores = [body.var(f"score{group}", nothing) for group in range(self.groups)]
+        with body.when(own < stop):
+            products: list[Name] = []
+            for group in range(self.groups):
+                total: Node = self.partial[self._partial(THREAD, fixed(0), group)]
+                for each in range(1, self.team):
+                    total = total + self.partial[self._partial(THREAD, fixed(each), group)]
+                products.append(body.let(f"product{group}", total))
+            for group, score in enumerate(scores):
+                values: list[Node] = []
+                for lane in range(LANES):
+                    row = min(group * LANES + lane, self.m - 1)
+                    at, product = self._coordinates(row, own), [[products[group].lane(lane)]]
+                    (value,) = evaluate(self.buffers, [self.score], at, 1, products=product)[0]
+                    values.append(self._bounded(value, row, own))
+                body.set(score, vector("f32", values))
+        tops = self._gather(scores, lambda one, other: Call("max", (one, other), "vec4<f32>"))
+        for group, (top, total, score) in enumerate(zip(self.tops, self.totals, scores, strict=True)):
+            largest = body.let(module.fresh("largest"), Call("max", (top, tops[group]), "vec4<f32>"))
+            shrink = body.let(module.fresh("shrink"), power(module, top - largest))
+            weight = body.let(module.fresh("weight"), power(module, score - largest))
+            body.set(top, largest)
+            body.set(total, total * shrink + weight)
+            body.set(self.weights[THREAD * fixed(self.groups) + fixed(group)], weight)
+            for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
+                body.set(result, result * shrink.lane(lane))
+
+    def _partial(self, column: Node, member: Node, group: int) -> Node:
+        return (column * fixed(self.team) + member) * fixed(self.groups) + fixed(group)
+
+    def _multiply(self, column: Node, stop: Node) -> None:
+        """Write the products of all rows with the columns from ``column`` on into workgroup memory, a part by each of a team."""
+        body, team, frame = self.body, self.team, self.scores
+        side = frame.right
+        reach = side.lanes if side.axis == "k" else 1
+        member, slot = body.let("member", THREAD % fixed(team)), body.let("slot", THREAD // fixed(team))
+        several = next(each for each in (8, 4, 2, 1) if self.k % (each * reach * team) == 0 or each == 1)
+        with body.loop("at", slot, lambda at: at < fixed(self.threads), fixed(self.threads // team)) as at:
+            products = [body.var(f"product{group}", zero("vec4<f32>")) for group in range(self.groups)]
+            key = body.let("key", column + at)
+            with body.when(key < stop):
+                first, step = member * fixed(reach), reach * team
+                with body.loop("deep", first, lambda deep: deep < self.k, fixed(several * step)) as deep:
+                    places = [body.let(f"deep{each}", deep + fixed(each * step)) for each in range(several)]
+                    found = [
+                        body.let(f"key{each}", _read(frame, side, self.batch, key, place, reach))
+                        for each, place in enumerate(places)
+                    ]
+                    for place, value in zip(places, found, strict=True):
+                        for lane in range(reach):
+                            factor = value.lane(lane) if reach > 1 else value
+                            for group, product in enumerate(products):
+                                query = self.queries[(place + fixed(lane)) * fixed(self.groups) + fixed(group)]
+                                body.set(product, product + query * factor)
+            for group, product in enumerate(products):
+                body.set(self.partial[self._partial(at, member, group)], product)
+
+    def _bounded(self, value: Node, row: int, column: Node) -> Node:
+        """Return a score where a row attends to a column, else -inf."""
+        bounds = list(self.bounds[row])
+        conditions = [bounds.pop(0) <= column] if self.kernel.first is not None else []
+        if self.kernel.last is not None:
+            conditions.append(column < bounds.pop(0))
+        return choose(every(*conditions), value, -Call("wt_inf", (), "f32")) if conditions else value
+
+    def _gather(self, values: list[Name], combine: Callable[[Node, Node], Node]) -> list[Name]:
+        """Write what all threads' values combine to, in one order, and return it."""
+        body, per = self.body, self.threads // _GATHERING
+        for group, value in enumerate(values):
+            body.set(self.weights[THREAD * fixed(self.groups) + fixed(group)], value)
+        body.barrier()
+        with body.when(THREAD < fixed(_GATHERING)):
+            for group in range(self.groups):
+                self._combined(
+                    self.weights,
+                    THREAD * fixed(per),
+                    per,
+                    group,
+                    combine,
+                    self.gathered[THREAD * fixed(self.groups) + fixed(group)],
+                )
+        body.barrier()
+        found: list[Name] = []
+        for group in range(self.groups):
+            found.append(body.var(self.module.fresh("all"), zero("vec4<f32>")))
+            self._combined(self.gathered, fixed(0), _GATHERING, group, combine, found[-1])
+        return found
+
+    def _combined(
+        self, array: Array, start: Node, count: int, group: int, combine: Callable[[Node, Node], Node], target: Node
+    ) -> None:  # fmt: skip
+        """Write the combination of neighbouring entries of an array into a target."""
+        found = [array[(start + fixed(each)) * fixed(self.groups) + fixed(group)] for each in range(count)]
+        while len(found) > 1:
+            found = [
+                combine(*found[each : each + 2]) if each + 1 < len(found) else found[each]
+                for each in range(0, len(found), 2)
+            ]
+        self.body.set(target, found[0])
+
+    def _add(self, column: Node, stop: Node) -> None:
+        """Write the sum of the columns' values with the weights in workgroup memory."""
+        body = self.body
+        count = body.let("count", minimum(stop - column, self.threads))
+        with body.when(self.share < fixed(self.sharing)):
+            at = body.var("at", self.share)
+            for several in (8, 1):
+                reach = (several - 1) * self.sharing
+                with body.advance(at, (at + fixed(reach) if reach else at) < count, several * self.sharing):
+                    places = [body.let(f"at{each}", at + fixed(each * self.sharing)) for each in range(several)]
+                    values = [
+                        body.let(
+                            f"value{each}",
+                            _read(
+                                self.sums,
+                                self.sums.right,
+                                self.batch,
+                                self.local * fixed(self.lanes),
+                                column + place,
+                                self.lanes,
+                            ),
+                        )
+                        for each, place in enumerate(places)
+                    ]
+                    for place, value in zip(places, values, strict=True):
+                        for group in range(self.groups):
+                            name = self.module.fresh("w")
+                            weight = body.let(name, self.weights[place * fixed(self.groups) + fixed(group)])
+                            for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
+                                body.set(result, result + value * weight.lane(lane))
+
+    def _finish(self) -> None:
+        """Write the sums over the threads that share columns, and how the results leave."""
+        body, module = self.body, self.module
+        totals = self._gather(self.totals, lambda one, other: one + other)
+        for row, result in enumerate(self.results):
+            total, top = totals[row // LANES].lane(row % LANES), self.tops[row // LANES].lane(row % LANES)
+            with body.when(self.share < fixed(self.sharing)):
+                body.set(self.shared[THREAD], result)
+            body.barrier()
+            with body.when(THREAD < fixed(self.width)):
+                found: Node = self.shared[THREAD]
+                for each in range(1, self.sharing):
+                    found = found + self.shared[THREAD + fixed(each * self.width)]
+                found = body.let(module.fresh("found"), found)
+                values: list[Node] = [found.lane(lane) for lane in range(self.lanes)] if self.lanes > 1 else [found]
+                self._leave(row, values, total)
+            with body.when(THREAD.equals(fixed(0))):
+                if self.splits > 1:
+                    self.parts.write_row(module, self.part, self.flat, u32(row), top, total)
+                elif self.kernel.row_stores:
+                    store_row(module, self.kernel, self.batch, u32(row), top, total)
+            body.barrier()
+
+    def _leave(self, row: int, values: list[Node], total: Node) -> None:
+        """Write the store of neighbouring positions of a row's sum."""
+        column = self.body.let(self.module.fresh("column"), self.local * fixed(self.lanes))
+        if self.splits > 1:
+            self.parts.write_sum(self.module, self.part, self.flat, u32(row), column, values)
+            return
+        least = Call("max", (total, Literal(1e-37, "f32")), "f32")
+        shares: list[Node] = [self.body.let(self.module.fresh("part"), each // least) for each in values]
+        store_sum(self.module, self.kernel, self.kernel.sums[0], self.batch, u32(row), column, shares)
+
+
+def _read(frame: Frame, side: Side, batch: list[Node], row: Node, depth: Node, lanes: int) -> Node:
+    """Write the load of an element of a side, or of neighbours along its axis."""
+    return frame.vector_of(side, batch, row, depth) if lanes > 1 else frame.element(side, batch, row, depth)

@@ -1,0 +1,81 @@
+"""Every way to compute an attention agrees with its definition, whatever the blocks; and fits the adapters it is chosen for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from codegen_harness import harness
+from golden.profiles import PROFILES
+from webgpu_torch_backend_wgpu.backend import WgpuBackend
+from webgpu_torch_backend_wgpu.codegen import VARIANTS
+from webgpu_torch_backend_wgpu.codegen.attention import generate_attention
+from webgpu_torch_backend_wgpu.codegen.attention_rows import generate_few_rows
+from webgpu_torch_backend_wgpu.codegen.attention_tile import AttentionTile
+from webgpu_torch_backend_wgpu.codegen.variants import Variant, attention_pays
+from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
+from webgpu_torch_core.ir.dtypes import bool_, float16
+from webgpu_torch_core.ir.expression import coordinate
+from webgpu_torch_core.ir.kernels import Attention
+from webgpu_torch_testing.attention_tests import attention, derivative, numbers
+from webgpu_torch_testing.running import assert_close, interpret
+
+TILES = [
+    (64, 64, 64, 8, 8, 16, True, 1), (128, 64, 64, 8, 8, 8, False, 1), (64, 64, 32, 4, 8, 16, True, 2),
+    (64, 64, 64, 4, 16, 16, False, 3), (32, 32, 64, 4, 8, 8, False, 2),
+]  # fmt: skip
+
+
+def check(monkeypatch: pytest.MonkeyPatch, kernel: Attention, plan: Any, emit: Any) -> None:
+    """Compare a kernel by a plan with its definition."""
+    monkeypatch.setitem(VARIANTS, Attention, [Variant("forced", lambda *_: [plan], lambda *_: 0.0, emit)])
+    given: list[list[Any]] = [numbers(each.numel, 5 + 2 * place) for place, each in enumerate(kernel.operands)]
+    if len(given) > 3 and kernel.operands[3].dtype is bool_:
+        given[3] = [each > -0.5 for each in given[3]]
+    kinds = {"bool": torch.bool, "float16": torch.float16}
+    tensors = [
+        torch.tensor(each, dtype=kinds.get(described.dtype.name, torch.float32))
+        for each, described in zip(given, kernel.operands, strict=True)
+    ]
+    found = harness().run(kernel, tensors, (0.7,) if kernel.parameters else ())
+    wanted = interpret(kernel, given, (0.7,) if kernel.parameters else ())
+    for result, expected, described in zip(found, wanted, kernel.outputs, strict=True):
+        assert_close(result.tolist(), expected, described.dtype, kernel.name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plan", TILES, ids=str)
+def test_tiles(monkeypatch: pytest.MonkeyPatch, plan: Any) -> None:
+    tile = AttentionTile(*plan)
+    check(monkeypatch, attention(70, 200, 20, 24, last=coordinate(1) * 2 + 3), tile, generate_attention)
+    if tile.splits == 1:
+        check(monkeypatch, derivative(66, 34, 9, 12), tile, generate_attention)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("splits", [1, 3])
+def test_few_rows(monkeypatch: pytest.MonkeyPatch, splits: int) -> None:
+    check(monkeypatch, attention(1, 300, 16, 8, batch=2), splits, generate_few_rows)
+    kernel = attention(5, 140, 6, 3, float16, mask=bool_, first=coordinate(1) * 20)
+    check(monkeypatch, kernel, splits, generate_few_rows)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_plan_fits_its_adapter(profile: str) -> None:
+    backend = WgpuBackend(CheckingRuntime([PROFILES[profile]]))
+    device: Any = backend.open(0)
+    capabilities = device.capabilities
+    kernels = [
+        attention(1, 300, 64, 64),
+        attention(100, 300, 128, 128),
+        attention(9, 40, 300, 300),
+        derivative(50, 60, 64, 64),
+    ]
+    for kernel in kernels:
+        found = [(each, plan) for each in VARIANTS[Attention] for plan in each.fits(kernel, capabilities)]
+        assert found
+        assert attention_pays(kernel, capabilities) in (True, False)
+        for variant, plan in found[:: max(len(found) // 2, 1)]:
+            for each in variant.emit(kernel, capabilities, plan).passes:
+                assert each.source
