@@ -22,7 +22,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 #: of more cases of a file on a GPU than these, one of so many runs at once, and all in the slow run
 FEW = 6
-SHARE = 12
+SHARE = 16
 #: where every case is one on a GPU, counted by test: each tests something else
 ON_GPU = "tests/backend_wgpu/"
 #: the suite of a GPU's kernels

@@ -98,7 +98,10 @@ def test_imports_are_declared(folder):
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 used.add(node.module.partition(".")[0])
     needed = {names[each] for each in used & set(names) if each != import_name}
-    optional = {"webgpu-torch": {"webgpu-torch-tools", "webgpu-torch-web"}, "cli": {"webgpu-torch-serve"}}
+    optional = {
+        "webgpu-torch": {"webgpu-torch-tools", "webgpu-torch-web"},
+        "cli": {"webgpu-torch-serve", "webgpu-torch-models"},
+    }
     assert needed - optional.get(folder, set()) <= dependencies
 
 

@@ -13,7 +13,7 @@ import pytest
 
 HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "docs" / "huggingface-architectures.json.gz"
-QUICK = ("base.clip", "lm.mamba", "seq2seq.t5")
+QUICK = ("lm.mamba", "seq2seq.t5")
 FORMS = "gradient,greedy,beam,static"
 
 

@@ -111,7 +111,7 @@ assert (states["eager"] - states["webgpu_torch"]).abs().max() < 1e-4
 """
 
 
-@pytest.mark.slow_on("webgpu")
+@pytest.mark.slow
 @pytest.mark.parametrize("device", _devices())
 def test_attention(device: str, run_code: Callable[..., str]) -> None:
     """Our attention and ``sdpa`` agree with ``eager``, padded or not, and never repeat the keys of grouped heads."""

@@ -104,6 +104,7 @@ def test_captured_draws(device: str, tmp_path: Path) -> None:
     assert found != drawn(2, True)
 
 
+@pytest.mark.slow_on("likeliest")
 @pytest.mark.parametrize("options", [{}, {"do_sample": True, "repetition_penalty": 1.3}], ids=["likeliest", "drawn"])
 def test_steps_are_replayed(options: dict[str, Any], tmp_path: Path) -> None:
     if torch.webgpu.device_count() == 0:

@@ -15,6 +15,7 @@ from webgpu_torch_models.t5 import T5EncoderModel
 
 
 @pytest.mark.slow_on("webgpu-t5")
+@pytest.mark.slow_on("webgpu")
 @pytest.mark.parametrize("name", cases.SEQ2SEQ)
 def test_logits_and_text(name: str, tmp_path: Path, device: str) -> None:
     model, wanted = load(name, tmp_path, device, AutoModelForSeq2SeqLM), outputs_of(name)

@@ -245,4 +245,4 @@ class Seed(int):
         return Seed(self.generator, self.shift, self.mask & mask)
 
 
-__all__ = ["Events", "HostNumber", "Numbers", "Offset", "Seed", "is_number", "numbers"]
+__all__ = ["Events", "HostNumber", "Numbers", "Offset", "Seed", "Stream", "is_number", "numbers"]

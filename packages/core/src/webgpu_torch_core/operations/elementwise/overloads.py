@@ -27,7 +27,7 @@ def _out(result: Tensor, out: Tensor | None) -> Tensor:
 
 @operation("elementwise", aliases=("divide",))
 def div(
-    input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Tensor | None = None
+    input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None, out: Tensor | None = None
 ) -> Tensor:
     """``input / other``; ``rounding_mode`` 'floor' or 'trunc' rounds the quotient."""
     if rounding_mode is None:
@@ -43,7 +43,7 @@ def div(
 
 
 @operation("elementwise")
-def true_divide(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def true_divide(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input / other``."""
     return _out(e.true_divide_(input, other), out)
 
