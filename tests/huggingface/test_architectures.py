@@ -13,7 +13,7 @@ import pytest
 
 HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "docs" / "huggingface-architectures.json.gz"
-QUICK = ("lm.mamba", "seq2seq.t5")
+QUICK = ("lm.mamba",)
 FORMS = "gradient,greedy,beam,static"
 
 

@@ -43,6 +43,7 @@ def test_attention_to_itself(options: dict[str, Any], arguments: dict[str, Any],
     Pair("MultiheadAttention", device, 4, 2, **options).check(input, input, input, **arguments)
 
 
+@pytest.mark.slow_on("webgpu")
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_attention_to_others(need_weights: bool, device: str) -> None:
     pair = Pair("MultiheadAttention", device, 4, 2, kdim=3, vdim=5)

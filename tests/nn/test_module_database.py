@@ -43,6 +43,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow_on("some-TransformerEncoder-train-webgpu")
 @pytest.mark.parametrize(("name", "mode", "device", "count"), list(cases()))
 def test_module(name: str, mode: str, device: str, count: int | None) -> None:
     if name in EXCEPTIONS:

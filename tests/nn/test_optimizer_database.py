@@ -123,6 +123,7 @@ def as_torch(value: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow_on("Muon-2-webgpu")
 @pytest.mark.parametrize(("name", "sample", "device"), cases(all_states=False))
 def test_state_travels_both_ways(name: str, sample: Any, device: str) -> None:
     theirs = Run(torch, name, copy.deepcopy(sample.kwargs), "cpu")
