@@ -18,7 +18,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.cache import CacheStep
 from webgpu_torch_models.causal import CausalLM
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, causal_mask, check_heads
+from webgpu_torch_models.language import activation, check_heads, mask_of
 from webgpu_torch_models.rotary import RotaryEmbedding, rope_parameters, rotate
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -263,7 +263,7 @@ class DecoderModel(Module):
             x = x * torch.tensor(math.sqrt(config.hidden_size), dtype=x.dtype, device=x.device)
         length = input_ids.shape[1] if cache is None else cache.length
         angles = {kind: rotary(position_ids, x.dtype, length) for kind, rotary in self.rotary.items()}
-        masks = {window: self._mask(input_ids, attention_mask, cache, window) for window in self.windows()}
+        masks = {window: mask_of(input_ids, attention_mask, cache, window) for window in self.windows()}
         for number, layer in enumerate(self.layers):
             kind = config.layer_types[number]  # type: ignore[index]
             x = layer(x, angles[kind], masks[config.window_of(number)], cache)
@@ -272,18 +272,6 @@ class DecoderModel(Module):
     def windows(self) -> set[int | None]:
         """Return the different windows of the layers."""
         return {self.config.window_of(layer) for layer in range(self.config.num_hidden_layers)}
-
-    @staticmethod
-    def _mask(
-        input_ids: Tensor, attention_mask: Tensor | None, cache: CacheStep | None, window: int | None
-    ) -> Tensor | None:
-        if cache is not None:
-            return cache.mask_within(window)
-        if attention_mask is None:
-            if window is None or window >= input_ids.shape[1]:
-                return None
-            attention_mask = torch.ones_like(input_ids)
-        return causal_mask(attention_mask, window)
 
 
 class DecoderForCausalLM(CausalLM):

@@ -13,7 +13,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.cache import CacheStep
 from webgpu_torch_models.causal import CausalLM
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, causal_mask, check_heads
+from webgpu_torch_models.language import activation, check_heads, mask_of
 from webgpu_torch_models.linear import Conv1D
 
 
@@ -170,8 +170,5 @@ class GPT2LMHeadModel(CausalLM):
         count = input_ids.shape[1] if step is None else step.length
         if count > self.config.n_positions:
             raise ValueError(f"{count} tokens are more than the model's n_positions={self.config.n_positions}")
-        if step is not None:
-            mask = step.mask_within()
-        else:
-            mask = None if attention_mask is None else causal_mask(attention_mask)
+        mask = mask_of(input_ids, attention_mask, step)
         return self.transformer(input_ids, position_ids, mask, step)

@@ -15,7 +15,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.cache import CacheStep
 from webgpu_torch_models.causal import CausalLM
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, causal_mask, check_heads
+from webgpu_torch_models.language import activation, check_heads, mask_of
 from webgpu_torch_models.rotary import RotaryEmbedding, rope_parameters, rotate
 
 
@@ -162,8 +162,5 @@ class GPTNeoXForCausalLM(CausalLM):
     def hidden(
         self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, step: CacheStep | None
     ) -> Tensor:
-        if step is not None:
-            mask = step.mask_within()
-        else:
-            mask = None if attention_mask is None else causal_mask(attention_mask)
+        mask = mask_of(input_ids, attention_mask, step)
         return self.gpt_neox(input_ids, position_ids, mask, step)

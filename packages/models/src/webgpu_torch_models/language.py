@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
+
+if TYPE_CHECKING:
+    from webgpu_torch_models.cache import CacheStep
 
 
 def quick_gelu(x: Tensor) -> Tensor:
@@ -56,6 +60,26 @@ def causal_mask(attention_mask: Tensor, sliding_window: int | None = None) -> Te
     if sliding_window is not None:
         near = near & (columns > rows - sliding_window)
     return ((near & (attention_mask != 0).unsqueeze(1)) | (columns == rows)).unsqueeze(1)
+
+
+def mask_of(
+    input_ids: Tensor, attention_mask: Tensor | None, cache: CacheStep | None, sliding_window: int | None = None
+) -> Tensor | None:
+    """Return which tokens each token sees, as a cache's step or :func:`causal_mask` says it; None is itself and earlier ones.
+
+    Args:
+        input_ids: [batch, tokens].
+        attention_mask: [batch, tokens], 0 at padding; None without padding. A cache knows its own.
+        cache: the step that the tokens are, if there is a cache.
+        sliding_window: how many tokens, itself included, a token sees at most; None is all.
+    """
+    if cache is not None:
+        return cache.mask_within(sliding_window)
+    if attention_mask is None:
+        if sliding_window is None or sliding_window >= input_ids.shape[1]:
+            return None
+        attention_mask = torch.ones_like(input_ids)
+    return causal_mask(attention_mask, sliding_window)
 
 
 def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
