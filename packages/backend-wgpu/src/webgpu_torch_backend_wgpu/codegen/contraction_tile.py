@@ -339,10 +339,12 @@ def _function(frame: Frame, outer: list[Node], write: Write) -> Write:
     ``outer``: names of the entry point that ``write`` uses, which the function gets, too.
     """
     names = list({each.text: each for each in outer if isinstance(each, Name)}.values())
+    made: set[str] = set()
 
     def call(row: Node, column: Node, values: list[Node]) -> None:
         name = f"leave{len(values)}"
-        if not frame.module.has_function(name):
+        if name not in made:
+            made.add(name)
             given = {"row": "u32", "column": "u32"} | {f"value{lane}": each.type for lane, each in enumerate(values)}
             given |= {each.text: each.type for each in names}
             with frame.module.function(name, given, "") as (own_row, own_column, *rest):

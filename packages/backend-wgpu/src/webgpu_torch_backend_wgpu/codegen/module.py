@@ -104,10 +104,6 @@ class Module:
             yield [Name(each, kind) for each, kind in parameters.items()]
         self.shared.append(function)
 
-    def has_function(self, name: str) -> bool:
-        """Return whether the module has a function of a name."""
-        return any(isinstance(each, Function) and each.name == name for each in self.shared)
-
     def parameter(self, index: int, kind: Any) -> Node:
         """Return a run-time scalar."""
         if self._parameters is None:

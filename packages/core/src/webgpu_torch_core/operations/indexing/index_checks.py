@@ -106,16 +106,11 @@ def classes_inside(name: str, target: Tensor, count: int, ignored: int, error: C
 
 
 @kernel_cache
-def _classes_kernel(
-    target: Layout, numel: int, kind: dtype, count: int, ignored: int, reports: bool
-) -> Pointwise:  # fmt: skip
-    narrow = kind.itemsize < int64.itemsize
-    position = ir.cast(ir.load(0, target.offset, target.strides, kind), int32 if narrow else int64)
+def _classes_kernel(target: Layout, numel: int, kind: dtype, count: int, ignored: int, reports: bool) -> Pointwise:
+    position = _position(target, kind)
     value = ir.select(ir.binary("equal", position, ignored), ir.constant(0, int64), ir.cast(position, int64))
     if reports:
-        value = ir.checked(
-            value, _outside(position, Bounds(count, False, ignored), narrow), ir.parameter(0, int32), position
-        )
+        value = ir.checked(value, _outside(position, Bounds(count, False, ignored)), ir.parameter(0, int32), position)
     return Pointwise(
         (Operand(kind, numel),), (Output(int64, target.numel, None),), (int32,) * reports, "classes", target.shape,
         (Store(0, 0, contiguous_strides(target.shape), value),),
@@ -181,12 +176,10 @@ def _known(value: Any) -> bool:
 @kernel_cache
 def _check_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds | None, further: bool) -> RowProgram:
     """Return the kernel that finds the greatest number that is wrong, or what an earlier check has found."""
-    # Compared as narrow as they are: drivers were seen to widen what they compare wrongly.
-    narrow = kind.itemsize < int64.itemsize
-    position = ir.cast(ir.load(0, index.offset, index.strides, kind), int32 if narrow else int64)
-    wrong = ir.binary("equal", position, 0) if bounds is None else _outside(position, bounds, narrow)
+    position = _position(index, kind)
+    wrong = ir.binary("equal", position, 0) if bounds is None else _outside(position, bounds)
     wide = ir.cast(position, int64)
-    bounded = wide if narrow else ir.apply("minimum", ir.apply("maximum", wide, -LARGEST), LARGEST)
+    bounded = wide if position.dtype is int32 else ir.apply("minimum", ir.apply("maximum", wide, -LARGEST), LARGEST)
     found = ir.select(wrong, ir.parameter(0, int64) + bounded, ir.constant(0, int64))
     result: Any = ir.reduced(0, int64)
     operands = [Operand(kind, numel)]
@@ -199,9 +192,14 @@ def _check_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds | None,
     )  # fmt: skip
 
 
-def _outside(position: ir.Expression, bounds: Bounds, narrow: bool) -> ir.Expression:
+def _position(source: Layout, kind: dtype) -> ir.Expression:
+    """Return positions, the first operand, as narrow as they are: drivers were seen to widen what they compare wrongly."""
+    return ir.cast(ir.load(0, source.offset, source.strides, kind), int32 if kind.itemsize < int64.itemsize else int64)
+
+
+def _outside(position: ir.Expression, bounds: Bounds) -> ir.Expression:
     last, least = bounds.size - 1, -bounds.size if bounds.wraps else 0
-    if narrow:
+    if position.dtype is int32:
         last, least = min(last, int32.maximum), max(least, int32.minimum)
     wrong = ir.binary("bitwise_or", position < least, ir.binary("less", last, position))
     if bounds.ignored is not None:
