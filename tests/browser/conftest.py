@@ -1,4 +1,4 @@
-"""One Chromium, one page of the built site for the whole session; and a clear word where the machine has none."""
+"""One Chromium for each file, one built site for all; and a clear word where the machine has none."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         raise
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Start Chromium, headless."""
+    """Start Chromium, headless; a file's fixture, for no other test can run an event loop while Playwright runs its own."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
         _absent(
@@ -64,7 +64,7 @@ def address(site: Path) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def opened(chromium: Any, address: str) -> Callable[[str], Any]:
     """Return a function that opens one of the site's pages, of which no error may stay unseen."""
 
@@ -108,9 +108,9 @@ class Python:
         return self.run((PROGRAMS / name).read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def python(opened: Callable[[str], Any]) -> Iterator[Python]:
-    """Start Python in a page, once."""
+    """Start Python in a page, once for a file."""
     page = opened("index.html")
     yield Python(page)
     assert page.problems == []
