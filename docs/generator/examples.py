@@ -24,13 +24,15 @@ import tempfile
 import textwrap
 import warnings
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import webgpu_torch as torch
 
 TABLES = Path(__file__).parent / "examples"
-MOST_LINES = 6
+MOST_LINES = 8
 RAISES = "# raises"
 #: what a program may print differs between runs
 _FLEETING = re.compile(r"0x[0-9a-f]{5,}|/tmp/|object at ")
@@ -98,6 +100,7 @@ def run(program: list[str], scope: dict[str, Any]) -> Ran:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         os.chdir(folder)
+        hidden = _this_as_torch(program)
         sys.displayhook = lambda value: None if value is None else print(repr(value))
         try:
             for each in program:
@@ -106,8 +109,24 @@ def run(program: list[str], scope: dict[str, Any]) -> Ran:
                 ran.append((each.removesuffix(RAISES).rstrip(), printed.getvalue().rstrip("\n")))
         finally:
             sys.displayhook = usual
+            for name, module in hidden.items():
+                sys.modules.pop(name)
+                if module is not None:
+                    sys.modules[name] = module
             os.chdir(here)
     return ran
+
+
+def _this_as_torch(program: list[str]) -> dict[str, ModuleType | None]:
+    """Let what a program imports of ``torch`` be this library's; return what had these names."""
+    nodes = [each for text in program for each in ast.walk(ast.parse(text))]
+    wanted = [one.name for each in nodes if isinstance(each, ast.Import) for one in each.names]
+    wanted += [each.module for each in nodes if isinstance(each, ast.ImportFrom) and each.module]
+    paths = [each.split(".") for each in wanted if each.partition(".")[0] == "torch"]
+    names = {".".join(parts[: count + 1]) for parts in paths for count in range(len(parts))}
+    hidden = {name: sys.modules.get(name) for name in names}
+    sys.modules.update({name: import_module(f"webgpu_{name}") for name in names})
+    return hidden
 
 
 def _executed(statement: str, scope: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import re
@@ -15,6 +16,14 @@ from webgpu_torch_core.tensors.kinds import TensorKinds
 from webgpu_torch_core.tensors.tensor import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def sources_digest(*more: Path) -> str:
+    """Return a hash of the packages and of more files: what is kept of a run holds until one of them changes."""
+    found = hashlib.sha256()
+    for path in sorted([*(ROOT / "packages").glob("*/src/**/*.py"), *more]):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 class Namespace(NamedTuple):

@@ -7,7 +7,6 @@ example without anybody writing it. Results are kept in ``build/reference-sample
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import inspect
 import itertools
 import json
@@ -29,7 +28,7 @@ from webgpu_torch_core.record import engine
 from webgpu_torch_core.record.devices import engine_for
 
 from . import examples, measured
-from .public_names import ROOT, Entry, parameters
+from .public_names import ROOT, Entry, parameters, sources_digest
 
 CACHE = ROOT / "build" / "reference-samples.json"
 #: an adapter with WebGPU's default limits and no optional feature: what every implementation has
@@ -84,14 +83,6 @@ MOST_KERNELS = 3
 _TELLING = re.compile(r"(is|get|are|has|can|current|memory|max_memory|device|initial)_\w+|version|is_\w+|\w+_enabled")
 
 
-def _sources_digest() -> str:
-    """Return a hash of all that samples depend on but the written examples."""
-    found = hashlib.sha256()
-    for path in sorted([*(ROOT / "packages").glob("*/src/**/*.py"), *Path(__file__).parent.glob("*.py")]):
-        found.update(path.read_bytes())
-    return found.hexdigest()
-
-
 class Samples:
     """The samples of all entries, remembered between builds.
 
@@ -100,7 +91,7 @@ class Samples:
     """
 
     def __init__(self) -> None:
-        self.digest = _sources_digest()
+        self.digest = sources_digest(*Path(__file__).parent.glob("*.py"))
         kept = json.loads(CACHE.read_text(encoding="utf-8")) if CACHE.exists() else {}
         self.kept: dict[str, Any] = kept["samples"] if kept.get("digest") == self.digest else {}
         self.failed: list[str] = []
