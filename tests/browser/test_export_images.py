@@ -56,6 +56,14 @@ def test_schedulers_that_draw_or_clip_are_refused(scheduler):
         tables(scheduler, 4)
 
 
+def test_tables_of_one_export_stay_there(tmp_path):
+    net = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+    folders = [torch.web.export(net, torch.zeros(1, 1, 3, 3), tmp_path / name) for name in "ab"]
+    first, second = ((each / "plan.json").read_text(encoding="utf-8") for each in folders)
+    assert first == second
+    assert net(torch.ones(1, 1, 3, 3, device="webgpu")).sum().item() == 36
+
+
 PAINT = """
 export default async ({ base, gpu }) => {
   const { loadImages } = await import(`${base}images/images.js`);
