@@ -68,7 +68,7 @@ class Call:
 
     def graph(self) -> bool:
         """Return whether a gradient of the caller's could flow into the function."""
-        return context.enabled and any(each._grad_fn is not None for each in self.tensors)
+        return context.enabled and any(each.grad_fn is not None for each in self.tensors)
 
 
 def record_call(

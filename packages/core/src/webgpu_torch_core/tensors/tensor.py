@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import complex64, dtype, float32
 from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
-from ..record.changes import changed_tensor
+from ..record.changes import Hooks, changed_tensor
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
 from ..record.grad_mode import recording
@@ -356,6 +356,13 @@ class Tensor(TensorKinds, TensorMethods):
         self._output_number = number
         self._requires_grad = False
 
+    def _rebase_history(self, node: Node | None, number: int = 0) -> None:
+        """Make a node what computed the tensor, which was there before."""
+        self._grad_fn = node
+        self._output_number = number
+        self._requires_grad = False
+        changed_tensor(self)
+
     def _save(self) -> SavedTensor:
         return SavedTensor(self)
 
@@ -401,8 +408,7 @@ class Tensor(TensorKinds, TensorMethods):
                 "detach_() cannot be called on these gradients. To fix this error, please refer to the "
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
             )
-        self._grad_fn = None
-        self._requires_grad = False
+        self._rebase_history(None)
         return self
 
     @property
@@ -444,7 +450,7 @@ class Tensor(TensorKinds, TensorMethods):
         if self._grad_fn is None:
             # A leaf's node comes and goes with the graphs it is in: the tensor keeps the hooks.
             if self._hooks is None:
-                self._hooks = {}
+                self._hooks = Hooks()
             if edge is not None:
                 edge[0].pre_hooks = {0: self._hooks}
             return RemovableHandle(self._hooks, hook)
@@ -460,7 +466,7 @@ class Tensor(TensorKinds, TensorMethods):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._grad_fn is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
+        return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", Hooks()), hook)
 
 
 def make_value(place: device, dtype: dtype, numel: int) -> Any:
