@@ -68,6 +68,7 @@ class Description:
         unseen: what was met that cannot be looked into, or None.
         roots: modules, functions and optimisers, where they are not to be opened.
         hooks: the numbers of handles -> in the order met.
+        holders: dictionaries with numbers that replays read again, in the order met.
     """
 
     def __init__(self, opens: bool) -> None:
@@ -81,6 +82,7 @@ class Description:
         self.names: set[str] = set()
         self.roots: list[Any] = []
         self.hooks: dict[int, int] = {}
+        self.holders: list[dict[str, object]] = []
         # What was met where; what containers held; what arrays held; how many attributes objects had.
         self.variables: list[tuple[Any, Any, Any]] = []
         self.contents: list[tuple[Any, list[Any]]] = []
@@ -273,7 +275,7 @@ class Description:
         value = self._member(owner, name)
         return value if value.__class__ in _PLAIN else self._of_methods(owner, name)
 
-    def _member(self, owner: Any, name: str) -> Any:
+    def _member(self, owner: type | types.ModuleType, name: str) -> object:
         """Return what a class or module has by a name, which may be replaced."""
         for each in owner.__mro__ if isinstance(owner, type) else (owner,):
             if name in each.__dict__:
@@ -343,6 +345,11 @@ class World:
         self.tokens: dict[Any, object] = {}
         self.found: tuple[int, object, list[Any], Description] | None = None
 
+    @property
+    def holders(self) -> list[dict[str, object]]:
+        """Dictionaries with numbers that replays read again."""
+        return [] if self.found is None else self.found[3].holders
+
     def look(self, again: bool = False) -> tuple[object, list[Any], str | None, dict[int, int]]:
         """Return a token of what there is now, weak references to its tensors, what is unseen, and where each storage is first."""
         found = self.found
@@ -371,7 +378,7 @@ def _moved(description: Description) -> bool:
         try:
             if name is None:
                 now = holder.cell_contents
-            elif holder.__class__ is dict or holder.__class__ is types.MappingProxyType:
+            elif isinstance(holder, dict | types.MappingProxyType):
                 now = holder[name]
             else:
                 now = getattr(holder, name, _MISSING)

@@ -351,16 +351,14 @@ class Tensor(TensorKinds, TensorMethods):
                 if returned is not None:
                     raise TypeError(f"expected Variable, but hook returned '{type(returned).__name__}'")
 
-    def _set_gradient(self, node: Node, number: int = 0) -> None:
+    def _set_gradient(self, node: Node | None, number: int = 0) -> None:
         self._grad_fn = node
         self._output_number = number
         self._requires_grad = False
 
     def _rebase_history(self, node: Node | None, number: int = 0) -> None:
         """Make a node what computed the tensor, which was there before."""
-        self._grad_fn = node
-        self._output_number = number
-        self._requires_grad = False
+        self._set_gradient(node, number)
         changed_tensor(self)
 
     def _save(self) -> SavedTensor:
@@ -469,18 +467,6 @@ class Tensor(TensorKinds, TensorMethods):
         return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", Hooks()), hook)
 
 
-def make_value(place: device, dtype: dtype, numel: int) -> Any:
-    """Return a value of undefined contents on a device."""
-    engine = engine_for(place)
-    if dtype is complex64:
-        # A storage of complex elements holds their parts, interleaved.
-        dtype, numel = float32, 2 * numel
-    if isinstance(engine, MetaEngine):
-        return MetaValue(engine, dtype, numel)
-    check_supported(engine, dtype)
-    return engine.allocate(dtype, numel)
-
-
 def storage_size(tensor: Tensor) -> int:
     """Return how many of a tensor's elements its whole storage holds."""
     numel = tensor._storage.value.numel
@@ -503,4 +489,10 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
     layout = contiguous_layout(shape)
     check_countable(shape, layout.numel, dtype)
     place = canonical_device(place)
-    return Tensor._from_value(make_value(place, dtype, layout.numel), layout, dtype, place)
+    engine = engine_for(place)
+    # A storage of complex elements holds their parts, interleaved.
+    kind, numel = (float32, 2 * layout.numel) if dtype is complex64 else (dtype, layout.numel)
+    if isinstance(engine, MetaEngine):
+        return Tensor._from_value(MetaValue(engine, kind, numel), layout, dtype, place)
+    check_supported(engine, kind)
+    return Tensor._from_value(engine.allocate(kind, numel), layout, dtype, place)
