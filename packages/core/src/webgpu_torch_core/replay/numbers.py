@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from ..record.context import context
 
-
 #: dictionaries with numbers that can be reached
 Holders = Sequence[dict[str, object]]
 Path = tuple[str | int, ...]
