@@ -13,7 +13,7 @@ from generator.pages import PARTS, Pages
 from generator.samples import Samples
 
 #: how many may lack a part: less only
-AT_MOST = dict.fromkeys(PARTS, 0) | {"shapes or types": 24, "example": 420}
+AT_MOST = dict.fromkeys(PARTS, 0)
 
 
 def main(options: list[str]) -> int:

@@ -291,6 +291,10 @@ def wrong_calls(call: Call, types: dict[str, str]) -> list[tuple[str, str, str]]
                 found.setdefault((type(error).__name__, message), text)
         except Exception:
             continue
+        finally:
+            # What a call did wrong may be told by the next reading, which is to be this one.
+            with contextlib.suppress(Exception):
+                torch.cpu.synchronize()
         if len(found) == MOST_WRONG:
             break
     return [(kind, text, message) for (kind, message), text in found.items()]
