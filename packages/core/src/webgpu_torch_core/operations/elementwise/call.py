@@ -12,7 +12,7 @@ from ...ir import expression as ir
 from ...ir import interpreter
 from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides
+from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout
 from ...ir.steps import differentiate
 from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
@@ -195,7 +195,8 @@ class Elementwise:
             expression = ir.cast(expression, promoted)
         value = ir.cast(expression, result)
         decides = self.facts.decides
-        out = result_layout((*operands[decides:], *operands[:decides]), shape)
+        ordered = (*operands[decides:], *operands[:decides])
+        out = contiguous_layout(shape) if self.facts.row_major else result_layout(ordered, shape)
         kernel = Pointwise(
             tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
             (Store(0, 0, out.strides, value),),
