@@ -38,19 +38,29 @@ def typed(entry: Entry) -> str:
     if entry.module == "webgpu_torch.multiprocessing" and not entry.value.__module__.startswith("webgpu_torch"):
         return f"those of Python's ``multiprocessing.{entry.name}``"
     if entry.kind == "property":
-        returned = getattr(getattr(entry.value, "fget", None), "__annotations__", {}).get("return")
+        owner = getattr(getattr(entry.value, "__objclass__", None), "__annotations__", {})
+        getter = getattr(getattr(entry.value, "fget", None), "__annotations__", {})
+        returned = getter.get("return") or owner.get(entry.name)
         return f"``{returned}``" if returned else ""
     definition = getattr(entry.operation, "definition", None)
     given = types(entry.value, definition is not None, entry.kind == "method")
     if inspect.isclass(entry.value) and issubclass(entry.value, Module):
         forward = "" if entry.value.forward is Module.forward else types(entry.value.forward, False, True)
-        return "; ".join([f"``{given}``"] * bool(given) + [f"called with ``{forward}``"] * bool(forward))
+        if forward:
+            return "; ".join([f"``{given}``"] * bool(given) + [f"called with ``{forward}``"])
     if given:
         return f"``{given}``"
     try:
-        return "" if parameters(entry.value, entry.kind == "method") else "takes no arguments"
+        named = [f"{each.name}: Any" for each in parameters(entry.value, entry.kind == "method")]
     except (ValueError, TypeError):
-        return ""
+        fields = getattr(entry.value, "__annotations__", {})
+        return f"``{', '.join(f'{name}: {_plain(kind)}' for name, kind in fields.items())}``" if fields else ""
+    return f"``{', '.join(named)}``" if named else "takes no arguments"
+
+
+def _plain(kind: object) -> str:
+    """Return an annotation as it is written."""
+    return getattr(kind, "__forward_arg__", None) or getattr(kind, "__name__", None) or str(kind)
 
 
 def facts(entry: Entry, sample: dict[str, Any]) -> Iterator[str]:
