@@ -24,8 +24,8 @@ from .public_names import ROOT
 CACHE = ROOT / "build" / "pages"
 EXAMPLES = ROOT / "examples"
 RUNNER = Path(__file__).with_name("running.py")
-#: seconds that a page may take: readers run it too
-LONGEST = 120
+#: seconds after which a page is taken to hang
+LONGEST = 600
 #: processes that run pages at once
 WORKERS = 2
 

@@ -1,8 +1,9 @@
 """Runs the blocks of a page in a process of its own, and writes what they print and draw into a folder.
 
-    python running.py PAGE.md FOLDER
+    python running.py PAGE.md FOLDER [png]
 
-``FOLDER/printed.json`` is a list, one text for each block that runs; figures are ``FOLDER/NUMBER-light.svg`` and ``-dark.svg``.
+``FOLDER/printed.json`` is a list, one text for each block that runs; figures are ``FOLDER/NUMBER-light.svg`` and ``-dark.svg``, or
+``.png``. (The picture of the README, docs/_static/diffusion.png, is 6-light.png of docs/tutorials/diffusion.md.)
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def style_of(name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def draw(block: Block, scope: dict[str, Any], folder: Path, number: int) -> None:
+def draw(block: Block, scope: dict[str, Any], target: Path, kind: str) -> None:
     """Run a block that draws, once in the colours of day and once in those of night.
 
     Raises:
@@ -59,19 +60,19 @@ def draw(block: Block, scope: dict[str, Any], folder: Path, number: int) -> None
 
     for name in PALETTES:
         with matplotlib.rc_context(style_of(name)):
-            exec(compile(block.code, f"figure {number}", "exec"), scope)
+            exec(compile(block.code, target.name, "exec"), scope)
             if len(pyplot.get_fignums()) != 1:
                 raise ValueError(f"a drawn block makes one figure, got {len(pyplot.get_fignums())}")
-            pyplot.savefig(folder / f"{number}-{name}.svg", metadata={"Date": None})
+            pyplot.savefig(f"{target}-{name}.{kind}", metadata={"Date": None} if kind == "svg" else {}, dpi=130)
             pyplot.close("all")
 
 
-def main(page: str, target: str) -> None:
+def main(page: str, target: str, kind: str = "svg") -> None:
     """Run a page."""
     import matplotlib
     from matplotlib.colors import LinearSegmentedColormap
 
-    matplotlib.use("svg")
+    matplotlib.use("agg")
     for name, palette in PALETTES.items():
         matplotlib.colormaps.register(LinearSegmentedColormap.from_list(f"book-{name}", palette["scale"]))
     # Modules of the examples stand beside each other.
@@ -82,7 +83,7 @@ def main(page: str, target: str) -> None:
     for number, block in enumerate(blocks):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             if block.language == DRAWN:
-                draw(block, scope, folder, number)
+                draw(block, scope, folder / str(number), kind)
             else:
                 exec(compile(block.code, f"{page} block {number}", "exec"), scope)
         printed.append(out.getvalue())
