@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import subprocess
@@ -86,7 +87,7 @@ def check_commands(block: Block) -> None:
     assert commands
     for program, *words in commands:
         if program == "webgpu-torch":
-            build_parser().parse_args(words)
+            build_parser().parse_args(list(itertools.takewhile(lambda each: not each.startswith(">"), words)))
         elif program == "make":
             assert set(words) <= set(targets)
         elif program == "python" and words[0].startswith("examples/"):

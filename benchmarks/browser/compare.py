@@ -123,7 +123,7 @@ def measured(page: Any, library: str, name: str, rounds: int) -> float | str:
     if found["error"] is None or not found["error"] <= TOLERANCE:
         print(f"{library}, {name}: off by {found['error']}", file=sys.stderr)
         return "wrong"
-    return statistics.median(found["rounds"])
+    return float(statistics.median(found["rounds"]))
 
 
 def in_python(page: Any, name: str, rounds: int) -> float | str:
@@ -135,7 +135,7 @@ def in_python(page: Any, name: str, rounds: int) -> float | str:
     if done.get("error"):
         print(f"Pyodide, {name}: {done['error'].splitlines()[-1]}", file=sys.stderr)
         return "fails"
-    return json.loads(done["value"])[1]
+    return float(json.loads(done["value"])[1])
 
 
 def header(names: list[str]) -> str:

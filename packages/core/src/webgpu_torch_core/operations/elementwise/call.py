@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.complex_rules import involves_complex, rule, warn_of_lost_precision
+from ...dispatch.direct import DIRECT, Direct
 from ...dispatch.registry import Operation, register
 from ...ir import expression as ir
 from ...ir import interpreter
@@ -106,8 +107,9 @@ class Elementwise:
 
     # Recording
 
-    def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] = ()) -> Tensor:
-        """Record the operation over tensors and numbers and return the result."""
+    def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] | None = None) -> Tensor:
+        """Record the operation over tensors and numbers and return the result; options have their defaults if not given."""
+        extras = self.defaults if extras is None else extras
         key: list[Any] = []
         values = []
         parameters = []
@@ -394,6 +396,8 @@ def elementwise(
         core = Elementwise(name, formula, promotion, Facts(**facts))
         core.defaults = tuple((definition.__kwdefaults__ or {}).values())
         function = _make_function(name, definition, core, tensors)
+        if tensors < 2:
+            DIRECT[function] = Direct(core.call, definition.__code__.co_argcount)
         is_method = namespace == "torch" if method is None else method
         entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))
         entry.definition = core
