@@ -14,7 +14,7 @@ copyright = "webgpu-torch contributors"
 release = version_of("webgpu-torch")
 version = release
 
-extensions = ["myst_parser", "sphinx_copybutton", "generator.extension"]
+extensions = ["myst_parser", "sphinx_copybutton", "generator.extension", "generator.executed"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns: list[str] = []
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -29,6 +29,7 @@ html_theme = "furo"
 html_title = f"webgpu-torch {release}"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]
 html_show_sourcelink = False

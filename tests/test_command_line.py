@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from webgpu_torch_cli import _sort_words, build_parser, main
+from webgpu_torch_cli import _sort_words, build_parser, completion, main
 
 
 def sorted_words(*words: str) -> tuple[str, str | None, list[str]]:
@@ -91,3 +92,49 @@ def test_a_decoder_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "ms a token" in capsys.readouterr().out
     assert main([*line[:-1], "0"]) == 1
     assert "new_tokens must be at least 1, got 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("gen",), {"generate"}),
+        (("generate", "--attn", ""), {"sdpa", "eager", "webgpu_torch"}),
+        (("info", "--n"), {"--numerics"}),
+        (("web", ""), {"build", "serve"}),
+        (("completion", "f"), {"fish"}),
+        (("embed", "model", "--j"), {"--json"}),
+        (("serve", "model", "--quantize", "int"), {"int8", "int4"}),
+        (("classify", "model", "cat"), set()),
+    ],
+)
+def test_bash_completes(typed: tuple[str, ...], offered: set[str]) -> None:
+    words = " ".join(f"'{each}'" for each in ("webgpu-torch", *typed))
+    ask = f'COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _webgpu_torch; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    script = completion.bash(build_parser()) + ask
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert set(done.stdout.split()) == offered
+
+
+def test_every_shell_knows_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell in completion.SHELLS:
+        assert main(["completion", shell]) == 0
+        script = capsys.readouterr().out
+        assert all(each in script for each in ("transcribe", "guidance", "nf4"))
+
+
+def test_every_command_has_json() -> None:
+    for name, options, _ in completion._described(build_parser()):
+        assert ("--json" in options) == (name not in ("run", "completion"))
+
+
+@pytest.mark.parametrize(
+    "setting", ["WEBGPU_TORCH_NODE_LIMIT=many", "WEBGPU_TORCH_RUNTIME=none", "PYTHONIOENCODING=ascii"]
+)
+def test_info_tells_what_is_wrong_without_a_traceback(setting: str) -> None:
+    name, _, value = setting.partition("=")
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from webgpu_torch_cli import main; sys.exit(main(['info']))"],
+        capture_output=True, text=True, check=False, timeout=120, env={**os.environ, name: value},
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr and done.returncode == (1 if value == "many" else 0)
+    assert name in done.stdout + done.stderr or name == "PYTHONIOENCODING"

@@ -1,10 +1,13 @@
-"""Every python block of the README and the guides runs, in order, in one namespace per page; so does the walk-through."""
+"""Every Python block of the READMEs and the guides runs, in order, in one namespace per page; so does the walk-through."""
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,31 +15,24 @@ import pytest
 from webgpu_torch_core.dispatch.registry import OPERATIONS
 from webgpu_torch_core.tensors.tensor import Tensor
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
+from generator.blocks import Block, blocks_of, is_built
+
 ROOT = Path(__file__).parent.parent
-PAGES = [
-    "README.md",
-    "docs/index.md",
-    "docs/quickstart.md",
-    "docs/coming-from-pytorch.md",
-    "docs/how-fast-and-why.md",
-    "docs/memory.md",
-    "docs/numerics.md",
-    "docs/publishing-a-plugin.md",
-    "docs/training.md",
-    "docs/networks.md",
-    "docs/export.md",
-    "docs/models.md",
-    "docs/serve.md",
-    "docs/adding-an-op.md",
-    "docs/debugging.md",
-    "docs/kernels.md",
-    "docs/writing-a-kernel.md",
-]
+
+#: every page that is written by hand
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")]
+}
+#: those whose blocks run here: the build runs those that show figures, and shows what they print
+TESTED = [name for name, text in PAGES.items() if not is_built(text) and any(each.runs for each in blocks_of(text))]
+#: languages of blocks that are no program
+PLAIN = ("text", "{toctree}", "{raw}", "{literalinclude}")
 
 
-def blocks_of(page: str, language: str) -> list[str]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+def code_of(page: str, language: str) -> list[str]:
+    return [each.code for each in blocks_of(PAGES[page]) if each.language == language]
 
 
 @pytest.fixture
@@ -51,27 +47,61 @@ def declarations() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("declarations")
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", TESTED)
 def test_blocks_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Blocks run, and print what the block of text right after them says."""
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", text, re.MULTILINE | re.DOTALL)
-    assert blocks
+    blocks, text = blocks_of(PAGES[page]), PAGES[page]
     scope: dict[str, object] = {"__name__": "page"}
-    for number, (block, printed) in enumerate(blocks):
+    for number, block in enumerate(blocks):
+        if not block.runs:
+            continue
         capsys.readouterr()
-        exec(compile(block, f"{page} block {number}", "exec"), scope)
-        assert not printed or capsys.readouterr().out == printed
+        exec(compile(block.code, f"{page} block {number}", "exec"), scope)
+        after = blocks[number + 1] if number + 1 < len(blocks) else None
+        if after and after.language == "text" and not text[block.end : after.start].strip():
+            assert capsys.readouterr().out == after.code
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_runs_or_says_why_not(page: str) -> None:
+    """Python runs, commands are checked against what takes them, and of any other program the page says why it is not run."""
+    for block in blocks_of(PAGES[page]):
+        if block.language == "console":
+            check_commands(block)
+        else:
+            assert block.runs or block.excuse or block.language in PLAIN, block.code
+    assert not re.search(r"^    (import|from) ", re.sub(r"^```.*?^```", "", PAGES[page], flags=re.M | re.S), re.M)
+
+
+def check_commands(block: Block) -> None:
+    """Check that what a page tells to type exists: commands and their options, targets, files, extras."""
+    from webgpu_torch_cli import build_parser
+
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    extras = tomllib.loads((ROOT / "packages/webgpu-torch/pyproject.toml").read_text(encoding="utf-8"))
+    lines = block.code.replace("\\\n", "").splitlines()
+    commands = [shlex.split(each[2:], comments=True) for each in lines if each.startswith("$ ")]
+    assert commands
+    for program, *words in commands:
+        if program == "webgpu-torch":
+            build_parser().parse_args(list(itertools.takewhile(lambda each: not each.startswith(">"), words)))
+        elif program == "make":
+            assert set(words) <= set(targets)
+        elif program == "python" and words[0].startswith("examples/"):
+            assert (ROOT / words[0]).exists()
+        elif program == "pip":
+            asked = re.findall(r"webgpu-torch\[(.*?)\]", words[-1])
+            assert set(",".join(asked).split(",")) - {""} <= set(extras["project"]["optional-dependencies"])
 
 
 def test_stepping_through_a_kernel(tmp_path: Path) -> None:
     """What the page says the debugger answers is what it answers, in that order."""
     script = tmp_path / "script.py"
-    script.write_text(blocks_of("docs/debugging.md", "python")[0], encoding="utf-8")
-    lines = blocks_of("docs/debugging.md", "console")[0].splitlines()[1:]
+    script.write_text(code_of("docs/debugging.md", "python")[0], encoding="utf-8")
+    lines = code_of("docs/debugging.md", "console")[0].splitlines()[1:]
     typed = [each.removeprefix("(Pdb) ") for each in lines if each.startswith("(Pdb) ")]
     answers = [each for each in lines if not each.startswith("(Pdb) ")]
     done = subprocess.run(
@@ -85,12 +115,13 @@ def test_stepping_through_a_kernel(tmp_path: Path) -> None:
         position = said.index(each, position) + 1
 
 
-def test_every_page_is_in_the_table_of_contents() -> None:
-    listed = " ".join(
-        re.findall(r"^```\{toctree\}.*?^```", (ROOT / "docs/index.md").read_text(encoding="utf-8"), re.M | re.S)
-    )
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
-    assert pages == pages & set(listed.split())
+def test_every_page_is_in_a_table_of_contents() -> None:
+    listed = {"docs/index.md"}
+    for name, text in PAGES.items():
+        for block in blocks_of(text):
+            if block.language == "{toctree}":
+                listed |= {str(Path(name).parent / f"{each}.md") for each in block.code.splitlines()}
+    assert {name for name in PAGES if name.startswith("docs/")} <= listed
 
 
 def test_local_links_lead_somewhere() -> None:

@@ -11,6 +11,8 @@ from sphinx.application import Sphinx
 
 #: shorter tables stay in their pages
 MOST_ROWS = 100
+#: so do those of fewer letters
+MOST_LETTERS = 20_000
 
 
 def load_rows(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -19,7 +21,7 @@ def load_rows(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         return
     for number, table in enumerate(list(doctree.findall(nodes.table))):
         rows = [row for body in table.findall(nodes.tbody) for row in body.findall(nodes.row)]
-        if len(rows) <= MOST_ROWS:
+        if len(rows) <= MOST_ROWS and len(table.astext()) <= MOST_LETTERS:
             continue
         name = f"{docname}-{number}"
         cells = [[_cell(entry) for entry in row.findall(nodes.entry)] for row in rows]

@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from webgpu_torch_web.site.registry import MissingTool
 
     try:
-        return build(tmp_path_factory.mktemp("site"), compiled=False)
+        return build(tmp_path_factory.mktemp("site"))
     except MissingTool as error:
         _absent(str(error))
         raise

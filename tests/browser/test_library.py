@@ -30,6 +30,19 @@ def test_the_library_computes_in_the_browser(python: Any) -> None:
     assert not failed, "\n".join(f"{name}: {text}" for name, text in failed.items())
 
 
+def test_starting_goes_on_where_the_site_was_built(python: Any) -> None:
+    assert python.run("import os; os.environ['_']") == "python"
+    # What is imported later has its compiled file, what was imported its source, for tracebacks.
+    program = """
+import importlib.util, inspect, webgpu_torch_core, webgpu_torch_nn.functional, webgpu_torch_models
+from pathlib import Path
+assert not Path(webgpu_torch_core.__cached__).exists()
+assert "def linear" in inspect.getsource(webgpu_torch_nn.functional.linear)
+Path(importlib.util.find_spec("webgpu_torch_models.gpt2").cached).exists()
+"""
+    assert python.run(program) == "true"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
 def test_long_programs(python: Any, name: str) -> None:

@@ -26,7 +26,9 @@ from view_programs import (
     numbers,
     overlapping,
     positions,
+    reinterpreted,
     repeated,
+    strided,
     subscript,
 )
 from view_writes import WRITES
@@ -119,6 +121,12 @@ class OperationProgram:
         theirs, ours = self.pick()
         make = self.draw.choice(TRACKED if self.tracked else VIEWS)
         step = make(self.draw, theirs)
+        if make is reinterpreted and theirs.isnan().any():
+            # Which of the bit patterns that are NaN a computation leaves is promised nowhere.
+            return
+        if make is strided and theirs.untyped_storage().nbytes() > ours.untyped_storage().nbytes():
+            # Behind what is unique PyTorch leaves room that nobody has written.
+            return
         title = f"{make.__name__} of {describe(theirs)} {arguments(step)}"
         self.attempt(title, lambda t, y, c: step(t, y), theirs, ours)
 
@@ -254,8 +262,8 @@ class OperationProgram:
         if torch.equal(found, wanted) or torch.allclose(found, wanted, rtol=0, atol=0, equal_nan=True):
             return
         if wanted.is_complex():
-            # One infinite part makes a complex number infinite: PyTorch's sums and products then differ in what the other is.
-            endless = torch.view_as_real(found).isinf().any(-1) & torch.view_as_real(wanted).isinf().any(-1)
+            # PyTorch multiplies by one before it adds: of an infinite number that leaves NaN in the other part, or in both.
+            endless = torch.view_as_real(found).isinf().any(-1) & ~torch.view_as_real(wanted).isfinite().all(-1)
             found, wanted = found.masked_fill(endless, 0), wanted.masked_fill(endless, 0)
         tolerance = 8 * TOLERANCES.get(wanted.dtype, 1.3e-6)
         if (wanted.is_floating_point() or wanted.is_complex()) and torch.allclose(

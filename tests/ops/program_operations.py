@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from view_programs import dimension as any_dimension
-from view_programs import numbers, subscript
+from view_programs import numbers, positions, subscript
 from view_writes import operand
 
 Convert = Callable[[Any], Any]
@@ -54,6 +54,9 @@ def other(draw: random.Random, x: torch.Tensor, mixed: float = 0.25) -> Any:
 
 def unary(draw: random.Random, x: torch.Tensor) -> Step:
     name = draw.choice(UNARY)
+    if name == "signbit" and x.isnan().any():
+        # Of NaN the sign is promised nowhere.
+        name = "isnan"
     return lambda t, y, c: _named(t, name)(y)
 
 
@@ -62,6 +65,9 @@ def binary(draw: random.Random, x: torch.Tensor) -> Step:
     if name == "float_power" and "complex64" in draw.kinds:  # type: ignore[attr-defined]
         # There is no complex128 here.
         name = "pow"
+    if name == "copysign" and x.isnan().any():
+        # Of NaN the sign is promised nowhere.
+        name = "maximum"
     if turned and isinstance(value, torch.Tensor):
         return lambda t, y, c: _named(t, name)(c(value), y)
     return lambda t, y, c: _named(t, name)(y, c(value))
@@ -122,11 +128,18 @@ def _along(draw: random.Random, x: torch.Tensor) -> dict[str, Any]:
     return {"dim": dim, "keepdim": draw.random() < 0.4}
 
 
+def _distinct(name: str, x: torch.Tensor) -> bool:
+    """Return whether a reduction gets a copy: of elements that share memory PyTorch's medians read what is not theirs."""
+    return name in ("median", "nanmedian") and len(set(positions(x))) < x.numel()
+
+
 def reduced(draw: random.Random, x: torch.Tensor) -> Step:
     name, options = draw.choice(REDUCTIONS), _along(draw, x)
     if name in ("sum", "mean", "nansum") and draw.random() < 0.25:
         kind = str(_kind(draw)).removeprefix("torch.")
         return lambda t, y, c: getattr(t, name)(y, dtype=getattr(t, kind), **options)
+    if _distinct(name, x):
+        return lambda t, y, c: getattr(t, name)(y.clone(memory_format=t.contiguous_format), **options)
     return lambda t, y, c: getattr(t, name)(y, **options)
 
 
@@ -134,6 +147,8 @@ def reduced_along_one(draw: random.Random, x: torch.Tensor) -> Step:
     name, dim, keep = draw.choice(REDUCTIONS_OF_ONE), dimension(draw, x), draw.random() < 0.4
     if name == "mode" and x.is_complex():
         name = "prod"
+    if _distinct(name, x):
+        return lambda t, y, c: getattr(t, name)(y.clone(memory_format=t.contiguous_format), dim, keepdim=keep)
     return lambda t, y, c: getattr(t, name)(y, dim, keepdim=keep)
 
 

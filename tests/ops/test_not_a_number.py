@@ -25,6 +25,9 @@ ROWS: dict[str, Callable[[Any, Any], Any]] = {
     "from the smallest": lambda t, x: x - x.amin(-1, keepdim=True),
     "normalised": lambda t, x: x / x.norm(dim=-1, keepdim=True),
     "product": lambda t, x: x / x.prod(-1, keepdim=True),
+    "times no integers": lambda t, x: x * (x.signbit() ^ x.signbit()) + x * (x.isnan() & ~x.isnan()),
+    "over integers that cancel": lambda t, x: (x.isnan().int() - x.isnan().int()) / x,
+    "times one and back": lambda t, x: x * (x.isnan().int() == x.isnan().int()) - x,
     "running": lambda t, x: x.cumsum(-1) - x,
 }
 POINTS: dict[str, Callable[[Any, Any], Any]] = {

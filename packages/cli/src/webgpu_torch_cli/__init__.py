@@ -50,6 +50,18 @@ def _add_web(command: argparse.ArgumentParser) -> None:
     build.add_argument("folder", nargs="?", default="site")
     serve = actions.add_parser("serve", help="build the site and serve it on this machine")
     serve.add_argument("--port", type=int, default=8000)
+    _add_json(build)
+    _add_json(serve)
+
+
+class _Version(argparse.Action):
+    """Prints the version; asking the distribution for it takes time, so only when somebody wants to know."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"webgpu-torch {version('webgpu-torch-cli')}")
+        parser.exit()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -58,6 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="webgpu-torch", description="PyTorch's API on any GPU that speaks WebGPU.",
         epilog="Exit status: 0 done, 1 it could not be done, 2 the command line is wrong, 130 interrupted.",
     )  # fmt: skip
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True)
     info = commands.add_parser("info", help="list backends, devices, limits, versions and the origin of each plugin")
     info.add_argument("--numerics", action="store_true", help="measure the accuracy of the adapter's scalar functions")
@@ -84,7 +97,9 @@ def build_parser() -> argparse.ArgumentParser:
     bench.add_argument("--batch-size", type=int, default=1)
     bench.add_argument("--quantize", help="int8, int4, nf4 or fp8: weights in so few bits")
     _add_web(commands.add_parser("web", help="the library in a browser: playground, conformance, benchmarks"))
-    add_options(commands.add_parser("serve", help="answer requests for a model over HTTP, as OpenAI's interface does"))
+    serve = commands.add_parser("serve", help="answer requests for a model over HTTP, as OpenAI's interface does")
+    add_options(serve)
+    _add_json(serve)
     image = _add_command(commands, "image", "PROMPT", "draw an image from a text")
     image.add_argument("--prompt", help="the text, where it does not stand after the model")
     image.add_argument("--negative-prompt")
@@ -93,6 +108,8 @@ def build_parser() -> argparse.ArgumentParser:
     image.add_argument("--width", type=int)
     image.add_argument("--height", type=int)
     image.add_argument("--output", default="image.png")
+    completion = commands.add_parser("completion", help="print what makes a shell complete commands and options")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
     return parser
 
 
@@ -124,29 +141,16 @@ def _refuse(options: argparse.Namespace, message: str) -> NoReturn:
     raise SystemExit(2)
 
 
-def _info(options: argparse.Namespace) -> int:
-    import json
-
-    from webgpu_torch_core import plugins
-
-    found = plugins.report()
-    measured = None
-    if options.numerics:
-        try:
-            measured = plugins.registry.backend("webgpu").numerics()  # type: ignore[attr-defined]
-        except (RuntimeError, AttributeError) as error:
-            print(f"error: the functions of an adapter could not be measured: {error}", file=sys.stderr)
-    if options.json:
-        print(json.dumps({**found, **({"numerics": measured} if options.numerics else {})}))
-    else:
-        print(plugins.describe())
-        print(*filter(None, [measured]), sep="", end="\n" if measured else "")
-    return 1 if options.numerics and measured is None else 0
-
-
 def _run_command(options: argparse.Namespace) -> int:
     if options.command == "info":
-        return _info(options)
+        from .info import info
+
+        return info(options)
+    if options.command == "completion":
+        from .completion import SHELLS
+
+        print(SHELLS[options.shell](build_parser()), end="")
+        return 0
     if options.command == "run":
         from .run import run_program
 

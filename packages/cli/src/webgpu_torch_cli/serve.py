@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from argparse import ArgumentParser, Namespace
 
@@ -45,7 +46,9 @@ def run_server(options: Namespace) -> int:
         )
 
     def started(served: Served, address: str) -> None:
-        print(f"Serving {served.name} ({served.kind}) on {device} at {address} – Ctrl+C ends it", flush=True)
+        found = {"name": served.name, "kind": served.kind, "device": str(device), "address": address}
+        said = f"Serving {served.name} ({served.kind}) on {device} at {address} – Ctrl+C ends it"
+        print(json.dumps(found) if options.json else said, flush=True)
 
     try:
         serve(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import threading
 
@@ -14,12 +15,13 @@ def run_web(options: argparse.Namespace) -> int:
     """Build the site, and serve it until interrupted if asked to."""
     try:
         if options.action == "build":
-            print(
-                f"The site is in {build(options.folder)}. Browsers compute on pages from https and from localhost only."
-            )
+            folder = str(build(options.folder))
+            said = f"The site is in {folder}. Browsers compute on pages from https and from localhost only."
+            print(json.dumps({"folder": folder}) if options.json else said)
             return 0
         with tempfile.TemporaryDirectory() as folder, serving(build(folder), options.port) as address:
-            print(f"Serving the playground at {address} – Ctrl+C ends it")
+            said = f"Serving the playground at {address} – Ctrl+C ends it"
+            print(json.dumps({"address": address}) if options.json else said, flush=True)
             threading.Event().wait()
     except RuntimeError as error:
         raise SystemExit(str(error)) from error

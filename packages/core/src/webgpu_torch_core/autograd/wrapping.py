@@ -38,7 +38,7 @@ def _without_gradient(tensor: Any, is_input: bool) -> Any:
         return tensor
     if is_input:
         return tensor.detach()
-    tensor._grad_fn, tensor._requires_grad = None, False
+    tensor._rebase_history(None)
     return tensor
 
 

@@ -63,7 +63,11 @@ def _title(engine: Any) -> str:
 
 def needs_gradient(*tensors: Any) -> bool:
     """Return whether an operation on these must record a gradient."""
-    return recording.enabled and any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
+    if recording.enabled:
+        for each in tensors:
+            if isinstance(each, Tensor) and each.requires_grad:
+                return True
+    return False
 
 
 def attach(

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .changes import Hooks
+
 _sequence = itertools.count()
 
 Gradients = Sequence[Any]
@@ -158,13 +160,13 @@ class Node:
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; a returned tuple replaces ``grad_inputs``."""
         if self.hooks is None:
-            self.hooks = {}
+            self.hooks = Hooks()
         return RemovableHandle(self.hooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_outputs)`` before the node runs; a returned tuple replaces ``grad_outputs``."""
         if self.node_pre_hooks is None:
-            self.node_pre_hooks = {}
+            self.node_pre_hooks = Hooks()
         return RemovableHandle(self.node_pre_hooks, hook)
 
     def __repr__(self) -> str:

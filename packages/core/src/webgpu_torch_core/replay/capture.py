@@ -68,7 +68,7 @@ class Call:
 
     def graph(self) -> bool:
         """Return whether a gradient of the caller's could flow into the function."""
-        return context.enabled and any(each._grad_fn is not None for each in self.tensors)
+        return context.enabled and any(each.grad_fn is not None for each in self.tensors)
 
 
 def record_call(
@@ -134,7 +134,7 @@ class CompiledFunction:
         if found is None:
             return self._uncompiled(args, kwargs)
         flush()
-        result = found.run(call.known, call.tensors, call.arguments.objects)
+        result = found.run(call)
         if result is not found:
             self.fruitless = 0
             self.statistics["replayed"] += 1
@@ -164,7 +164,7 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         if call.graph():
             return self._refuse("a gradient may flow out of it, into what made its arguments", args, kwargs)
-        recording = Recording(call.places, call.known)
+        recording = Recording(call.places, call.known, call.world.holders)
         before = _drawn()
         result = record_call(self.function, recording, args, kwargs)
         self.statistics["recorded"] += 1
@@ -178,8 +178,6 @@ class CompiledFunction:
         """Keep a recording under the conditions of its call, if replays would do all that the call did."""
         changed = self._changed(call, args, kwargs)
         reason = recording.broken or changed or unknown_object(result, call.arguments)
-        if reason is None and recording.events.stale():
-            reason = "it changes numbers that it reads"
         if reason is None and _drawn() != before:
             reason = "it draws Python's or NumPy's random numbers"
         if reason is None and call.world.look(again=True)[0] is not call.key[1]:
@@ -188,6 +186,10 @@ class CompiledFunction:
             if self.changes < CHANGES_LIMIT:
                 return
             reason = "every call changes what the next one finds"
+        if reason is None and recording.events.own:
+            reason = "it reads numbers of an optimiser that it makes itself"
+        if reason is None and recording.events.stale(call.world.holders):
+            reason = "it changes numbers that it reads"
         if reason is None:
             replay = Replay(recording, result, call)
             reason = replay.broken

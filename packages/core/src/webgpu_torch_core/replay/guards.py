@@ -19,7 +19,7 @@ from operator import is_
 from typing import Any
 
 from ..dispatch.overrides import intercepted
-from ..record.changes import hooks_of_all, structure, watched
+from ..record.changes import Hooks, hooks_of_all, structure, watched
 from ..record.context import context, default_float
 from ..record.devices import get_default_device
 from ..record.node import anomaly
@@ -27,13 +27,10 @@ from ..tensors.tensor import Tensor
 
 #: most objects that are looked at: more than that is data, not what a computation depends on
 _LIMIT = 200_000
+#: the most bytes of an array of NumPy's that are compared at every call
+_LARGEST_ARRAY = 1 << 20
+_MISSING = object()
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented)))
-_HOOKS = frozenset(
-    (
-        "_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_always_called",
-        "_forward_hooks_with_kwargs", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs",
-    )
-)  # fmt: skip
 #: of no effect on what a module computes
 _IDLE = frozenset(
     (
@@ -70,6 +67,8 @@ class Description:
         objects: opened objects in the order met; ``numbers`` are their places by identity.
         unseen: what was met that cannot be looked into, or None.
         roots: modules, functions and optimisers, where they are not to be opened.
+        hooks: the numbers of handles -> in the order met.
+        holders: dictionaries with numbers that replays read again, in the order met.
     """
 
     def __init__(self, opens: bool) -> None:
@@ -82,8 +81,14 @@ class Description:
         # What the program's code names: other attributes of its objects do not matter.
         self.names: set[str] = set()
         self.roots: list[Any] = []
+        self.hooks: dict[int, int] = {}
+        self.holders: list[dict[str, object]] = []
+        # What was met where; what containers held; what arrays held; how many attributes objects had.
         self.variables: list[tuple[Any, Any, Any]] = []
         self.contents: list[tuple[Any, list[Any]]] = []
+        self.arrays: list[tuple[Any, bytes]] = []
+        self.sizes: list[tuple[Any, int]] = []
+        self.members: set[tuple[int, str]] = set()
 
     def of(self, value: Any) -> Any:
         """Return a hashable description of a value."""
@@ -91,12 +96,19 @@ class Description:
         if kind in _PLAIN:
             return kind, value
         if isinstance(value, Tensor):
-            self.tensors.append(value)
-            return tensor_key(value)
+            return self._of_tensor(value)
         if kind is tuple:
             return (tuple, *[self.of(each) for each in value])
         number = self._met(value)
         return self._of_object(value, kind) if number is None else ("again", number)
+
+    def _of_tensor(self, tensor: Tensor) -> Any:
+        self.tensors.append(tensor)
+        key = tensor_key(tensor)
+        # Backward passes run a leaf's hooks; programs give tensors attributes.
+        node = tensor._accumulator and tensor._accumulator()
+        own = (tensor._hooks, tensor.__dict__, node and node.hooks, node and node.node_pre_hooks)
+        return (*key, *[self.of(each or None) for each in own]) if any(own) else key
 
     def _met(self, value: Any) -> int | None:
         """Return an object's number if it was met before."""
@@ -112,6 +124,10 @@ class Description:
         if isinstance(value, list | tuple):
             self._note(value, value)
             return (kind, *[self.of(each) for each in value])
+        if kind is Hooks:
+            # Which of them get keyword arguments, or are always called, other dictionaries say by the same numbers.
+            numbers = [self.hooks.setdefault(each, len(self.hooks)) for each in value]
+            return (kind, *zip(numbers, map(self.of, value.values()), strict=True))
         if isinstance(value, dict):
             self._note(value, [*value, *value.values()])
             return (kind, *[(self.of(key), self.of(each)) for key, each in value.items()])
@@ -139,7 +155,11 @@ class Description:
     def _of_stranger(self, value: Any, kind: Any) -> Any:
         """Describe an object without a value of its own, by its attributes."""
         if kind.__module__ == "numpy" and hasattr(value, "tobytes"):
-            return kind, value.dtype.str, value.shape, value.tobytes()
+            if value.nbytes > _LARGEST_ARRAY:
+                self.unseen = f"an array of {value.nbytes} bytes, which are too many to be compared at every call"
+                return None
+            self.arrays.append((value, value.tobytes()))
+            return kind, value.dtype.str, value.shape, self.arrays[-1][1]
         if hasattr(kind, "__next__") or kind.__name__ in ("Random", "RandomState", "bytearray", "deque"):
             self.unseen = f"a {kind.__name__}, whose state is not known"
             return None
@@ -154,13 +174,16 @@ class Description:
             if not slots:
                 self.unseen = f"a {kind.__name__}, which cannot be compared"
                 return None
-            return (kind, *[(name, self.of(getattr(value, name, None))) for name in slots if isinstance(name, str)])
+            known = [(name, getattr(value, name, _MISSING)) for name in slots]
+            self.variables += [(value, name, each) for name, each in known]
+            return (kind, *[(name, self.of(each)) for name, each in known if each is not _MISSING])
         if not self.opens or is_installed(getattr(sys.modules.get(kind.__module__), "__file__", None) or ""):
             self._note(attributes, [*attributes, *attributes.values()])
             return (kind, *[(name, self.of(each)) for name, each in attributes.items()])
         methods = [self._of_attribute(kind, name) for name in sorted({*self.names, "__call__"} & dir_of(kind))]
         found = [(name, each) for name, each in attributes.items() if name in self.names]
         self.variables += [(attributes, name, each) for name, each in found]
+        self.sizes.append((attributes, len(attributes)))
         return (kind, *methods, *[(name, self.of(each)) for name, each in found])
 
     def _note(self, value: Any, parts: Any) -> None:
@@ -184,11 +207,9 @@ class Description:
         own = module.__dict__
         found: list[Any] = [module.__class__]
         for name, value in own.items():
-            if name in _IDLE or (name in _HOOKS and not value):
+            if name in _IDLE or (not value and value.__class__ is Hooks):
                 continue
-            if name in _HOOKS:
-                found.append((name, *[self.of(each) for each in value.values()]))
-            elif name in ("_parameters", "_buffers", "_modules"):
+            if name in ("_parameters", "_buffers", "_modules"):
                 found.append((name, *[(key, self.of(each)) for key, each in value.items()]))
             else:
                 found.append((name, self.of(value)))
@@ -196,7 +217,7 @@ class Description:
         return tuple(found)
 
     def _of_methods(self, owner: type, name: str) -> Any:
-        function = _find(owner, name)
+        function = self._member(owner, name)
         function = getattr(function, "__func__", getattr(function, "fget", function))
         if not isinstance(function, types.FunctionType) or is_library(function):
             return name
@@ -233,29 +254,44 @@ class Description:
         self.variables.append((scope, name, value))
         if not isinstance(value, types.ModuleType | type):
             return self.of(value)
-        file = getattr(value, "__file__", None) or getattr(sys.modules.get(value.__module__), "__file__", "")
-        if _root(value) in _OWN or not file or is_installed(file) or self._met(value) is not None:
-            return Same(value)
-        # A module or class of the program: what the code may name of it.
-        inside = vars(value)
-        plain = [each for each in names if each in inside and inside[each].__class__ in _PLAIN]
-        self.variables += [(inside, each, inside[each]) for each in plain]
-        return (Same(value), *[(each, inside[each]) for each in plain])
+        home = value if isinstance(value, types.ModuleType) else sys.modules.get(value.__module__)
+        file = getattr(home, "__file__", None)
+        library = _root(value) in _OWN or not file or is_installed(file)
+        # What the code may name of it.
+        found: list[Any] = [Same(value)]
+        for each in names:
+            if (id(value), each) in self.members or each not in vars(value):
+                continue
+            self.members.add((id(value), each))
+            if isinstance(value, type):
+                found.append((each, Same(self._member(value, each)) if library else self._of_attribute(value, each)))
+            elif library and not isinstance(vars(value)[each], types.ModuleType):
+                found.append((each, Same(self._member(value, each))))
+            else:
+                found.append((each, self._of_global(vars(value), each, names)))
+        return tuple(found)
 
     def _of_attribute(self, owner: type, name: str) -> Any:
-        home = next(each for each in owner.__mro__ if name in each.__dict__)
-        value = home.__dict__[name]
-        if value.__class__ in _PLAIN:
-            self.variables.append((home.__dict__, name, value))
-            return value
-        return self._of_methods(owner, name)
+        value = self._member(owner, name)
+        return value if value.__class__ in _PLAIN else self._of_methods(owner, name)
+
+    def _member(self, owner: type | types.ModuleType, name: str) -> object:
+        """Return what a class or module has by a name, which may be replaced."""
+        for each in owner.__mro__ if isinstance(owner, type) else (owner,):
+            if name in each.__dict__:
+                value = each.__dict__[name]
+                if (id(each), "." + name) not in self.members:
+                    self.members.add((id(each), "." + name))
+                    self.variables.append((each.__dict__, name, value))
+                return value
+        return None
 
 
 def tensor_key(tensor: Any) -> Any:
     """Return what operations ask of a tensor besides its elements."""
     return (
-        tensor.__class__, tensor._layout, tensor.dtype, str(tensor.device), tensor._requires_grad, tensor._grad_fn is None,
-        not tensor._hooks, tensor._storage.inference,
+        tensor.__class__, tensor._layout, tensor.dtype, str(tensor.device), tensor.requires_grad, tensor._grad_fn is None,
+        tensor._storage.inference,
     )  # fmt: skip
 
 
@@ -287,15 +323,13 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
             yield from _names(each)
+        elif isinstance(each, str) and each.isidentifier():
+            yield each
 
 
 def dir_of(owner: type) -> set[str]:
     """Return the names of a class's attributes and methods, those of the library's and of object left out."""
     return {name for each in owner.__mro__ if _root(each) not in (*_OWN, "builtins") for name in each.__dict__}
-
-
-def _find(owner: type, name: str) -> Any:
-    return next((each.__dict__[name] for each in owner.__mro__ if name in each.__dict__), None)
 
 
 class World:
@@ -311,6 +345,11 @@ class World:
         self.tokens: dict[Any, object] = {}
         self.found: tuple[int, object, list[Any], Description] | None = None
 
+    @property
+    def holders(self) -> list[dict[str, object]]:
+        """Dictionaries with numbers that replays read again."""
+        return [] if self.found is None else self.found[3].holders
+
     def look(self, again: bool = False) -> tuple[object, list[Any], str | None, dict[int, int]]:
         """Return a token of what there is now, weak references to its tensors, what is unseen, and where each storage is first."""
         found = self.found
@@ -325,7 +364,8 @@ class World:
             token = self.tokens.setdefault((key, tuple(aliases)), object())
             # Other memory of these tensors moves the counter: where each storage is first holds until then.
             description.places = places
-            watched.update(map(id, description.tensors))
+            # A view's history is its base's.
+            watched.update(map(id, description.tensors), [id(each._base) for each in description.tensors])
             references = [weakref.ref(each) for each in description.tensors]
             description.tensors, description.objects = [], []
             found = self.found = (version, token, references, description)
@@ -338,8 +378,10 @@ def _moved(description: Description) -> bool:
         try:
             if name is None:
                 now = holder.cell_contents
+            elif isinstance(holder, dict | types.MappingProxyType):
+                now = holder[name]
             else:
-                now = getattr(holder, name) if holder.__class__ is types.FunctionType else holder[name]
+                now = getattr(holder, name, _MISSING)
             if now is not value:
                 return True
         except (KeyError, ValueError):
@@ -348,7 +390,9 @@ def _moved(description: Description) -> bool:
         now = [*container, *container.values()] if isinstance(container, dict) else container
         if len(now) != len(parts) or not all(map(is_, now, parts)):
             return True
-    return False
+    if any(len(attributes) != count for attributes, count in description.sizes):
+        return True
+    return any(array.tobytes() != held for array, held in description.arrays)
 
 
 def ambient() -> Any:

@@ -8,10 +8,14 @@ recording: where it comes out otherwise, the function is recorded anew.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..record.context import context
+
+#: dictionaries with numbers that can be reached
+Holders = Sequence[dict[str, object]]
+Path = tuple[str | int, ...]
 
 
 class HostNumber(float):
@@ -28,21 +32,35 @@ class HostNumber(float):
 class Events:
     """Python that replays repeat, in order: readings, arithmetic, assignments and conditions.
 
+    Dictionaries with numbers go by their places among those that the function can reach: another optimiser may stand there when
+    a replay comes.
+
     Attributes:
-        steps: functions of the readings so far.
+        steps: functions of the readings so far and of the dictionaries.
         conditions: readings that must come out as they did.
         assignments: where readings are stored once everything has run.
+        own: whether there are numbers in a dictionary that could not be reached before the call.
     """
 
-    def __init__(self) -> None:
-        self.steps: list[Callable[[list[Any]], Any]] = []
+    def __init__(self, holders: Holders = ()) -> None:
+        self.places = {id(each): place for place, each in enumerate(holders)}
+        self.own = False
+        self.steps: list[Callable[[list[Any], Holders], object]] = []
         self.conditions: list[tuple[int, bool]] = []
-        self.assignments: list[tuple[Any, Any, int]] = []
+        self.assignments: list[tuple[int, str, int]] = []
         self.known: dict[Any, HostNumber] = {}
-        # Numbers by where they are, with what finds them.
-        self.found: dict[Any, tuple[Callable[[], Any], float]] = {}
+        # Numbers by where they are.
+        self.found: dict[tuple[int, Path], float] = {}
 
-    def number(self, key: Any, value: float, step: Callable[[list[Any]], Any]) -> HostNumber:
+    def place(self, holder: dict[str, object]) -> int:
+        """Return the place of a dictionary with numbers."""
+        found = self.places.get(id(holder))
+        if found is None:
+            self.own = True
+            found = self.places[id(holder)] = len(self.places)
+        return found
+
+    def number(self, key: Any, value: float, step: Callable[[list[Any], Holders], object]) -> HostNumber:
         """Return the number that a step computes; one for each key."""
         found = self.known.get(key)
         if found is None:
@@ -51,23 +69,30 @@ class Events:
             self.steps.append(step)
         return found
 
-    def stale(self) -> bool:
+    def stale(self, holders: Holders) -> bool:
         """Return whether a number that was read has another value by now that was not assigned here."""
-        return any(float(expected) != find() for find, expected in self.found.values())
+        return any(float(expected) != _find(holders, *path) for path, expected in self.found.items())
 
-    def read(self) -> list[Any] | None:
+    def read(self, holders: Holders) -> list[Any] | None:
         """Return what all steps compute now, or None where a condition comes out otherwise. Changes nothing."""
         readings: list[Any] = []
         for step in self.steps:
-            readings.append(step(readings))
+            readings.append(step(readings, holders))
         if any(readings[number] is not expected for number, expected in self.conditions):
             return None
         return readings
 
-    def write(self, readings: list[Any]) -> None:
+    def write(self, readings: list[Any], holders: Holders) -> None:
         """Store what is to be stored."""
-        for holder, name, event in self.assignments:
-            holder[name] = readings[event]
+        for place, name, event in self.assignments:
+            holders[place][name] = readings[event]
+
+
+def _find(holders: Holders, place: int, path: Path) -> object:
+    found: Any = holders[place]
+    for name in path:
+        found = found[name]
+    return found
 
 
 class Numbers:
@@ -104,27 +129,22 @@ def is_number(value: Any) -> bool:
     return value.__class__ is float
 
 
-def _number(holder: Any, *path: Any) -> float:
-    def find(_: Any = None) -> Any:
-        found = holder
-        for name in path:
-            found = found[name]
-        return found
-
-    value = find()
-    events, key = context.capture.events, (id(holder), path)
+def _number(holder: dict[str, Any], *path: str | int) -> float:
+    value, events = _find((holder,), 0, path), context.capture.events
+    place = events.place(holder)
+    key = (place, path)
     if key in events.known and float(events.known[key]) != value:
         context.capture.broken = "it changes numbers that it reads"
-    events.found.setdefault(key, (find, value))
-    return events.number(key, value, find)
+    events.found.setdefault(key, value)
+    return events.number(key, value, lambda _, holders: _find(holders, place, path))
 
 
-def _assign(holder: Any, name: Any, value: HostNumber) -> None:
+def _assign(holder: dict[str, Any], name: str, value: HostNumber) -> None:
     """Let replays store a number at their end; what is read from here on is that number."""
-    events, key = context.capture.events, (id(holder), (name,))
-    events.known[key] = value
-    events.found[key] = (lambda: holder[name], value)
-    events.assignments.append((holder, name, value.event))
+    events = context.capture.events
+    place = events.place(holder)
+    events.known[place, (name,)] = events.found[place, (name,)] = value
+    events.assignments.append((place, name, value.event))
 
 
 def _arithmetic(name: str) -> None:
@@ -137,7 +157,7 @@ def _arithmetic(name: str) -> None:
         if capture is None:
             return value
         at = self.event
-        return capture.events.number((name, at), value, lambda readings: compute(readings[at]))
+        return capture.events.number((name, at), value, lambda readings, _: compute(readings[at]))
 
     def binary(self: HostNumber, other: Any) -> Any:
         value = on_floats(self, other)
@@ -148,9 +168,9 @@ def _arithmetic(name: str) -> None:
         if other.__class__ is HostNumber:
             to = other.event
             return capture.events.number(
-                (name, at, "event", to), value, lambda readings: compute(readings[at], readings[to])
+                (name, at, "event", to), value, lambda readings, _: compute(readings[at], readings[to])
             )
-        return capture.events.number((name, at, other), value, lambda readings: compute(readings[at], other))
+        return capture.events.number((name, at, other), value, lambda readings, _: compute(readings[at], other))
 
     setattr(HostNumber, f"__{name}__", unary if name in ("neg", "abs") else binary)
 
@@ -165,7 +185,7 @@ def _reversed(name: str) -> None:
         if capture is None or value is NotImplemented:
             return value
         at = self.event
-        return capture.events.number((f"r{name}", at, other), value, lambda readings: compute(other, readings[at]))
+        return capture.events.number((f"r{name}", at, other), value, lambda readings, _: compute(other, readings[at]))
 
     setattr(HostNumber, f"__r{name}__", binary)
 
@@ -183,7 +203,7 @@ def _comparison(name: str) -> None:
         to = getattr(other, "event", None)
         key = (name, at, "event", to) if to is not None else (name, at, float(other))
         if key not in events.known:
-            step = (lambda r: compute(r[at], r[to])) if to is not None else (lambda r: compute(r[at], other))
+            step = (lambda r, _: compute(r[at], r[to])) if to is not None else (lambda r, _: compute(r[at], other))
             made = events.number(key, value, step)
             events.conditions.append((made.event, value))
         return value

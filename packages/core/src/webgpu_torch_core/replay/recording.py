@@ -9,7 +9,7 @@ from ..record.interrupts import hold
 from ..record.runs import Run
 from ..record.tape import Value
 from ..tensors.tensor import Storage, Tensor
-from .numbers import Events, HostNumber, Offset, Seed
+from .numbers import Events, Holders, HostNumber, Offset, Seed
 from .results import Given, Result, map_nested, template
 
 
@@ -33,10 +33,11 @@ class Recording:
 
     Attributes:
         places: positions of known tensors by their storages' identities.
+        events: what is done with numbers in ``holders``, the dictionaries with numbers that can be reached.
         broken: why the call cannot be replayed, or None.
     """
 
-    def __init__(self, places: dict[int, int], known: list[Tensor]) -> None:
+    def __init__(self, places: dict[int, int], known: list[Tensor], holders: Holders = ()) -> None:
         self.places = dict(places)
         self.known = known
         self.broken: str | None = None
@@ -48,7 +49,7 @@ class Recording:
         self.first_number = Storage(Value(None, None, 0)).number  # type: ignore[arg-type]
         self.generators: dict[int, tuple[Any, int]] = {}
         self.outputs: list[tuple[Value, int, int]] = []
-        self.events = Events()
+        self.events = Events(holders)
 
     def enter(self, value: Value) -> bool:
         """Note which storage a computed value entering the tape belongs to; False for a constant of the call."""
@@ -160,9 +161,10 @@ class Replay:
             writes.append((recording.source(owner), number, position, (value.dtype, value.numel)))
         return writes
 
-    def run(self, known: list[Tensor], tensors: list[Tensor], objects: list[Any]) -> Any:
-        """Run the plans on these tensors and return new results; itself, where what it relies on is no longer so."""
-        readings = self.events.read()
+    def run(self, call: Any) -> Any:
+        """Run the plans on a call's tensors and return new results; itself, where what it relies on is no longer so."""
+        known = call.known
+        readings = self.events.read(call.world.holders)
         if readings is None:
             return self
         if self.hidden and any(each() is None for each in self.hidden):
@@ -187,15 +189,14 @@ class Replay:
             if self.draws or readings:
                 parameters = [self._moved(each, starts, readings) for each in parameters]
             engine.execute(Run(scheduled.plan, externals, parameters))
-        return self._finish(known, tensors, objects, tables, starts, readings)
+        return self._finish(call, tables, starts, readings)
 
-    def _finish(
-        self, known: list[Tensor], tensors: list[Tensor], objects: list[Any], tables: Any, starts: Any, readings: Any
-    ) -> Any:
+    def _finish(self, call: Any, tables: Any, starts: Any, readings: Any) -> Any:
         """Write everything that the call changed, and return its results."""
+        known, tensors, objects = call.known, call.tensors, call.arguments.objects
         storages: dict[int, Storage] = {}
         with hold:
-            self.events.write(readings)
+            self.events.write(readings, call.world.holders)
             for key, (generator, _, count) in self.draws.items():
                 generator._offset = starts[key] + count
             for target, number, position, kind in self.writes:

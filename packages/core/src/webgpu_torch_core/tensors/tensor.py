@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import complex64, dtype, float32
 from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
-from ..record.changes import changed_tensor
+from ..record.changes import Hooks, changed_tensor
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
 from ..record.grad_mode import recording
@@ -351,10 +351,15 @@ class Tensor(TensorKinds, TensorMethods):
                 if returned is not None:
                     raise TypeError(f"expected Variable, but hook returned '{type(returned).__name__}'")
 
-    def _set_gradient(self, node: Node, number: int = 0) -> None:
+    def _set_gradient(self, node: Node | None, number: int = 0) -> None:
         self._grad_fn = node
         self._output_number = number
         self._requires_grad = False
+
+    def _rebase_history(self, node: Node | None, number: int = 0) -> None:
+        """Make a node what computed the tensor, which was there before."""
+        self._set_gradient(node, number)
+        changed_tensor(self)
 
     def _save(self) -> SavedTensor:
         return SavedTensor(self)
@@ -401,8 +406,7 @@ class Tensor(TensorKinds, TensorMethods):
                 "detach_() cannot be called on these gradients. To fix this error, please refer to the "
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
             )
-        self._grad_fn = None
-        self._requires_grad = False
+        self._rebase_history(None)
         return self
 
     @property
@@ -444,7 +448,7 @@ class Tensor(TensorKinds, TensorMethods):
         if self._grad_fn is None:
             # A leaf's node comes and goes with the graphs it is in: the tensor keeps the hooks.
             if self._hooks is None:
-                self._hooks = {}
+                self._hooks = Hooks()
             if edge is not None:
                 edge[0].pre_hooks = {0: self._hooks}
             return RemovableHandle(self._hooks, hook)
@@ -460,19 +464,7 @@ class Tensor(TensorKinds, TensorMethods):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._grad_fn is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", {}), hook)
-
-
-def make_value(place: device, dtype: dtype, numel: int) -> Any:
-    """Return a value of undefined contents on a device."""
-    engine = engine_for(place)
-    if dtype is complex64:
-        # A storage of complex elements holds their parts, interleaved.
-        dtype, numel = float32, 2 * numel
-    if isinstance(engine, MetaEngine):
-        return MetaValue(engine, dtype, numel)
-    check_supported(engine, dtype)
-    return engine.allocate(dtype, numel)
+        return RemovableHandle(self.__dict__.setdefault("_post_accumulate_grad_hooks", Hooks()), hook)
 
 
 def storage_size(tensor: Tensor) -> int:
@@ -497,4 +489,10 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
     layout = contiguous_layout(shape)
     check_countable(shape, layout.numel, dtype)
     place = canonical_device(place)
-    return Tensor._from_value(make_value(place, dtype, layout.numel), layout, dtype, place)
+    engine = engine_for(place)
+    # A storage of complex elements holds their parts, interleaved.
+    kind, numel = (float32, 2 * layout.numel) if dtype is complex64 else (dtype, layout.numel)
+    if isinstance(engine, MetaEngine):
+        return Tensor._from_value(MetaValue(engine, kind, numel), layout, dtype, place)
+    check_supported(engine, kind)
+    return Tensor._from_value(engine.allocate(kind, numel), layout, dtype, place)

@@ -341,12 +341,14 @@ class Optimizer:
         def state(values: Any) -> Any:
             if not isinstance(values, dict):
                 return description.of(values)
+            description.holders.append(values)
             for name, each in values.items():
                 if not is_number(each):
                     description.variables.append((values, name, each))
             return tuple([(name, option(each)) for name, each in values.items()])
 
         groups = [tuple([(name, option(each)) for name, each in group.items()]) for group in self.param_groups]
+        description.holders += self.param_groups
         states = [
             state(self.state[parameter]) if parameter in self.state else None
             for group in self.param_groups

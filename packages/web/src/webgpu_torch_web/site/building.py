@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from .library import compiled_archive, source_archive
+from .library import started
 from .registry import EDITOR, PYODIDE, npm_package
 
 _RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
@@ -15,19 +15,17 @@ _STATIC = Path(__file__).with_name("static")
 _PLACE = "<!-- import map -->"
 
 
-def build(folder: str | Path, *, compiled: bool = True) -> Path:
+def build(folder: str | Path) -> Path:
     """Write the whole site into a folder and return it; what other files are there stays.
-
-    ``compiled=False`` leaves out the compiled modules: quicker to build, slower to start.
 
     Raises:
         MissingTool: Node.js or npm is not installed.
-        RuntimeError: a package cannot be fetched.
+        RuntimeError: a package cannot be fetched, or the library does not start under Pyodide.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     _copy_runtime(target / "pyodide")
-    (target / "library.tar.gz").write_bytes(compiled_archive() if compiled else source_archive())
+    started(target)
     import_map = json.dumps({"imports": _copy_editor(target / "editor")})
     for each in _STATIC.iterdir():
         data = each.read_bytes()

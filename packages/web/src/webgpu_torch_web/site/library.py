@@ -1,12 +1,15 @@
-"""The installed distributions as one archive for Python in the browser, compiled by that very Python."""
+"""The installed distributions for Python in the browser: their files, and its memory with the library imported."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import io
+import os
+import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from importlib import metadata, util
 from pathlib import Path
@@ -27,7 +30,7 @@ DISTRIBUTIONS = (
 #: what pages do not need of them
 _LEFT_OUT = ("site/static/", "/__pycache__/")
 _METADATA = ("METADATA", "entry_points.txt")
-COMPILER = Path(__file__).with_name("compile.mjs")
+SNAPSHOT = Path(__file__).with_name("snapshot.mjs")
 
 
 def _files(distribution: str) -> Iterator[tuple[str, bytes]]:
@@ -60,24 +63,31 @@ def source_archive() -> bytes:
     return gzip.compress(packed.getvalue(), mtime=0)
 
 
-def compiled_archive() -> bytes:
-    """Return all files of the library with compiled modules beside them: importing it takes a third of the time.
+def started(target: Path) -> None:
+    """Write Python's memory with the library imported (``python.gz``) and all its files (``library.tar.gz``).
+
+    Starting in a page takes the memory up, which is done in a fraction of the time that importing takes.
 
     Raises:
-        MissingTool: Node.js, which runs the compiling, is not installed.
-        RuntimeError: compiling failed.
+        MissingTool: Node.js, which runs Python for this, is not installed.
+        RuntimeError: the library does not start.
     """
     source = source_archive()
-    digest = hashlib.sha256(source + COMPILER.read_bytes() + PYODIDE[1].encode()).hexdigest()[:24]
-    target = cache_folder() / f"library-{digest}.tar.gz"
-    if not target.is_file():
-        given = target.with_suffix(".source")
-        given.write_bytes(source)
-        command = [tool("node"), str(COMPILER), str(npm_package(*PYODIDE)), str(given), str(target)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-        given.unlink()
-        for older in set(target.parent.glob("library-*.tar.gz")) - {target}:
-            older.unlink(missing_ok=True)
-        if done.returncode:
-            raise RuntimeError(f"compiling the library for the browser failed: {done.stderr.strip()[-1000:]}")
-    return target.read_bytes()
+    digest = hashlib.sha256(source + SNAPSHOT.read_bytes() + PYODIDE[1].encode()).hexdigest()[:24]
+    folder = cache_folder() / f"library-{digest}"
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            given, made = Path(scratch, "source.tar.gz"), Path(scratch, "made")
+            given.write_bytes(source)
+            made.mkdir()
+            command = [tool("node"), str(SNAPSHOT), str(npm_package(*PYODIDE)), str(given), str(made)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+            if done.returncode:
+                raise RuntimeError(f"starting the library under Pyodide failed: {done.stderr.strip()[-1000:]}")
+            for older in folder.parent.glob("library-*"):
+                shutil.rmtree(older, ignore_errors=True)
+            # Somebody else may have made it meanwhile.
+            if not folder.is_dir():
+                os.replace(made, folder)
+    for each in folder.iterdir():
+        shutil.copyfile(each, target / each.name)

@@ -118,25 +118,9 @@ product_imag = kernel("complexproduct_imag", lambda a, b, c, d: a * d + b * c)
 
 
 def mul_rule(function: Any, input: Any, other: Any) -> Tensor:
-    for one, two in ((input, other), (other, input)):
-        if isinstance(one, Tensor) and one.dtype is complex64 and not is_complex_operand(two):
-            factor = split(two)[0]
-            return _scaled(one, factor.unsqueeze(-1) if isinstance(factor, Tensor) else factor)
-    a, b = split(input)
-    c, d = split(other)
-    if b is ZERO or d is ZERO:
-        # A real tensor and a complex number.
-        x, (y, z) = (a, (c, d)) if b is ZERO else (c, (a, b))
-        return join(e.mul(x, y), e.mul(x, z))
+    # A real factor has an imaginary part of zero, as in PyTorch: zero times infinity is NaN.
+    a, b, c, d = (0.0 if each is ZERO else each for each in (*split(input), *split(other)))
     return join(product_real(a, b, c, d), product_imag(a, b, c, d))
-
-
-def _scaled(input: Tensor, factor: Any) -> Tensor:
-    floats = view_as_real(input)
-    if isinstance(factor, Tensor) and factor.ndim > floats.ndim:
-        floats = floats.reshape((1,) * (factor.ndim - floats.ndim) + tuple(floats._layout.shape))
-    result = e.mul(floats, factor)
-    return complex_view(result)
 
 
 def _quotient(part: int) -> Callable[..., Any]:
@@ -145,12 +129,14 @@ def _quotient(part: int) -> Callable[..., Any]:
         larger = less(absolute(d), absolute(c)) | equal_(absolute(d), absolute(c))
         bottom, top = where(larger, c, d), where(larger, d, c)
         ratio = top / bottom
-        # 0 / 0 must not turn a quotient by zero into NaN where PyTorch gives infinity.
-        ratio = where(equal_(bottom, 0.0), bottom * 0.0, ratio)
         scale = 1.0 / (bottom + top * ratio)
         if part == 0:
-            return where(larger, a + b * ratio, a * ratio + b) * scale
-        return where(larger, b - a * ratio, b * ratio - a) * scale
+            quotient = where(larger, a + b * ratio, a * ratio + b) * scale
+        else:
+            quotient = where(larger, b - a * ratio, b * ratio - a) * scale
+        # By zero, each part is divided by itself, as in NumPy and PyTorch.
+        nothing = equal_(c, 0.0) & equal_(d, 0.0)
+        return where(nothing, (b if part else a) / absolute(bottom), quotient)
 
     return definition
 
@@ -160,31 +146,25 @@ _quotient_imag = kernel("complex_quotient_imag", _quotient(1))
 
 
 def true_divide__rule(function: Any, input: Any, other: Any) -> Tensor:
-    if isinstance(input, Tensor) and input.dtype is complex64 and not is_complex_operand(other):
-        floats = view_as_real(input)
-        divisor = split(other)[0]
-        if not isinstance(divisor, Tensor) or divisor.ndim <= input.ndim:
-            divisor = divisor.unsqueeze(-1) if isinstance(divisor, Tensor) else divisor
-            result = e.true_divide_(floats, divisor)
-            return complex_view(result)
-    if isinstance(other, complex):
-        return mul_rule(e.mul, input, 1 / other) if other else mul_rule(e.mul, input, complex(math.nan, math.nan))
     parts = (*full_parts(input), *full_parts(other))
     result = join(_quotient_real(*parts), _quotient_imag(*parts))
     return _attach_quotient(result, input, other)
 
 
-def _attach_quotient(result: Tensor, input: Any, other: Tensor) -> Tensor:
+def _attach_quotient(result: Tensor, input: Any, other: Any) -> Tensor:
     if not needs_gradient(input, other):
         return result
-    saved = input._save() if isinstance(input, Tensor) else None
-    divisor = other._save()
+    second_needed = isinstance(other, Tensor) and other.requires_grad
+    saved = input._save() if second_needed and isinstance(input, Tensor) else None
+    divisor = other._save() if isinstance(other, Tensor) else None
 
     def run_backward(grad: Tensor) -> tuple[Any, Any]:
-        bottom = divisor.unpack()
+        if divisor is None:
+            return reduce_gradient(grad / complex(other).conjugate(), input), None
+        bottom, second = divisor.unpack(), None
         first = grad / conj(bottom)
-        top = input if saved is None else saved.unpack()
-        second = -(first * conj(top / bottom)) if other.requires_grad else None
+        if second_needed:
+            second = -(first * conj((input if saved is None else saved.unpack()) / bottom))
         return reduce_gradient(first, input), reduce_gradient(second, other)
 
     return attach(result, "DivBackward0", (input, other), run_backward)
@@ -210,24 +190,31 @@ def square_rule(function: Any, input: Tensor) -> Tensor:
 
 
 def lerp_tensor__rule(function: Any, input: Any, end: Any, weight: Any) -> Tensor:
-    start, change = as_complex(input), end - input
-    if not isinstance(weight, Tensor):
-        return start + weight * change if abs(weight) < 0.5 else end - change * (1 - weight)
-    weight = as_complex(weight)
-    return e.select_(start + weight * change, end - change * (1 - weight), weight.abs() < 0.5)
+    parts = [0.0 if each is ZERO else each for operand in (input, end, weight) for each in split(operand)]
+    return join(_between_real(*parts), _between_imag(*parts))
+
+
+def _between(part: int) -> Callable[..., Any]:
+    def definition(a: Any, b: Any, c: Any, d: Any, w: Any, v: Any) -> Any:
+        near, x, y = less(hypot(w, v), 0.5), c - a, d - b
+        # From the nearer end.
+        one, other = where(near, w, 1.0 - w), where(near, v, -v)
+        step = one * y + other * x if part else one * x - other * y
+        return where(near, b + step, d - step) if part else where(near, a + step, c - step)
+
+    return definition
+
+
+_between_real = kernel("complex_lerp_real", _between(0))
+_between_imag = kernel("complex_lerp_imag", _between(1))
 
 
 def addcmul_rule(function: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
-    return input + _times(tensor1 * tensor2, value)
+    return input + as_complex(tensor1) * value * tensor2
 
 
 def addcdiv_rule(function: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
-    # The quotient of complex numbers, whatever the operands are: it is NaN where the divisor is zero.
-    return input + _times(tensor1 / as_complex(tensor2), value)
-
-
-def _times(tensor: Tensor, value: Any) -> Tensor:
-    return tensor if value == 1 else tensor * value
+    return input + as_complex(tensor1) * value / tensor2
 
 
 # Magnitude and direction

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.dtypes import float32, float64
+from ...ir.expression import Expression
 from ...ir.scalar import (
     absolute,
     atan2,
@@ -64,15 +65,22 @@ def _zero_at(b: Any, value: Any) -> Any:
     return where(equal(b, 0.0), b, value)
 
 
+def _lost(b: Expression) -> Expression:
+    """Return where an angle is infinite or NaN: what remains of a value is as annex G of the C standard says."""
+    return is_infinite(b) | is_nan(b)
+
+
 def _exp(a: Any, b: Any) -> tuple[Any, Any]:
     size = exp(a)
-    return size * cos(b), _zero_at(b, size * sin(b))
+    endless = is_infinite(a) & _lost(b)
+    real = where(endless, size, size * cos(b))
+    return real, where(endless & less(a, 0.0), 0.0, _zero_at(b, size * sin(b)))
 
 
 def _expm1(a: Any, b: Any) -> tuple[Any, Any]:
     # expm1(a) cos(b) - 2 sin(b/2)^2 keeps small arguments accurate.
     half = sin(b * 0.5)
-    return expm1(a) * cos(b) - 2.0 * half * half, _zero_at(b, exp(a) * sin(b))
+    return expm1(a) * cos(b) - 2.0 * half * half, exp(a) * sin(b)
 
 
 def _log_size(a: Any, b: Any) -> Any:
@@ -80,6 +88,13 @@ def _log_size(a: Any, b: Any) -> Any:
     x, y = maximum(absolute(a), absolute(b)), minimum(absolute(a), absolute(b))
     near = less(absolute(x - 1.0), 0.4) & less(y, 0.9)
     return where(near, 0.5 * log1p((x - 1.0) * (x + 1.0) + y * y), log(hypot(a, b)))
+
+
+def _log1p_size(a: Expression, b: Expression) -> Expression:
+    """Return log|1 + a + bi|; where the argument is small, |1 + z|^2 - 1 = a (2 + a) + b^2 has no cancellation."""
+    small = less(absolute(a), 0.5) & less(absolute(b), 0.5)
+    size = where(small, 0.5 * log1p(a * (2.0 + a) + b * b), _log_size(a + 1.0, b))
+    return where(is_nan(a) | is_nan(b), a + b, size)
 
 
 def _log(scale: float) -> Parts:
@@ -97,14 +112,11 @@ log_rule = _function("log", "Log", _log(1.0), lambda z: e.reciprocal(z))
 log2_rule = _function("log2", "Log2", _log(1.0 / math.log(2.0)), lambda z: e.reciprocal(z * math.log(2.0)))
 log10_rule = _function("log10", "Log10", _log(1.0 / math.log(10.0)), lambda z: e.reciprocal(z * math.log(10.0)))
 log1p_rule = _function(
-    "log1p", "Log1P",
-    lambda a, b: (
-        # Where the argument is small, |1 + z|^2 - 1 = a (2 + a) + b^2 has no cancellation.
-        where(less(absolute(a), 0.5) & less(absolute(b), 0.5), 0.5 * log1p(a * (2.0 + a) + b * b), _log_size(a + 1.0, b)),
-        atan2(b, a + 1.0),
-    ),
+    "log1p",
+    "Log1P",
+    lambda a, b: (_log1p_size(a, b), atan2(b, a + 1.0)),
     lambda z: e.reciprocal(z + 1.0),
-)  # fmt: skip
+)
 
 
 # Roots
@@ -134,26 +146,20 @@ def rsqrt_rule(function: Any, input: Tensor) -> Tensor:
 # Trigonometric and hyperbolic functions
 
 
-def _sin(a: Any, b: Any) -> tuple[Any, Any]:
-    return sin(a) * cosh(b), cos(a) * sinh(b)
+def _sinh(a: Expression, b: Expression) -> tuple[Expression, Expression]:
+    real = where(_lost(b) & is_infinite(a), absolute(a), where(equal(a, 0.0), a, sinh(a) * cos(b)))
+    return real, _zero_at(b, cosh(a) * sin(b))
 
 
-def _cos(a: Any, b: Any) -> tuple[Any, Any]:
-    return cos(a) * cosh(b), -(sin(a) * sinh(b))
-
-
-def _sinh(a: Any, b: Any) -> tuple[Any, Any]:
-    return sinh(a) * cos(b), _zero_at(b, cosh(a) * sin(b))
-
-
-def _cosh(a: Any, b: Any) -> tuple[Any, Any]:
-    return cosh(a) * cos(b), sinh(a) * sin(b)
+def _cosh(a: Expression, b: Expression) -> tuple[Expression, Expression]:
+    real = where(_lost(b) & is_infinite(a), absolute(a), cosh(a) * cos(b))
+    return real, where(equal(a, 0.0) | equal(b, 0.0), 0.0, sinh(a) * sin(b))
 
 
 def _tanh(a: Any, b: Any) -> tuple[Any, Any]:
     # Kahan, "Branch cuts for complex elementary functions", 1987; far out the quotient would be inf / inf.
     far = less(11.0, absolute(a))
-    x = where(far, a * 0.0, a)
+    x = where(far, 0.0, a)
     tangent = sin(b) / cos(b)
     steep = 1.0 + tangent * tangent
     s = sinh(x)
@@ -162,9 +168,9 @@ def _tanh(a: Any, b: Any) -> tuple[Any, Any]:
     endless = is_infinite(tangent)
     real = where(endless, rho / where(equal(s, 0.0), 1.0, s), steep * rho * s / bottom)
     imag = where(endless, b * 0.0, tangent / bottom)
-    limit = copysign(a * 0.0 + 1.0, a)
-    decay = 4.0 * sin(b) * cos(b) * exp(-2.0 * absolute(a))
-    return where(far, where(is_infinite(a), copysign(absolute(b) * 0.0 + 1.0, a), limit), real), where(far, decay, imag)
+    limit = copysign(absolute(x) + 1.0, a)
+    decay = where(is_infinite(a), 0.0, 4.0 * sin(b) * cos(b) * exp(-2.0 * absolute(a)))
+    return where(equal(a, 0.0), a, where(far, limit, real)), where(far, decay, _zero_at(b, imag))
 
 
 def _turned(parts: Parts) -> Parts:
@@ -177,12 +183,17 @@ def _turned(parts: Parts) -> Parts:
     return turned
 
 
+def _sin(a: Expression, b: Expression) -> tuple[Expression, Expression]:
+    real, imag = _turned(_sinh)(a, b)
+    return real, where(_lost(a) & is_infinite(b), absolute(b), imag)
+
+
 def _square(z: Tensor) -> Tensor:
     return z * z
 
 
 sin_rule = _function("sin", "Sin", _sin, lambda z: e.cos(z))
-cos_rule = _function("cos", "Cos", _cos, lambda z: -e.sin(z))
+cos_rule = _function("cos", "Cos", lambda a, b: _cosh(-b, a), lambda z: -e.sin(z))
 sinh_rule = _function("sinh", "Sinh", _sinh, lambda z: e.cosh(z))
 cosh_rule = _function("cosh", "Cosh", _cosh, lambda z: e.sinh(z))
 tanh_rule = _function("tanh", "Tanh", _tanh, lambda z: 1.0 - _square(e.tanh(z)))
@@ -217,7 +228,8 @@ def _asin_parts(a: Any, b: Any) -> tuple[Any, Any, Any]:
     far = less(1e8, x) | less(1e8, y)
     height = where(far, math.log(2.0) + log(hypot(x, y)), height)
     angle, complement = where(far, atan2(x, y), angle), where(far, atan2(y, x), complement)
-    return angle, complement, height
+    upright = equal(x, 0.0)
+    return where(upright, x, angle), where(upright, 0.5 * math.pi, complement), height
 
 
 def _arcsine(x: Any) -> Any:
@@ -248,7 +260,10 @@ def _atanh(a: Any, b: Any) -> tuple[Any, Any]:
     size = hypot(a, b)
     real = where(far, x / size / size, real)
     imag = 0.5 * atan2(2.0 * b, (1.0 - x) * (1.0 + x) - square)
-    return copysign(real, a), where(far, copysign(b * 0.0 + 0.5 * math.pi, b), imag)
+    endless = is_infinite(a) | is_infinite(b)
+    # Of an infinite real part and an imaginary one that is NaN, there is no angle.
+    outside = far & logical_not(is_nan(b))
+    return copysign(where(endless | equal(a, 0.0), 0.0, real), a), where(outside, copysign(0.5 * math.pi, b), imag)
 
 
 asin_rule = _function("asin", "Asin", _asin, lambda z: e.rsqrt(1.0 - _square(z)))
@@ -279,18 +294,48 @@ def sinc_rule(function: Any, input: Tensor) -> Tensor:
     return e.select_(ones, e.sin(angle) / e.select_(ones, angle, zero), zero)
 
 
+def _logaddexp(a: Expression, b: Expression, c: Expression, d: Expression) -> tuple[Expression, Expression]:
+    smaller = less(a, c)
+    low, low_angle = where(smaller, a, c), where(smaller, b, d)
+    high, high_angle = where(smaller, c, a), where(smaller, d, b)
+    grown, turned = _exp(low - high, low_angle - high_angle)
+    real, imag = high + _log1p_size(grown, turned), high_angle + atan2(turned, grown + 1.0)
+    # Of two that are equally infinite there is no difference: two zeros are added, or two infinite numbers.
+    tie = is_infinite(low) & equal(low, high)
+    (first, one), (second, other) = _exp(low, low_angle), _exp(high, high_angle)
+    endless, angle = log(hypot(first + second, one + other)), atan2(one + other, first + second)
+    real = where(tie, where(less(low, 0.0), low, endless), real)
+    imag = where(tie, where(less(low, 0.0), low_angle, angle), imag)
+    lost = is_nan(a) | is_nan(b) | is_nan(c) | is_nan(d)
+    return where(lost, math.nan, real), where(lost, math.nan, imag)
+
+
+_logaddexp_real = kernel("complex_logaddexp_real", lambda *parts: _logaddexp(*parts)[0])
+_logaddexp_imag = kernel("complex_logaddexp_imag", lambda *parts: _logaddexp(*parts)[1])
+
+
 def logaddexp_rule(function: Any, input: Any, other: Any) -> Tensor:
-    first, second = as_complex(input), as_complex(other)
-    swap = first.real < second.real
-    high, low = e.select_(second, first, swap), e.select_(first, second, swap)
-    return high + e.log1p(e.exp(low - high))
+    parts = (*full_parts(input), *full_parts(other))
+    result = join(_logaddexp_real(*parts), _logaddexp_imag(*parts))
+    if not needs_gradient(input, other):
+        return result
+    saved = [each._save() if isinstance(each, Tensor) else None for each in (input, other)]
+
+    def run_backward(grad: Tensor) -> tuple[Any, Any]:
+        first, second = (
+            each if kept is None else as_complex(kept.unpack()) for kept, each in zip(saved, (input, other))
+        )
+        shares = (grad / conj(e.exp(second - first) + 1.0), grad / conj(e.exp(first - second) + 1.0))
+        return tuple(map(reduce_gradient, shares, (input, other)))
+
+    return attach(result, "LogaddexpBackward0", (input, other), run_backward)
 
 
 # Powers of tensors, numbers and both
 
 
 def power(input: Any, exponent: Any) -> Tensor:
-    """Return ``exp(exponent * log(input))``, with 0 to the power 0 equal to 1 and to others 0."""
+    """Return ``exp(exponent * log(input))``."""
 
     parts = [*full_parts(input), *full_parts(exponent)]
     if all(has_float64(each.device) for each in parts if isinstance(each, Tensor)):
@@ -331,10 +376,10 @@ def _power(part: int) -> Callable[..., Any]:
         # The real power rounds less than the exponential of a large logarithm.
         grown = real_power(hypot(a, b), c) * exp(-(d * angle))
         zero = equal(a, 0.0) & equal(b, 0.0)
-        none = equal(c, 0.0) & equal(d, 0.0)
         value = grown * (sin(turn) if part else cos(turn))
-        start = where(none, 0.0 if part else 1.0, 0.0)
-        return where(zero, start, value)
+        # The logarithm of zero has no angle: PyTorch's powers of zero are zero, infinite or NaN by the exponent's real part.
+        endless = where(less(c, 0.0), math.nan if part else math.inf, math.nan)
+        return where(zero, where(less(0.0, c), 0.0, endless), value)
 
     return definition
 

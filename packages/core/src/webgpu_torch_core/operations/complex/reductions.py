@@ -77,7 +77,8 @@ def prod_rule(
     """Multiply halves of the row pairwise until one element is left: log2(n) products of whole rows."""
     dims = as_dimensions(None if dim is ... else dim, input.ndim)
     source = as_complex(input if dtype is None else input.to(dtype))
-    line = _line(source, dims) if dims else source.unsqueeze(-1)
+    # PyTorch's product starts with one: of an infinite number one part is left.
+    line = (_line(source, dims) if dims else source.unsqueeze(-1)) * 1.0
     count = line.shape[-1]
     if count == 0:
         line = line.sum(-1, keepdim=True) + 1.0
@@ -204,7 +205,8 @@ def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0 or not input.numel():
         return _into(input.clone(), out)
-    source = line = input.movedim(axis, -1)
+    # The sum starts with the logarithm of zero, whose angle is lost.
+    source = line = e.logaddexp(input.movedim(axis, -1), input.new_full((), complex(-math.inf, 0.0)))
     step, count = 1, line.shape[-1]
     while step < count:
         added = e.logaddexp(line.narrow(-1, step, count - step), line.narrow(-1, 0, count - step))
@@ -213,6 +215,11 @@ def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None
     turns = _full_turns(source.detach(), line.detach())
     result = line + turns * complex(0.0, 2.0 * math.pi)
     return _into(_own(result, result.movedim(-1, axis)), out)
+
+
+def _turns(angle: Tensor) -> Tensor:
+    """Return how many full turns are nearest to an angle, none to one that is infinite or NaN."""
+    return (angle / (2.0 * math.pi)).round().nan_to_num(0.0, 0.0, 0.0)
 
 
 def _full_turns(source: Tensor, sums: Tensor) -> Tensor:
@@ -224,9 +231,9 @@ def _full_turns(source: Tensor, sums: Tensor) -> Tensor:
     count = angle.shape[-1]
     first = angle.new_zeros((*angle.shape[:-1], 1))
     follows = real.narrow(-1, 0, count - 1) > part(source, 0).narrow(-1, 1, count - 1)
-    change = ((angle.narrow(-1, 0, count - 1) - angle.narrow(-1, 1, count - 1)) / (2.0 * math.pi)).round()
+    change = _turns(angle.narrow(-1, 0, count - 1) - angle.narrow(-1, 1, count - 1))
     running = _cat(first, change * follows).cumsum(-1)
     starts = ~_cat(first.to(follows.dtype), follows)
     positions = (arange(count, device=angle.device) * starts).cummax(-1).values
-    own = ((part(source, 1) - angle) / (2.0 * math.pi)).round()
+    own = _turns(part(source, 1) - angle)
     return running + (own - running).gather(-1, positions)

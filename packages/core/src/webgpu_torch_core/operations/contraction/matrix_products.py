@@ -133,6 +133,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if input.dtype is bool_ and ((input.numel() and other.numel()) or input.ndim == other.ndim == 1):
         refuse_types("dot" if input.ndim == other.ndim == 1 else "addmm_impl_cpu_", input, 0)
     result = matrix_product(input, other)
+    if input.ndim == 2 < other.ndim and needs_gradient(input) and (1 in result.shape[-2:] or not result.numel()):
+        # PyTorch folds the batch into columns: a view of the transposed product, not copied where it is row-major.
+        result = no_view(result.transpose(-2, -1)).transpose(-2, -1)
     return result if out is None else _into(result, out)
 
 

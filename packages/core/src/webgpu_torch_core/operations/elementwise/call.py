@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.complex_rules import involves_complex, rule, warn_of_lost_precision
+from ...dispatch.direct import DIRECT, Direct
 from ...dispatch.registry import Operation, register
 from ...ir import expression as ir
 from ...ir import interpreter
 from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides
+from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout
 from ...ir.steps import differentiate
 from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
@@ -106,8 +107,9 @@ class Elementwise:
 
     # Recording
 
-    def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] = ()) -> Tensor:
-        """Record the operation over tensors and numbers and return the result."""
+    def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] | None = None) -> Tensor:
+        """Record the operation over tensors and numbers and return the result; options have their defaults if not given."""
+        extras = self.defaults if extras is None else extras
         key: list[Any] = []
         values = []
         parameters = []
@@ -193,7 +195,8 @@ class Elementwise:
             expression = ir.cast(expression, promoted)
         value = ir.cast(expression, result)
         decides = self.facts.decides
-        out = result_layout((*operands[decides:], *operands[:decides]), shape)
+        ordered = (*operands[decides:], *operands[:decides])
+        out = contiguous_layout(shape) if self.facts.row_major else result_layout(ordered, shape)
         kernel = Pointwise(
             tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
             (Store(0, 0, out.strides, value),),
@@ -393,6 +396,8 @@ def elementwise(
         core = Elementwise(name, formula, promotion, Facts(**facts))
         core.defaults = tuple((definition.__kwdefaults__ or {}).values())
         function = _make_function(name, definition, core, tensors)
+        if tensors < 2:
+            DIRECT[function] = Direct(core.call, definition.__code__.co_argcount)
         is_method = namespace == "torch" if method is None else method
         entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))
         entry.definition = core

@@ -21,6 +21,7 @@ class Facts(NamedTuple):
         whole: it is one of integers and booleans only.
         divides: integers are divided by the second operand: zero there is an error.
         decides: the operand whose order of dimensions counts first for the result's.
+        row_major: the result is row-major, whatever order its operands' dimensions have.
         result_dtype: a function of the operands that gives the result's type, where it is not the promoted one.
     """
 
@@ -32,4 +33,5 @@ class Facts(NamedTuple):
     whole: bool = False
     divides: bool = False
     decides: int = 0
+    row_major: bool = False
     result_dtype: Callable[[tuple[Any, ...]], dtype] | None = None

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...dispatch.direct import DIRECT, OPERATORS
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, complex64, float64
 from ...replay.recipes import remembered
@@ -130,7 +131,19 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     if kind.category == 3:
         return _out(e.mul(input, pow(2.0, other)), out)
     kind = kind if kind.category == 2 else default_float[0]
-    return _out(e.mul(input.to(kind), pow(2.0, other.to(kind))), out)
+    base, exponent = input.to(kind), other.to(kind)
+    result = e.mul(base.detach(), pow(2.0, exponent.detach()))
+    if needs_gradient(base, exponent):
+        base, exponent = (each.expand(result.shape) for each in (base, exponent))
+        saved = exponent._save() if needs_gradient(base) else None
+        kept = result._save_result() if needs_gradient(exponent) else None
+
+        def run_backward(grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+            first = None if saved is None else ldexp(grad, saved.unpack())
+            return first, None if kept is None else grad * kept.unpack() * math.log(2.0)
+
+        attach(result, "LdexpBackward0", (base, exponent), run_backward)
+    return _out(result, out)
 
 
 @operation("elementwise")
@@ -207,18 +220,19 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
 
     Raises:
         RuntimeError: ``end`` or a weight with dimensions of another type than the input.
-        NotImplementedError: integers, but where the weight is a floating-point tensor without dimensions.
+        NotImplementedError: integers, but where the weight is a floating-point or complex tensor without dimensions.
     """
     require_tensor("lerp", "input", 1, input)
     require_tensor("lerp", "end", 2, end)
     for name, each in (("end", end), ("weight", weight)):
         if isinstance(each, Tensor) and each.dtype is not input.dtype and (name == "end" or each.ndim):
             raise RuntimeError(f"expected dtype {_c_name(input)} for `{name}` but got dtype {_c_name(each)}")
-    if input.dtype.category < 2 and isinstance(weight, Tensor) and weight.dtype.category == 2:
+    if input.dtype.category < 2 and isinstance(weight, Tensor) and weight.dtype.category >= 2:
         kind = result_type(input, weight)
         input, end = input.to(kind), end.to(kind)
     if input.dtype.category < 2:
-        raise NotImplementedError(f"\"lerp_kernel_scalar\" not implemented for '{type_title(input)}'")
+        form = "tensor" if isinstance(weight, Tensor) else "scalar"
+        raise NotImplementedError(f"\"lerp_kernel_{form}\" not implemented for '{type_title(input)}'")
     return _out(e.lerp_tensor_(input, end, weight), out)
 
 
@@ -283,9 +297,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         value = number.real
     filled = value if isinstance(value, Tensor) else input.new_full((), value)
     filled = filled.to(dtype=input.dtype, device=input.device)
-    if mask.ndim > input.ndim:
-        return e.select_(filled, input, mask)
-    return e.select_(filled, input.contiguous(), mask.contiguous())
+    return e.select_(filled, input.contiguous(), mask.contiguous()).contiguous()
 
 
 @operation("elementwise", method=False)
@@ -419,6 +431,8 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
 
     forward.__name__ = f"__{name}__"
     setattr(Tensor, f"__{name}__", forward)
+    if function in DIRECT:
+        OPERATORS[forward] = DIRECT[function]
     if reflected is not None:
 
         def backward(self: Tensor, other: Any) -> Any:
@@ -426,6 +440,8 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
                 return reflected(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
             return reflected(self, other)
 
+        if reflected in DIRECT:
+            OPERATORS[backward] = DIRECT[reflected]
         setattr(Tensor, f"__r{name}__", backward)
     if in_place is not None:
         method = getattr(Tensor, in_place)
@@ -437,7 +453,7 @@ _operator("sub", e.sub, lambda a, b: e.sub(b, a), "sub_")
 _operator("mul", e.mul, e.mul, "mul_")
 _operator(
     "truediv",
-    div,
+    e.true_divide_,
     lambda a, b: e.reciprocal(a) * b,
     "div_",
 )

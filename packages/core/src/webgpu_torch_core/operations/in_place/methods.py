@@ -55,8 +55,7 @@ def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None
     self._layout = result._layout
     changed_tensor(self)
     if tracked and result._grad_fn is not None:
-        self._grad_fn, self._output_number = result._grad_fn, result._output_number
-        self._requires_grad = False
+        self._rebase_history(result._grad_fn, result._output_number)
     return self
 
 

@@ -287,10 +287,9 @@ def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None
         node = Node("CopyBackwards", (edge, before), overwritten)
         if edge is not None and before is None and source.dtype is target.dtype:
             # The result's own node is the target's node: in-place forms show their operation's name.
-            target._grad_fn, target._output_number = edge
+            target._rebase_history(*edge)
         else:
-            target._grad_fn, target._output_number = node, 0
-        target._requires_grad = False
+            target._rebase_history(node)
         return
     base_edge = base._gradient_edge()
     base_kind = base.dtype
@@ -307,9 +306,7 @@ def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None
         rest.as_strided(layout.shape, layout.strides, layout.offset).zero_()
         return _numbers(rest.as_strided(whole.shape, whole.strides, whole.offset), base_kind), part
 
-    base._grad_fn = Node("CopySlices", (base_edge, edge), run_backward)
-    base._output_number = 0
-    base._requires_grad = False
+    base._rebase_history(Node("CopySlices", (base_edge, edge), run_backward))
     if base._retains_grad and base_edge is not None:
         _retain_again(base, base_edge)
     view_gradient(target, base)
@@ -384,6 +381,4 @@ def view_gradient(view: Tensor, base: Tensor) -> None:
         flat.as_strided(layout.shape, layout.strides, layout.offset).copy_(grad)
         return (_numbers(flat.as_strided(whole.shape, whole.strides, whole.offset), base_kind),)
 
-    view._grad_fn = Node("AsStridedBackward0", (base_edge,), run_backward)
-    view._output_number = 0
-    view._requires_grad = False
+    view._rebase_history(Node("AsStridedBackward0", (base_edge,), run_backward))

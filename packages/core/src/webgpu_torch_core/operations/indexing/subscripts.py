@@ -6,7 +6,15 @@ from typing import Any, SupportsIndex
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, int32, int64, uint8
-from ...ir.layouts import broadcast_shapes, contiguous_strides, dense_strides, layout, number_of_elements
+from ...ir.layouts import (
+    broadcast_shapes,
+    broadcast_strides,
+    contiguous_strides,
+    dense_strides,
+    layout,
+    number_of_elements,
+    view_strides,
+)
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
@@ -75,10 +83,12 @@ def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
 def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None) -> tuple[Tensor, _Indices]:
     """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None.
 
-    ``tracked``: whether what will be written has a gradient, None if nothing will be: leaves are refused before masks.
+    ``tracked``: whether what will be written has a gradient, None if nothing will be: leaves are refused before masks, and
+    numbers outside before both.
     """
     view = input
     indices = _Indices()
+    masks: list[tuple[int, Tensor]] = []
     dim = 0
     for each in entries:
         if each is None:
@@ -96,12 +106,9 @@ def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None)
             dim += 1
         elif isinstance(each, Tensor):
             if each.dtype in (bool_, uint8):
-                if tracked is not None:
-                    check_leaf(view, tracked)
-                positions = _mask_positions(view, each, dim)
-                indices.found.update(range(dim, dim + len(positions)))
-                indices.extend(positions)
-                dim += len(positions)
+                masks.append((dim, each))
+                indices.extend([None] * each.ndim)
+                dim += each.ndim
             elif each.dtype.category != 1:
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             elif each.ndim == 0:
@@ -118,6 +125,12 @@ def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None)
             raise IndexError(
                 f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})"
             )
+    if masks and tracked is not None:
+        check_leaf(view, tracked)
+    for place, mask in masks:
+        shown = slice(place, place + mask.ndim)
+        indices[shown] = _mask_positions(view, mask, place)
+        indices.found.update(range(view.ndim)[shown])
     return view, indices
 
 
@@ -159,16 +172,13 @@ def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
     return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
 
 
-def _joint(
-    view: Tensor, indices: _Indices, by_reader: bool = False
-) -> tuple[Tensor, list[Tensor], int, int, Report | None]:
-    """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many.
+def _check_indices(view: Tensor, indices: _Indices, by_kernel: bool) -> Report | None:
+    """Raise for positions outside, now or with the next results that are read.
 
-    ``by_reader``: a kernel that reads at a single index looks at its positions; what it needs for that comes last.
+    ``by_kernel``: the kernel that uses a single index looks at its positions; what it needs for that is returned.
     """
     report = None
     where = [position for position, each in enumerate(indices) if each is not None]
-    first = where[0]
     for position in where:
         # PyTorch counts dimensions of what is left to index, where these come first; of nothing it reads nothing.
         if view.numel() == 0 and view._layout.shape[position]:
@@ -176,9 +186,16 @@ def _joint(
         if position not in indices.found:
             size = view._layout.shape[position]
             index: Any = indices[position]
-            alone = by_reader and len(where) == 1 and view.numel() > 0
+            alone = by_kernel and len(where) == 1 and view.numel() > 0
             empty = not view.numel()
             report = check_positions("index", index, size, 0, IndexError, True, by_reader=alone, at_once=empty)
+    return report
+
+
+def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, int]:
+    """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many."""
+    where = [position for position, each in enumerate(indices) if each is not None]
+    first = where[0]
     if where != list(range(first, first + len(where))):
         # Indexed dimensions that are apart move to the front, as in NumPy.
         order = where + [position for position in range(view.ndim) if position not in where]
@@ -192,7 +209,7 @@ def _joint(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(each)) for each in shapes)}"
         ) from None
     chosen = [indices[position].expand(shape) for position in where]  # type: ignore[union-attr]
-    return view, chosen, first, len(where), report
+    return view, chosen, first, len(where)
 
 
 def _combined(view: Tensor, chosen: list[Tensor], first: int, count: int) -> tuple[Tensor, Tensor]:
@@ -216,7 +233,9 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
         # One slice of everything is recorded as a slice; everything said with an ellipsis or a tuple is the tensor again.
         title = "SliceBackward0" if isinstance(subscript, slice) else "AliasBackward0"
         return make_view(self, self._layout, title, lambda grad: grad)
-    view, chosen, first, count, report = _joint(view, indices, by_reader=True)
+    plain = view
+    view, chosen, first, count = _joint(view, indices)
+    report = _check_indices(plain, indices, by_kernel=True)
     flat, position = _combined(view, chosen, first, count) if count > 1 else (view, chosen[0])
     return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first), report)
 
@@ -226,8 +245,10 @@ def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int
     source, index, last = view._layout, chosen[0]._layout.shape, first + len(chosen)
     shape = (*source.shape[:first], *index, *source.shape[last:])
     own = (*source.strides[:first], *(0 for _ in index), *source.strides[last:])
-    others = [(*(0,) * first, *each._layout.strides, *(0,) * (source.ndim - last)) for each in chosen]
-    return dense_strides(shape, own, *others)
+    # A dimension of one element has the stride that a view with that dimension has, and takes part in the order.
+    spread = (*(1,) * first, *index, *(1,) * (source.ndim - last))
+    places = (layout(spread, view_strides(each._layout, spread) or spread) for each in chosen)
+    return dense_strides(shape, own, *(broadcast_strides(each, shape) for each in places))
 
 
 def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
@@ -257,8 +278,7 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
             )
         value = value.to(self.dtype)
     check_writable(view, needs_gradient(view, value))
-    moved, chosen, first, count, _ = _joint(view, indices)
-    _put(moved, chosen, first, count, value, accumulate=False)
+    _put(view, indices, value, accumulate=False)
 
 
 def _is_one_mask(entries: list[Any]) -> bool:
@@ -267,12 +287,21 @@ def _is_one_mask(entries: list[Any]) -> bool:
     return len(tensors) == 1 and tensors[0].dtype in (bool_, uint8)
 
 
-def _put(view: Tensor, chosen: list[Tensor], first: int, count: int, value: Tensor, accumulate: bool) -> None:
+def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> None:
+    plain = view
+    view, chosen, first, count = _joint(view, indices)
     shape = view._layout.shape
     target = (*shape[:first], *chosen[0]._layout.shape, *shape[first + count :])
     while value.ndim > len(target) and value.shape[0] == 1:
         value = value.squeeze(0)
-    value = value.expand(target)
+    try:
+        value = value.expand(target)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+            f"{list(target)}"
+        ) from None
+    _check_indices(plain, indices, by_kernel=False)
     flat, position = _combined(view, chosen, first, count)
     rows = value.reshape((*shape[:first], position.numel(), *shape[first + count :]))
     if rows.numel() == 0:
@@ -299,8 +328,7 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
         _ = view.add_(values) if accumulate else view.copy_(values)
         return self
     check_writable(view, needs_gradient(view, values))
-    moved, chosen, first, count, _ = _joint(view, found)
-    _put(moved, chosen, first, count, values, accumulate)
+    _put(view, found, values, accumulate)
     return self
 
 

@@ -118,7 +118,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return flip(input, (first, second))
     if turns == 3:
         return no_view(flip(input, (first,)).transpose(first, second))
-    return input.clone()
+    return input.clone(memory_format="contiguous")
 
 
 @operation("view", title="SliceBackward0")

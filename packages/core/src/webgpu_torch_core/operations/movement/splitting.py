@@ -124,8 +124,7 @@ def _reshaping(function: Any, name: str) -> None:
         self._layout = result._layout
         changed_tensor(self)
         if edge_tracked and result._grad_fn is not None:
-            self._grad_fn, self._output_number = result._grad_fn, result._output_number
-            self._requires_grad = False
+            self._rebase_history(result._grad_fn, result._output_number)
         return self
 
     in_place.__name__ = in_place.__qualname__ = name

@@ -212,19 +212,21 @@ def _extreme_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: boo
 
 
 def _power_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
-    """``sum(|x|**ord)**(1/ord)``, whose gradient is zero at zero elements and rows where the formula has none."""
-    if not needs_gradient(input):
-        return sum(input.abs() ** ord, dims, keepdim) ** (1.0 / ord)
-    size = input.abs()
-    nothing = size.detach() == 0
-    total = sum(size.masked_fill(nothing, 1.0).pow(ord).masked_fill(nothing, 0.0), dims, keepdim)
-    if ord < 0:
-        # One zero element makes the norm zero, whatever the others are.
-        zero = nothing.any(dims[0], keepdim=True) if len(dims) == 1 else sum(nothing, dims, True) > 0
-        zero = zero.reshape(total.shape)
-        return total.masked_fill(zero, 1.0).pow(1.0 / ord).masked_fill(zero, 0.0)
-    empty = total.detach() == 0
-    return total.masked_fill(empty, 1.0).pow(1.0 / ord).masked_fill(empty, 0.0)
+    """``sum(|x|**ord)**(1/ord)``, whose gradient is PyTorch's where the formula has none, too."""
+    result = sum(input.detach().abs() ** ord, dims, keepdim) ** (1.0 / ord)
+    if needs_gradient(input):
+        shape, saved, kept = input._layout.shape, input._save(), result._save_result()
+
+        def run_backward(grad: Tensor) -> Tensor:
+            given = saved.unpack()
+            size, total, share = given.abs(), *(restore(each, shape, dims, keepdim) for each in (kept.unpack(), grad))
+            if ord < 1:
+                return given.sgn() * size.pow(ord - 1).masked_fill(given == 0, 0.0) * share * total.pow(1 - ord)
+            scale = (share / total.pow(ord - 1)).masked_fill(total == 0, 0.0)
+            return (given.sgn() * size.pow(ord - 1) if ord < 2 else given * size.pow(ord - 2)) * scale
+
+        attach(result, "LinalgVectorNormBackward0", (input,), run_backward)
+    return result
 
 
 def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:

@@ -58,7 +58,7 @@ def nansum(
     """
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
-    if dtype is not None and dtype.is_complex and input.dtype.category == 2:
+    if dtype is not None and dtype.is_complex and input.dtype.category == 2 and input.numel():
         raise NotImplementedError("\"nansum_cpu\" not implemented for 'ComplexFloat'")
     filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
     if out is not None and dtype is None:

@@ -102,9 +102,12 @@ def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
     zero = rows == 0
     seen = zero.to(int64).cumsum(-1)
     first = zero & (seen == 1)
-    before = reverse_cumsum(seeds * cumprod(rows, -1), -1) / rows.masked_fill(zero, 1.0)
+    # Each part sums what lies before the zero that ends it: what is NaN or infinite behind a zero counts for nothing.
+    shares = (seeds * cumprod(rows, -1)).masked_fill(seen > 0, 0.0)
+    before = reverse_cumsum(shares, -1) / rows.masked_fill(zero, 1.0)
     # Behind the first zero nothing matters but that zero itself: the products without it.
-    own = reverse_cumsum(seeds * cumprod(rows.masked_fill(first, 1.0), -1), -1)
+    shares = (seeds * cumprod(rows.masked_fill(first, 1.0), -1)).masked_fill(seen != 1, 0.0)
+    own = reverse_cumsum(shares, -1)
     return before.masked_fill(seen > 0, 0.0).where(~first, own).movedim(-1, axis)
 
 
@@ -196,8 +199,10 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
         def run_backward(grad: Tensor) -> Tensor:
             if not shape:
                 return grad
+            # PyTorch's formula has the logarithms of positive and of negative gradients: what is NaN counts for nothing.
+            given = grad.to(wide).masked_fill(grad != grad, 0.0)
             # 16-bit gradients are sums of products: they round once, at the end.
-            return _running_share(saved.unpack().to(wide), grad.to(wide), dim).to(own)
+            return _running_share(saved.unpack().to(wide), given, dim).to(own)
 
         attach(result, "LogcumsumexpBackward0", (input,), run_backward)
     return into(result, out)

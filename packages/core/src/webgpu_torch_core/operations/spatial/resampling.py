@@ -16,7 +16,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import dtype, float32, float64, int32
 from ...ir.kernels import Operand
 from ...ir.layouts import Layout
-from ...record.devices import device
+from ...record.devices import device, engine_for
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, record
 from ..creation.factories import from_bytes
@@ -65,7 +65,8 @@ class Table:
 
     def tensors(self, place: device, kind: dtype) -> tuple[Tensor, ...]:
         """Return positions (int32, -1 where a row is shorter) and, unless all are one, weights: [rows, width] on a device."""
-        key = (str(place), kind)
+        # By its engine: what lived on a device that was lost is not on the one that was opened in its place.
+        key = (engine_for(place), kind)
         found = self._tensors.get(key)
         if found is None:
             filled = [[*row, *((-1, 0.0),) * (self.width - len(row))] for row in self.rows]

@@ -1,46 +1,57 @@
 // Python with the library, in a worker: the page stays responsive, and Stop is the end of the worker.
+//
+// Python is not started but goes on: from a memory in which the library is imported, made when the site was built
+// (snapshot.mjs). This and the numbers that only this build of Pyodide has are why the site brings its Pyodide along.
+import { inflate, install, unpack } from "./archive.js";
+import createModule from "./pyodide/pyodide.asm.mjs";
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
-const text = (bytes) => new TextDecoder().decode(bytes.subarray(0, (bytes.indexOf(0) + bytes.length + 1) % (bytes.length + 1)));
+const say = (kind, message) => postMessage({ kind, ...message });
 
-// Unpack a tar.gz into Python's file system: its files share the archive's memory.
-async function unpack(url, FS, root) {
-  const response = await fetch(url);
-  if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
-  const stream = response.body.pipeThrough(new DecompressionStream("gzip"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  let at = 0;
-  while (at < bytes.length && bytes[at]) {
-    const field = (start, length) => text(bytes.subarray(at + start, at + start + length));
-    const [name, size, type, prefix] = [field(0, 100), parseInt(field(124, 12), 8), field(156, 1), field(345, 155)];
-    const path = `${root}/${prefix ? `${prefix}/` : ""}${name}`;
-    at += 512;
-    if (type === "0") {
-      FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
-      FS.writeFile(path, bytes.subarray(at, at + size), { canOwn: true });
-    }
-    at += Math.ceil(size / 512) * 512;
-  }
+async function fetched(name) {
+  const response = await fetch(new URL(name, import.meta.url));
+  if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
+  return response.body;
 }
 
-const say = (kind, message) => postMessage({ kind, ...message });
+// A module with room for the memory. How the engine calls functions of another signature is its own affair
+// (CPython's Python/emscripten_trampoline.c): what this one found out at its start outlasts the memory that is taken up.
+async function createWith(memory, settings) {
+  const module = await createModule(settings);
+  module.growMemory((await memory).length);
+  const place = (module.__PyRuntime + module.HEAP32[module.__PyEM_EMSCRIPTEN_TRAMPOLINE_OFFSET >> 2]) >> 2;
+  const trampoline = module.HEAP32[place];
+  const restore = module.API.restoreSnapshot;
+  module.API.restoreSnapshot = (snapshot) => {
+    const found = restore(snapshot);
+    module.HEAP32[place] = trampoline;
+    return found;
+  };
+  return module;
+}
 
 async function start() {
   if (!globalThis.navigator.gpu) throw new Error("no WebGPU");
   say("state", { text: "Loading Python" });
+  const files = fetched("library.tar.gz").then(unpack);
+  const memory = fetched("python.gz").then(inflate);
   const python = await loadPyodide({
     indexURL: new URL("./pyodide/", import.meta.url).href,
+    _loadSnapshot: memory,
+    createPyodideModule: (settings) => createWith(memory, settings),
     stdout: (line) => say("text", { text: `${line}\n`, error: false }),
     stderr: (line) => say("text", { text: `${line}\n`, error: true }),
   });
+  const unpacked = await files;
   const ready = performance.now();
   say("state", { text: "Loading the library" });
-  const root = python.runPython("import site; site.getsitepackages()[0]");
-  await unpack(new URL("./library.tar.gz", import.meta.url), python.FS, root);
+  install(unpacked, python.FS, python.runPython("import site; site.getsitepackages()[0]"));
   globalThis.page = { say: (message) => postMessage(JSON.parse(message)) };
   await python.runPythonAsync(`
-import importlib
+import importlib, random
 importlib.invalidate_caches()
+# Not every visitor draws the same numbers.
+random.seed()
 import webgpu_torch as torch
 torch.zeros(1).tolist()
 `);

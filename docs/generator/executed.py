@@ -1,0 +1,116 @@
+"""The Sphinx extension of pages that run: what their blocks print stands below them, figures in place of what draws them.
+
+Results are kept in ``build/pages`` until the page or a source changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+from .blocks import DRAWN, Block, blocks_of, is_built
+from .public_names import ROOT
+
+CACHE = ROOT / "build" / "pages"
+EXAMPLES = ROOT / "examples"
+RUNNER = Path(__file__).with_name("running.py")
+#: seconds after which a page is taken to hang
+LONGEST = 600
+#: processes that run pages at once
+WORKERS = 2
+
+
+def sources_digest() -> str:
+    """Return a hash of what every page depends on: the packages, the modules of examples, and what runs pages."""
+    found = hashlib.sha256()
+    for path in sorted([*(ROOT / "packages").glob("*/src/**/*.py"), *EXAMPLES.glob("*.py"), RUNNER]):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def run(page: Path, sources: str) -> tuple[str, Path]:
+    """Run a page unless its results are kept, and return its name and the folder with what it printed and drew.
+
+    Raises:
+        ExtensionError: one of its blocks fails.
+    """
+    name = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
+    digest = hashlib.sha256(sources.encode() + page.read_bytes()).hexdigest()[:16]
+    folder = CACHE / name.replace("/", "-") / digest
+    if not (folder / "printed.json").exists():
+        shutil.rmtree(folder.parent, ignore_errors=True)
+        folder.mkdir(parents=True)
+        done = subprocess.run(
+            [sys.executable, str(RUNNER), str(page), str(folder)],
+            cwd=EXAMPLES, capture_output=True, text=True, timeout=LONGEST, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise ExtensionError(f"{page} does not run:\n{done.stderr}")
+    return name, folder
+
+
+def run_pages(app: Sphinx) -> None:
+    """Run the pages that show figures, and put these beside the other files of the book."""
+    sources = sources_digest()
+    pages = [each for each in Path(app.srcdir).glob("**/*.md") if is_built(each.read_text(encoding="utf-8"))]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = dict(pool.map(run, pages, [sources] * len(pages)))
+    target = Path(app.outdir) / "_static" / "figures"
+    target.mkdir(parents=True, exist_ok=True)
+    for name, folder in found.items():
+        for figure in folder.glob("*.svg"):
+            shutil.copyfile(figure, target / f"{name.replace('/', '-')}-{figure.name}")
+    app.config.pages_that_ran = {name: str(folder) for name, folder in found.items()}  # type: ignore[attr-defined]
+
+
+def outdated(app: Sphinx, *_: Any) -> list[str]:
+    """Return the pages that ran: Sphinx would not read them again for a change of what they ran on."""
+    return list(app.config.pages_that_ran)  # type: ignore[attr-defined]
+
+
+def show_results(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Write what the blocks of a page printed below them, and figures in place of blocks that draw."""
+    folder = app.config.pages_that_ran.get(docname)  # type: ignore[attr-defined]
+    if folder is None:
+        return
+    text = source[0]
+    printed = json.loads((Path(folder) / "printed.json").read_text(encoding="utf-8"))
+    blocks = [each for each in blocks_of(text) if each.runs]
+    for number, (block, said) in reversed(list(enumerate(zip(blocks, printed, strict=True)))):
+        shown = text[block.start : block.end] + (f"\n\n```text\n{said}```" if said else "")
+        if block.language == DRAWN:
+            shown = figure_of(docname, number, block)
+        text = text[: block.start] + shown + text[block.end :]
+    source[0] = text
+
+
+def figure_of(docname: str, number: int, block: Block) -> str:
+    """Return the text of a figure: its pictures by day and by night, its caption, and how it is drawn, folded."""
+    base = "../" * docname.count("/") + f"_static/figures/{docname.replace('/', '-')}-{number}"
+    caption = html.escape(block.title)
+    pictures = "".join(
+        f'<img class="only-{name}" src="{base}-{name}.svg" alt="{caption}">' for name in ("light", "dark")
+    )
+    return (
+        f'<figure class="drawn">{pictures}<figcaption>{caption}</figcaption></figure>\n\n'
+        f'<details class="drawing"><summary>how it is drawn</summary>\n\n```python\n{block.code}```\n\n</details>\n'
+    )
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension."""
+    app.add_config_value("pages_that_ran", {}, "", dict)
+    app.connect("builder-inited", run_pages)
+    app.connect("env-get-outdated", outdated)
+    app.connect("source-read", show_results)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
