@@ -91,7 +91,9 @@ def hide_distributions() -> None:
     finder = importlib.metadata.MetadataPathFinder
     found = finder.find_distributions
 
-    def without(context: Any = importlib.metadata.DistributionFinder.Context()) -> Iterator[importlib.metadata.Distribution]:
+    def without(
+        context: importlib.metadata.DistributionFinder.Context = importlib.metadata.DistributionFinder.Context(),
+    ) -> Iterator[importlib.metadata.Distribution]:
         for each in found(context):
             if (context.name or each.name).lower().replace("-", "_") not in BUILT_FOR_PYTORCH:
                 yield each
