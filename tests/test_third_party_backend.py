@@ -195,8 +195,6 @@ def test_guide_shows_files_that_exist():
 
 
 def test_guide_runs_a_kernel(capsys):
-    from webgpu_torch_core.backend.python_device import PythonBackend
-
     (program,) = [each for each in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S) if "run_kernel" in each]
-    exec(program, {"device": PythonBackend().open(0)})
-    assert "Pointwise(" in capsys.readouterr().out
+    exec(program, {})
+    assert "def kernel(" in capsys.readouterr().out
