@@ -140,7 +140,7 @@ def source_generator(given: Generator | None, place: device) -> Generator:
     if given is None:
         return default_generator(place)
     own = _place_of(given)
-    if own.type != place.type and not (own.type == "cpu" and on_host(place)):
+    if own.type != place.type and not (on_host(own) and on_host(place)):
         raise RuntimeError(f"Expected a '{place}' device type for generator but found '{own}'")
     return given
 
