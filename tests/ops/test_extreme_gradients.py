@@ -110,9 +110,20 @@ def _compare(dtype: torch.dtype, device: str, entry: Any, function: Any) -> int:
 @pytest.mark.parametrize("share", ["some", "all"])
 def test_gradients_at_extremes(dtype: str, share: str) -> None:
     """``some``: every fifth operation."""
+    check_gradients("cpu", dtype, 5 if share == "some" else 1, 15 if share == "some" else 100)
+
+
+@pytest.mark.slow
+def test_gradients_at_extremes_on_devices(device: str) -> None:
+    if device != "cpu":
+        check_gradients(device, "float32", 1, 100)
+
+
+def check_gradients(device: str, dtype: str, step: int, least: int) -> None:
+    """Compare the gradients of every ``step``-th operation on a device; at least so many calls are compared."""
     database, kind = _database(), getattr(torch, dtype)
     failures, compared = [], 0
-    for entry in _entries(kind)[:: 5 if share == "some" else 1]:
+    for entry in _entries(kind)[::step]:
         if (
             entry.name in DEVIATIONS
             or "dropout" in entry.name
@@ -124,11 +135,11 @@ def test_gradients_at_extremes(dtype: str, share: str) -> None:
         except database.Missing:
             continue
         try:
-            compared += _compare(kind, "cpu", entry, function)
+            compared += _compare(kind, device, entry, function)
         except AssertionError as error:
             failures.append(str(error))
     assert not failures, "\n".join(failures)
-    assert compared > (100 if share == "all" else 15)
+    assert compared > least
 
 
 @pytest.mark.parametrize("name", ["softplus", "mish", "elu", "selu", "celu", "gelu", "silu", "logsigmoid", "softsign"])
