@@ -83,7 +83,7 @@ def attach(
     """
     if not needs_gradient(*inputs):
         return result
-    edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in inputs)
+    edges = tuple([each._gradient_edge() if isinstance(each, Tensor) else None for each in inputs])
     outputs = result if isinstance(result, tuple) else (result,)
     node = Node(title, edges, backward, len(outputs))
     for number, each in enumerate(outputs):
