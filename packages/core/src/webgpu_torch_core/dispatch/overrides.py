@@ -39,7 +39,7 @@ _BUILT_IN = frozenset(
 _WRITTEN_IN_PYTHON = frozenset(
     f"torch.{name}" for name in (
         "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod", "cdist", "einsum",
-        "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
+        "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive",
     )
 )  # fmt: skip
 _NEVER = frozenset((Tensor, int, float, bool, complex, str, type(None), slice, type(Ellipsis), dict))
@@ -256,7 +256,7 @@ def public(
     a call that failed, is of a type that its declaration excludes.
     """
     inner = declared or function
-    options = options_of(function, written_in_python(path) or path.startswith("torch.masked."))
+    options = options_of(function, written_in_python(path) or path.startswith(("torch.masked.", "torch.signal.")))
     by_name, by_place, nothing = options.by_name, options.by_place, dict[str, object]()
     names, casts = other_names(function), follows_rule(function)
     record, operands = DIRECT.get(inner, (None, 0))

@@ -233,7 +233,7 @@ class Elementwise:
     # Gradient
 
     def _track(self, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
-        edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in operands)
+        edges = tuple([each._gradient_edge() if isinstance(each, Tensor) else None for each in operands])
         count = len(operands)
         plans = []
         needed: set[int] = set()
@@ -277,8 +277,10 @@ class Elementwise:
     def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
         """Return the operation computing one operand's gradient, and which operands it needs."""
         static = tuple(
-            None if each.__class__ in (float, int) and each != default else each
-            for each, default in zip(extras, self.defaults, strict=True)
+            [
+                None if each.__class__ in (float, int) and each != default else each
+                for each, default in zip(extras, self.defaults, strict=True)
+            ]
         )
         key = (index, static)
         if key not in self.gradients:
