@@ -32,6 +32,7 @@ html_static_path = ["_static"]
 templates_path = ["_templates"]
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]
+html_show_search_summary = False
 html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_show_sourcelink = False
 html_copy_source = False

@@ -1,8 +1,8 @@
 /* How results of the search are ordered: Sphinx's own numbers, and first of all the object whose name was typed, in full, without
    the leading "webgpu_", or by its last parts. */
-const asked = (new URLSearchParams(location.search).get("q") ?? "").trim().toLowerCase();
+var asked = (new URLSearchParams(location.search).get("q") ?? "").trim().toLowerCase();
 
-const Scorer = {
+var Scorer = {
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },
