@@ -19,9 +19,10 @@ $(VENV)/.stamp-setup: $(VENV)/bin/uv $(SOURCES)
 	@touch $@
 
 # PyTorch is the oracle of the tests and nothing else; pip finds the small CPU wheel.
-$(VENV)/.stamp-torch: $(VENV)/.stamp-setup
+$(VENV)/.stamp-torch: $(VENV)/.stamp-setup tests/ecosystem/small.txt
 	@echo "Installing PyTorch for the tests"
 	@$(BIN)/pip install --quiet torch==2.13.0 accelerate peft 2>/dev/null || $(BIN)/pip install torch==2.13.0 accelerate peft
+	@$(BIN)/pip install --quiet --no-deps -r tests/ecosystem/small.txt
 	@touch $@
 
 demo: setup

@@ -128,3 +128,19 @@ def test_local_links_lead_somewhere() -> None:
     for page in ("README.md", "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text(encoding="utf-8")):
             assert (ROOT / target).exists(), f"{page} links to {target}"
+
+
+def test_files_that_a_stranger_touches_are_there() -> None:
+    """The table of tasks on the architecture's page names files of the repository or of a package's sources."""
+    page = PAGES["docs/architecture.md"]
+    table = page[page.index("## What a stranger touches") : page.index("## Decisions")]
+    tasks = [line for line in table.splitlines() if line.startswith("| a")]
+    assert len(tasks) == 6
+    for task in tasks:
+        named = [each for each in re.findall(r"`([^`]+)`", task) if "/" in each]
+        assert named, task
+        for each in named:
+            assert (ROOT / each).exists() or [
+                *ROOT.glob(f"packages/*/src/{each}"),
+                *ROOT.glob(f"packages/*/src/*/{each}"),
+            ], each

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,6 +48,28 @@ Path(importlib.util.find_spec("webgpu_torch_models.gpt2").cached).exists()
 @pytest.mark.parametrize("name", LONG)
 def test_long_programs(python: Any, name: str) -> None:
     python.run_file(name)
+
+
+@pytest.mark.slow
+def test_two_tabs_compute_at_once(opened: Callable[[str], Any]) -> None:
+    pages = [opened("index.html") for _ in range(2)]
+    for page in pages:
+        page.wait_for_function("globalThis.library")
+        page.evaluate("library.ready")
+    # Both are at work before either is asked what came of it.
+    for number, page in enumerate(pages):
+        program = (
+            "import random, webgpu_torch as torch\nx = torch.eye(64) * 2\nfor _ in range(20): x = (x @ x).clamp(max=3)\n"
+            f"str([x.diagonal().sum().item() + {number}, random.random()])"
+        )
+        page.evaluate("(code) => { globalThis.pending = library.run(code); }", program)
+    found = [json.loads(page.evaluate("pending.then((done) => done.value ?? done.error)")) for page in pages]
+    assert [sums for sums, _ in found] == [192.0, 193.0]
+    # They took up one memory, and draw different numbers.
+    assert found[0][1] != found[1][1]
+    for page in pages:
+        assert page.problems == []
+        page.close()
 
 
 @pytest.mark.slow

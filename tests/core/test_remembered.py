@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy
 import pytest
 import webgpu_torch as torch
 import webgpu_torch.nn.functional as F
+from webgpu_torch_core.dispatch import overrides
 from webgpu_torch_core.record.devices import canonical_device, engine_for
+from webgpu_torch_core.record.engine import Engine
 
 ENGINE = engine_for(canonical_device("cpu"))
 
@@ -194,3 +197,49 @@ def test_a_class_of_tensors_of_its_own_keeps_its_class() -> None:
     x @ x.clone()
     assert type(x.as_subclass(Marked) @ x) is Marked
     assert type(x @ x.clone()) is torch.Tensor
+
+
+def frames_of_dispatch(call: Any) -> list[str]:
+    """Return the functions of ours between a warm call and the recorder."""
+    for _ in range(3):
+        call()
+    found: list[str] = []
+
+    def look(frame: Any, event: str, given: object) -> None:
+        if event == "call" and frame.f_code is Engine.record.__code__ and not found:
+            outer = frame.f_back
+            while outer.f_code is not call.__code__:
+                found.append(outer.f_code.co_qualname)
+                outer = outer.f_back
+
+    sys.setprofile(look)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_two_frames_lie_between_a_warm_call_and_the_recorder(gradients: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Classes of other tests may override functions.
+    monkeypatch.setattr(overrides, "_active", False)
+    x = torch.ones(2, 3, requires_grad=gradients)
+    weight = torch.ones(3, 3)
+    warm = {
+        "operator": lambda: x + 1,
+        "function": lambda: torch.exp(x),
+        "method": lambda: x.tanh(),
+        "swapped": lambda: 2 * x,
+    }
+    if not gradients:
+        # What is written with other operations runs its Python where gradients are recorded.
+        warm |= {
+            "softmax": lambda: torch.softmax(x, -1),
+            "by name": lambda: x.softmax(dim=-1),
+            "sum": lambda: x.sum(0, keepdim=True),
+            "linear": lambda: F.linear(x, weight),
+            "cat": lambda: torch.cat([x, x]),
+        }
+    for name, call in warm.items():
+        assert 1 <= len(frames_of_dispatch(call)) <= 2, (name, frames_of_dispatch(call))

@@ -166,16 +166,27 @@ def test_libraries_import(run_code: Callable[..., str]) -> None:
 
 def test_extensions_of_pytorch_are_hidden(run_code: Callable[..., str], tmp_path: Path) -> None:
     """Packages compiled against PyTorch count as not installed: libraries that ask go on without them."""
-    (tmp_path / "torchvision").mkdir()
-    (tmp_path / "torchvision" / "__init__.py").write_text(
-        "raise OSError('libtorch.so: cannot open shared object file')\n"
-    )
+    for name in ("torchaudio", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise OSError('libtorch.so: cannot open shared object file')\n")
+        information = tmp_path / f"{name}-1.0.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     code = f"""
+    import importlib.metadata
     import importlib.util
     sys.path.insert(0, {str(tmp_path)!r})
-    assert importlib.util.find_spec("torchvision") is None and importlib.util.find_spec("torchaudio") is None
+    assert importlib.util.find_spec("torchaudio") is None
+    assert importlib.metadata.version("other") == "1.0"
+    assert "torchaudio" not in [each.name for each in importlib.metadata.distributions()]
     try:
-        import torchvision
+        importlib.metadata.version("torchaudio")
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    else:
+        raise AssertionError
+    try:
+        import torchaudio
     except ModuleNotFoundError:
         print("hidden")
     """

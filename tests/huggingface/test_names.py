@@ -124,6 +124,6 @@ def test_stand_ins_are_what_they_stand_for(run_code: Callable[..., str]) -> None
     refused(Begun, "Interpreter")
     refused(torch.zeros(2).to_sparse, "torch.Tensor.to_sparse", "dense")
     refused(torch.ops.aten._cudnn_rnn.default, "_cudnn_rnn")
-    refused(torch.hub.load, "torch.hub.load", "huggingface_hub")
+    refused(torch.onnx.export, "torch.onnx.export", "torch.save or safetensors")
     """
     run_code(INSTALL + textwrap.dedent(code))

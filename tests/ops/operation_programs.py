@@ -38,6 +38,27 @@ REAL = (*FLOATS, "int64", "int64", "bool", "uint8", "int32", "int8", "int16")
 #: there is no complex128 here
 COMPLEX = ("complex64", "complex64", "float32", "float16", "int64", "bool")
 Step = Callable[[Any, Any, Convert], Any]
+#: what programs leave out or tell apart, and why; the page "Numerics" says so, too
+LEFT_OUT = {
+    "the product of a complex and a real matrix": "PyTorch refuses it; here there is one",
+    "float16 beside complex numbers, float64 beside them": "complex32 and complex128 are complex64 here",
+    "sums of complex numbers with an infinite part": (
+        "PyTorch multiplies by 1 + 0i before it adds, which leaves NaN in the other part, or in both"
+    ),
+    "products of float16 that leave its range on the way": "PyTorch rounds each partial product to float16; here the result rounds",
+    "the sign and the bits of NaN": "IEEE 754 leaves them open, and so do both libraries",
+    "which of several equal elements `topk` and `kthvalue` take, and `unique` of several NaN": "promised nowhere",
+    "`median` and `nanmedian` of elements that share memory": "PyTorch reads memory that is not theirs",
+    "`take_along_dim` at positions outside": "PyTorch takes what is left of a division; here they are refused",
+    "`as_strided` past what `unique` found": "PyTorch leaves room behind it that nobody has written",
+    "`var` and `std` over an empty tuple of dimensions": "PyTorch's gradient divides by zero",
+    "extrema of a single complex number": "PyTorch takes it, and refuses two",
+    "the gradient of `clamp` by a longer limit": "PyTorch's fails when it is computed",
+    "an operand that was overwritten before the backward pass": (
+        "what a gradient needs differs: PyTorch may refuse where this library does not"
+    ),
+    "what a refused write at positions outside has written by then": "promised nowhere",
+}
 
 
 class Inexact(Exception):

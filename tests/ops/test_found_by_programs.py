@@ -209,6 +209,11 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
     "a row times a batch": lambda t: [
         t.matmul(t.ones(rows, 2, requires_grad=True), t.ones(3, 2, 2))._is_view() for rows in (1, 2)
     ],
+    "shifts by counts of a narrower type": lambda t: [
+        shift(t.tensor([[6, 2], [8, -1]]), t.tensor([[2, 3]], dtype=kind))
+        for shift in (t.bitwise_left_shift, t.bitwise_right_shift)
+        for kind in (t.uint8, t.int16, t.int32)
+    ],
     "an empty row of embeddings outside": lambda t: t.nn.functional.embedding(t.tensor([-2, 0]), t.zeros(1, 0)),
 }
 #: what is compared by strides and offsets, too

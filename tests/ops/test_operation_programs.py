@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from operation_programs import COMPLEX, REAL, OperationProgram
+from operation_programs import COMPLEX, LEFT_OUT, REAL, OperationProgram
 from test_view_properties import cases
 
 #: programs of each kind in the slow suite; ``WEBGPU_TORCH_TEST_PROGRAMS`` is another number
@@ -80,3 +81,9 @@ def test_programs_are_refused_and_rounded_now_and_then() -> None:
     # Both are tested, but they are not what is tested.
     assert 10 < sum(each.refused for each in programs) < 60 * STEPS // 3
     assert 1 < sum(each.inexact for each in programs) < 30
+
+
+def test_what_programs_leave_out_is_published() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text(encoding="utf-8")
+    for what, reason in LEFT_OUT.items():
+        assert f"| {what} | {reason} |" in page

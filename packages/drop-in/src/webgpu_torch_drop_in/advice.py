@@ -36,7 +36,6 @@ ADVICE = {
     "torch.export": _COMPILE,
     "torch.fft": "use the other functions of torch.fft",
     "torch.fx": _COMPILE,
-    "torch.hub": "download with huggingface_hub and load with torch.load or safetensors",
     "torch.jit": _SCRIPT,
     "torch.mps": _GPU,
     "torch.mtia": _GPU,

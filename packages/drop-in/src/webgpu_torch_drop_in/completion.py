@@ -105,11 +105,11 @@ def complete_loaded() -> None:
             if vars(module)["__name__"] == name:
                 module.__name__ = "torch" + name.removeprefix(OURS)
     ops: Any = sys.modules[OURS].ops  # type: ignore[attr-defined]
-    ops.__class__ = CompleteNamespace
+    ops.kind = CompleteNamespace
 
 
 class CompleteNamespace(Namespace):
-    """``torch.ops`` with all operations of PyTorch's: those that are not here raise when they are called."""
+    """A namespace of ``torch.ops`` with all operations of PyTorch's: those that are not here raise when they are called."""
 
     def __getattr__(self, name: str) -> Any:
         try:

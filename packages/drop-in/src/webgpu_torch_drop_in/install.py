@@ -21,7 +21,7 @@ from .completion import complete, complete_loaded, own_module, stub_module
 # Built against PyTorch's own libraries: importing one would end in a loader's error or load PyTorch itself.
 BUILT_FOR_PYTORCH = (
     "bitsandbytes", "deepspeed", "fbgemm_gpu", "flash_attn", "flash_attn_3", "mamba_ssm", "causal_conv1d", "fla", "natten",
-    "torchao", "torchaudio", "torchcodec", "torchdata", "torchtext", "torchvision", "transformer_engine", "xformers",
+    "torchao", "torchaudio", "torchcodec", "torchdata", "torchtext", "transformer_engine", "xformers",
 )  # fmt: skip
 
 
@@ -86,6 +86,21 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Do nothing: nothing is cached."""
 
 
+def hide_distributions() -> None:
+    """Let ``importlib.metadata`` say, too, that there is none of :data:`BUILT_FOR_PYTORCH`: libraries ask it and believe it."""
+    finder = importlib.metadata.MetadataPathFinder
+    found = finder.find_distributions
+
+    def without(
+        context: importlib.metadata.DistributionFinder.Context = importlib.metadata.DistributionFinder.Context(),
+    ) -> Iterator[importlib.metadata.Distribution]:
+        for each in found(context):
+            if (context.name or each.name).lower().replace("-", "_") not in BUILT_FOR_PYTORCH:
+                yield each
+
+    finder.find_distributions = without  # type: ignore[method-assign]
+
+
 def install() -> None:
     """See :func:`webgpu_torch.install_as_torch`."""
     import webgpu_torch
@@ -103,14 +118,18 @@ def install() -> None:
     for name in BUILT_FOR_PYTORCH:
         # The import system's own way of saying that there is none; libraries then do without.
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+    hide_distributions()
     # PyTorch's own module imports itself, and some programs reach it that way.
     webgpu_torch.torch = importlib.import_module("torch")  # type: ignore[attr-defined]
     for name in LOADED_WITH_TORCH:
         importlib.import_module(f"torch.{name}")
     complete_loaded()
+    from . import torchvision_operations
     from .class_names import take_names
     from .libraries import attach_changes
     from .processes import install_in_spawned
+
+    webgpu_torch.ops.brought["torchvision/_C"] = torchvision_operations.register
 
     take_names()
     attach_changes()

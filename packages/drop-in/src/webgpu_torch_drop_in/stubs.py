@@ -1,7 +1,8 @@
 """Stand-ins for what PyTorch has and this library does not: they can be imported, named, subclassed and asked about.
 
 Calling or instantiating one raises. What a stand-in can be without standing for anything is real: enumerations have their
-members, exceptions can be raised, named tuples made, and a question whether something is available is answered no.
+members, exceptions can be raised, named tuples made, a question whether something is available is answered no, and what takes
+functions for an exporter or a compiler takes them.
 """
 
 from __future__ import annotations
@@ -24,9 +25,14 @@ _ANSWERS: tuple[tuple[re.Pattern[str], object], ...] = (
     (re.compile(r"_?is_(\w+_)?(available|built|compiled|initialized)|_?is_in_bad_fork|_?has_triton\w*"), False),
     (re.compile(r"_?is_(fake|(\w+_)?tensor|(\w+_)?(tracing|exporting|mode|active))"), False),
     (re.compile(r"_?device_count"), 0),
-    (re.compile(r"(_?detect|get|get_innermost|maybe_get)_(fake|proxy|functional)_mode"), None),
+    (re.compile(r"(_?detect|get|get_innermost|maybe_get)_(fake|proxy|functional)_mode|_get_tracing_state"), None),
 )
 NO_ANSWER = object()
+#: what takes functions for an exporter or a compiler that is not here: it takes them, and nobody asks for them
+_REGISTRARS = re.compile(
+    r"torch\.(onnx|export|fx|jit|ao|_\w+)\b.*\.(_?(un)?register_(?!buffer|parameter|module|\w*hook)\w+|parse_args|quantized_args)"
+    r"|torch\.distributed\.rpc\.api\._require_initialized"
+)
 
 
 class MissingAttributeError(NotImplementedError, AttributeError):
@@ -52,12 +58,17 @@ def function(path: str) -> Callable[..., object]:
             refuse(path)
         return answer
 
-    missing.__name__ = name
-    missing.__qualname__ = name
-    missing.__module__ = module
-    missing.__doc__ = f"Stands for PyTorch's ``{path}``, which this library does not have."
-    missing.is_stub = True  # type: ignore[attr-defined]
-    return missing
+    def taken(*args: object, **kwargs: object) -> object:
+        # Called to decorate, or to make a decorator.
+        return args[0] if len(args) == 1 and isinstance(args[0], types.FunctionType) else lambda marked=None: marked
+
+    made = taken if _REGISTRARS.fullmatch(path) else missing
+    made.__name__ = name
+    made.__qualname__ = name
+    made.__module__ = module
+    made.__doc__ = f"Stands for PyTorch's ``{path}``, which this library does not have."
+    made.is_stub = True  # type: ignore[attr-defined]
+    return made
 
 
 class MissingAttribute:

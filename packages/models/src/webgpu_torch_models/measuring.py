@@ -7,7 +7,7 @@ import statistics
 import time
 
 import webgpu_torch_core as torch
-from webgpu_torch_core.record.devices import engine_for, synchronize
+from webgpu_torch_core.record.devices import engine_for, is_accelerator, synchronize
 
 from webgpu_torch_models.causal import CausalLM
 from webgpu_torch_models.generation import Decoder
@@ -73,7 +73,7 @@ def measure_decoder(
     prefills = []
     with torch.no_grad():
         for _ in range(repeats + 1):
-            decoder = Decoder(model, config, batch_size, capacity, compile=device.type != "cpu")
+            decoder = Decoder(model, config, batch_size, capacity, compile=is_accelerator(device))
             synchronize(device)
             started = time.perf_counter()
             token = decoder.prefill(ids)

@@ -6,8 +6,8 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.direct import PLAIN
 from webgpu_torch_core.dispatch.overrides import disabled_implementation
-from webgpu_torch_core.replay.recipes import PLAIN
 
 
 class _ParameterType(type(Tensor)):

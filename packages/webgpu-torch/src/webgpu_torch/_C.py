@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
+from collections.abc import Iterator
 from typing import Any
 
+from webgpu_torch_core import autocast, no_grad, overrides
 from webgpu_torch_core import device as device
-from webgpu_torch_core import overrides
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 
@@ -52,3 +55,46 @@ def _log_api_usage_metadata(event: str, metadata_map: dict[str, str]) -> None:
 def _get_privateuse1_backend_name() -> str:
     """Return the name of PyTorch's own slot for other devices, which is free."""
     return "privateuseone"
+
+
+class DispatchKeySet:
+    """A set of PyTorch's dispatch keys, by name.
+
+    Args:
+        key: one of ``DispatchKey``, or several.
+    """
+
+    def __init__(self, key: enum.Enum | frozenset[str] = frozenset()) -> None:
+        self._names = key if isinstance(key, frozenset) else frozenset({key.name})
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(self._names | other._names)
+
+    def __and__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(self._names & other._names)
+
+    def __sub__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(self._names - other._names)
+
+    def __repr__(self) -> str:
+        return f"DispatchKeySet({', '.join(sorted(self._names))})"
+
+    def has(self, key: enum.Enum) -> bool:
+        """Return whether a key is in the set."""
+        return key.name in self._names
+
+    def add(self, key: enum.Enum) -> DispatchKeySet:
+        """Return the set with a key more."""
+        return self | DispatchKeySet(key)
+
+
+@contextlib.contextmanager
+def _ExcludeDispatchKeyGuard(keys: DispatchKeySet) -> Iterator[None]:
+    """Compute without automatic casts, or without a graph, where a set has the keys of these."""
+    with contextlib.ExitStack() as stack:
+        if any(each.startswith("Autocast") for each in keys._names):
+            for kind in ("cpu", "webgpu"):
+                stack.enter_context(autocast(kind, enabled=False))
+        if any(each.startswith("Autograd") for each in keys._names):
+            stack.enter_context(no_grad())
+        yield

@@ -663,6 +663,7 @@ from . import fft as fft
 from . import func as func
 from . import futures as futures
 from . import fx as fx
+from . import hub as hub
 from . import jit as jit
 from . import library as library
 from . import linalg as linalg

@@ -64,6 +64,9 @@ def script_if_tracing(fn: Marked) -> Marked:
     return fn
 
 
+_script_if_tracing = script_if_tracing
+
+
 def script_method(fn: Marked, _rcb: object = None) -> Marked:
     """Return the method."""
     del _rcb

@@ -33,15 +33,16 @@ fn wt_floor_divide_$T(x: $T, y: $T) -> $T {
 }
 """,
     """
-// Counts of the width or more, and negative ones, shift everything out.
+// Counts of the width or more, and negative ones, shift everything out: they have other bits than the lowest. Drivers were
+// seen to compare numbers wrongly that they had widened.
 fn wt_shift_left_$T(x: $T, count: $T) -> $T {
-  let inside = (count >= $ZERO) & (count <= $TOP);
+  let inside = (count & ~$TOP) == $ZERO;
   return select($ZERO, x << u32(select($ZERO, count, inside)), inside);
 }
 """,
     """
 fn wt_shift_right_$T(x: $T, count: $T) -> $T {
-  let inside = (count >= $ZERO) & (count <= $TOP);
+  let inside = (count & ~$TOP) == $ZERO;
   return x >> u32(select($TOP, count, inside));
 }
 """,

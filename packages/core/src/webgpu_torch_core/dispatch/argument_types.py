@@ -61,6 +61,9 @@ _KINDS = {
     "Dimensions": _Kind(lambda value: value is None or _SIZES.takes(value), "tuple of ints", True),
     "Sizes": _SIZES,
     "Sequence[int]": _Kind(_are_whole, "tuple of ints", True),
+    "OutputSize": _Kind(
+        lambda value: value is None or _SIZES.takes(value) or isinstance(value, tuple | list), "tuple of ints", True
+    ),
     "EllipsisType": _Kind(lambda value: value is ..., "ellipsis"),
     "None": _NONE,
 }
@@ -70,7 +73,8 @@ _BY_DEFAULT = {bool: "bool", str: "str", int: "Number", float: "Number"}
 #: are looked up
 _UNCHECKED = frozenset(
     ("inplace", "size_average", "reduce", "return_indices", "center", "antialias", "recompute_scale_factor", "_stacklevel") +
-    ("keepdim", "unbiased", "add_zero_attn", "use_separate_proj_weight", "reduction", "mode", "padding_mode", "compute_mode")
+    ("unbiased", "add_zero_attn", "use_separate_proj_weight", "reduction", "mode", "padding_mode", "compute_mode") +
+    ("get_infos", "sym", "full")
 )  # fmt: skip
 
 
@@ -88,7 +92,8 @@ def _kinds(parameter: inspect.Parameter, in_python: bool) -> tuple[_Kind, ...]:
     known = tuple(each for each in found if each is not None)
     if len(known) < len(found):
         return ()
-    return (*known, _NONE) if default is None else known
+    # Of what makes tensors PyTorch takes None for no gradient.
+    return (*known, _NONE) if default is None or parameter.name == "requires_grad" else known
 
 
 class _Classes(set[type]):
@@ -103,7 +108,7 @@ class _Classes(set[type]):
         kind = type(value)
         several = isinstance(value, tuple | list) and any(each.several for each in self.kinds)
         right = not self.kinds or several or any(each.takes(value) for each in self.kinds)
-        if right and not issubclass(kind, Tensor):
+        if right and (_TENSOR in self.kinds or not issubclass(kind, Tensor)):
             self.add(kind)
         return right
 
@@ -121,14 +126,15 @@ class Options:
 
     Attributes:
         first: the number of the first of them.
+        in_python: whether PyTorch writes the function in Python.
         by_place, by_name: the classes that were right so far; empty until a call is looked at.
     """
 
-    __slots__ = ("_function", "_in_python", "_names", "by_name", "by_place", "first")
+    __slots__ = ("_function", "_names", "by_name", "by_place", "first", "in_python")
 
-    def __init__(self, function: Callable[..., object], in_python: bool = False) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
-        self._in_python = in_python
+        self.in_python = False
         self.first = 0
         self.by_place: list[_Classes] = [_Classes()]
         self.by_name: defaultdict[str, _Classes] = defaultdict(_Classes)
@@ -141,8 +147,10 @@ class Options:
         places: list[_Classes] = []
         self.by_name.clear()
         for each in parameters:
-            kinds = _kinds(each, self._in_python)
-            found = self.by_name[each.name] = _Classes(kinds if {*kinds} - {_TENSOR, _NONE} else ())
+            kinds = _kinds(each, self.in_python)
+            # Which tensors may be missing, a function written in Python finds out when it uses them.
+            plain = {_TENSOR, _NONE} if self.in_python else {_TENSOR}
+            found = self.by_name[each.name] = _Classes(kinds if {*kinds} - plain else ())
             if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
                 places.append(found)
         for alias, name in NAMES.items():
@@ -179,7 +187,7 @@ class Options:
         except TypeError:
             return None
         for position, (name, value) in enumerate(bound.arguments.items(), 1):
-            kinds = _kinds(signature.parameters[name], self._in_python)
+            kinds = _kinds(signature.parameters[name], self.in_python)
             if kinds and not any(each.takes(value) for each in kinds):
                 return self._refusal(name, None if name in kwargs else position, kinds, value)
         return None
@@ -195,8 +203,9 @@ _options: dict[Callable[..., object], Options] = {}
 
 
 def options_of(function: Callable[..., object], in_python: bool = False) -> Options:
-    """Return the options of a function; ``in_python``: whether PyTorch writes it in Python, told when it is first asked for."""
+    """Return the options of a function; ``in_python``: whether PyTorch writes it in Python, which one of its names tells."""
     found = _options.get(function)
     if found is None:
-        found = _options[function] = Options(function, in_python)
+        found = _options[function] = Options(function)
+    found.in_python |= in_python
     return found

@@ -53,6 +53,7 @@ def _table(*lists: tuple[str, tuple[str, ...]]) -> dict[str, str]:
 _GPU = _table((LOWER, (*_PRODUCTS, "prelu")), (SINGLE, _GPU_SINGLE), (WIDEST, _GPU_WIDEST))
 _CPU = _table((LOWER, _PRODUCTS), (SINGLE, _CPU_SINGLE), (WIDEST, _CPU_WIDEST))
 NAMES = frozenset(_GPU) | frozenset(_CPU)
+_FOLLOWING: set[Any] = set()
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -147,7 +148,15 @@ def with_autocast(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     def casting(*args: Any, **kwargs: Any) -> Any:
         return _run(name, function, args, kwargs) if context.casting else function(*args, **kwargs)
 
+    _FOLLOWING.add(casting)
     return casting
+
+
+def follows_rule(function: Callable[..., object] | None) -> bool:
+    """Return whether a function does something else inside autocast regions."""
+    while function is not None and function not in _FOLLOWING:
+        function = getattr(function, "__wrapped__", None)
+    return function is not None
 
 
 class autocast:

@@ -17,6 +17,7 @@ SEVERAL = {
     "view": "size", "resize_": "size", "repeat": "repeats", "tile": "dims", "new_zeros": "size", "new_ones": "size",
     "new_empty": "size", "empty": "size",
 }  # fmt: skip
+_OTHER_NAMES: dict[Callable[..., Any], frozenset[str]] = {}
 
 
 def parameter_names(function: Any) -> tuple[str, ...]:
@@ -48,4 +49,10 @@ def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
             args += (kwargs.pop(several),)
         return function(*args, **kwargs)
 
+    _OTHER_NAMES[named] = frozenset((*names, *filter(None, [several])))
     return named
+
+
+def other_names(function: Callable[..., object]) -> frozenset[str]:
+    """Return the names that a function takes beside those of its parameters."""
+    return _OTHER_NAMES.get(function, frozenset())

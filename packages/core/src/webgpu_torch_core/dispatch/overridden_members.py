@@ -8,6 +8,7 @@ from typing import Any
 from ..tensors.kinds import TensorKinds
 from ..tensors.tensor import Tensor
 from . import overrides
+from .direct import OPERATORS, PLAIN
 from .overrides import PATHS, dispatch, mode_stack, notice, public
 
 _watched: list[tuple[str, Any]] = []
@@ -25,15 +26,19 @@ _OWN_NAMES = (
     "setitem", "repr", "float", "int", "bool", "complex", "index", "format", "contains", "reversed", "deepcopy",
     "reduce_ex", "array", "array_wrap", "dlpack", "dlpack_device",
 )  # fmt: skip
+_NUMBERS = frozenset((int, float, bool))
 _IGNORED = frozenset(("as_subclass", "new"))
 _VALUES = frozenset(("_version",))
 
 
 def _operator(name: str, original: Any) -> Any:
     """Return an operator whose calls are reported as the method it stands for."""
+    record, _ = OPERATORS.get(original, (None, 0))
 
     def operator(self: Tensor, *others: Any) -> Any:
         if not overrides._active:
+            if record is not None and (others[0].__class__ in PLAIN or others[0].__class__ in _NUMBERS):
+                return record((self, *others))
             result = original(self, *others)
             if result is not NotImplemented or not notice(others, {}):
                 return result

@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
+from ..record.context import context
 from ..tensors.tensor import Tensor
 from .argument_types import options_of
+from .autocast import follows_rule
+from .direct import DIRECT, PLAIN
+from .numpy_names import other_names
 
 #: whether anything may override: a class was made that does, an object was seen that does, or a mode is open
 _active = False
@@ -35,7 +39,7 @@ _BUILT_IN = frozenset(
 _WRITTEN_IN_PYTHON = frozenset(
     f"torch.{name}" for name in (
         "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod", "cdist", "einsum",
-        "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
+        "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive",
     )
 )  # fmt: skip
 _NEVER = frozenset((Tensor, int, float, bool, complex, str, type(None), slice, type(Ellipsis), dict))
@@ -242,18 +246,20 @@ def written_in_python(path: str) -> bool:
 
 
 def public(
-    function: Callable[..., Any], path: str, direct: Callable[..., Any] | None = None, whole: bool = False
+    function: Callable[..., Any], path: str, declared: Callable[..., Any] | None = None, whole: bool = False
 ) -> Callable[..., Any]:
-    """Return a function as the public API has it: its calls go to overriding arguments and modes first.
+    """Return a function as the public API has it: all that lies between a call and its operation.
 
-    ``direct`` answers calls without keyword arguments. ``whole``: plain tensors are named among the ``types``. The function raises
-    a TypeError where an option, or an argument of a call that failed, is of a type that its declaration excludes.
+    Calls go to overriding arguments and modes first. ``declared`` is what ``function`` is without autocast and other names of
+    arguments: it answers where neither is asked for, or what it records is recorded without a call of it (:mod:`.direct`).
+    ``whole``: plain tensors are named among the ``types``. The function raises a TypeError where an option, or an argument of
+    a call that failed, is of a type that its declaration excludes.
     """
-    positional, options = (
-        direct or function,
-        options_of(function, written_in_python(path) or path.startswith("torch.masked.")),
-    )
+    inner = declared or function
+    options = options_of(function, written_in_python(path) or path.startswith(("torch.masked.", "torch.signal.")))
     by_name, by_place, nothing = options.by_name, options.by_place, dict[str, object]()
+    names, casts = other_names(function), follows_rule(function)
+    record, operands = DIRECT.get(inner, (None, 0))
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -267,7 +273,14 @@ def public(
         if len(args) > first and (first + 1 < len(args) or args[first].__class__ not in by_place[first]):
             options.require(args, nothing)
         try:
-            return function(*args, **kwargs) if kwargs else positional(*args)
+            if (casts and context.casting) or (kwargs and not names.isdisjoint(kwargs)):
+                return function(*args, **kwargs)
+            if record is None:
+                return inner(*args, **kwargs)
+            if not operands:
+                return record(args, kwargs)
+            plain = len(args) == operands and not kwargs and args[0].__class__ in PLAIN
+            return record(args) if plain else inner(*args, **kwargs)
         except Exception as error:
             # Only a call that failed is worth looking for objects of other classes that override, or of wrong types.
             if not notice(args, kwargs):

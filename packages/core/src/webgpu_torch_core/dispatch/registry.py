@@ -12,6 +12,7 @@ from typing import Any
 from ..tensors.tensor import Tensor
 from .autocast import with_autocast
 from .complex_rules import RULES, with_complex_rule
+from .direct import within
 from .numpy_names import with_numpy_names
 from .overrides import public, written_in_python
 from .titles import Title, titled
@@ -65,15 +66,14 @@ def register(operation: Operation) -> Operation:
         raise ValueError(f"operation '{key}' is declared twice")
     OPERATIONS[key] = operation
     declared = operation.function
-    direct = with_autocast(operation.name, declared)
-    named = with_numpy_names(direct)
+    named = with_numpy_names(with_autocast(operation.name, declared))
     if operation.method:
-        method = public(named, f"torch.Tensor.{operation.name}", direct)
+        method = public(named, f"torch.Tensor.{operation.name}", declared)
         for name in (operation.name, *operation.aliases):
             setattr(Tensor, name, method)
     home = _HOMES.get(operation.namespace)
     if home is not None:
-        operation.function = public(named, _path(operation), direct, written_in_python(_path(operation)))
+        operation.function = public(named, _path(operation), declared, written_in_python(_path(operation)))
         # Pickled functions are found by name, and the name in the declaring module is not the public function's.
         operation.function.__module__ = home
         prefix = f"{operation.namespace}_" if operation.namespace in _PREFIXED else ""
@@ -109,9 +109,9 @@ def operation(
         is_method = namespace in ("torch", "method") if method is None else method
         ruled = (name or function.__name__) in RULES and namespace in ("torch", "method", "linalg")
         if ruled and kind != "elementwise":
-            function = with_complex_rule(name or function.__name__)(function)
+            function = within(with_complex_rule(name or function.__name__), function)
         if title is not None:
-            function = titled(title)(function)
+            function = within(titled(title), function)
         register(Operation(name or function.__name__, namespace, kind, function, is_method, aliases))
         return function
 

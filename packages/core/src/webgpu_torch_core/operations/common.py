@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 from ..dispatch.argument_types import is_whole
 from ..ir.dtypes import complex64, dtype, float32, float64
 from ..ir.layouts import Layout, broadcast_strides, contiguous_layout, dense_strides, is_dense, layout, wrap_dimension
-from ..record.devices import MetaEngine
+from ..record.devices import MetaEngine, on_host
 from ..record.grad_mode import recording
 from ..record.node import Node
 from ..tensors.kinds import layout as memory_layout
@@ -63,7 +63,11 @@ def _title(engine: Any) -> str:
 
 def needs_gradient(*tensors: Any) -> bool:
     """Return whether an operation on these must record a gradient."""
-    return recording.enabled and any(isinstance(each, Tensor) and each.requires_grad for each in tensors)
+    if recording.enabled:
+        for each in tensors:
+            if isinstance(each, Tensor) and each.requires_grad:
+                return True
+    return False
 
 
 def attach(
@@ -79,7 +83,7 @@ def attach(
     """
     if not needs_gradient(*inputs):
         return result
-    edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in inputs)
+    edges = tuple([each._gradient_edge() if isinstance(each, Tensor) else None for each in inputs])
     outputs = result if isinstance(result, tuple) else (result,)
     node = Node(title, edges, backward, len(outputs))
     for number, each in enumerate(outputs):
@@ -258,15 +262,16 @@ def same_device(name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
             f"(when computing {name})"
         )
     # Not `or` between tensors: that would ask for the truth of one.
-    numbers = (each for each in operands if isinstance(each, Tensor) and each.device.type != "cpu")
-    target = next(iter(places.values())) if places else next(numbers)
+    numbers = [each for each in operands if isinstance(each, Tensor)]
+    elsewhere = (each for each in numbers if not on_host(each.device))
+    target = next(iter(places.values())) if places else next(elsewhere, numbers[0])
     return tuple(
         _moved(each, target) if isinstance(each, Tensor) and each.device != target.device else each for each in operands
     )
 
 
 def _moved(number: Tensor, target: Tensor) -> Tensor:
-    """Return a 0-d CPU tensor on another's device.
+    """Return a 0-d tensor on another's device.
 
     Beside real numbers with dimensions its own precision does not show in the result's type, so that a device without
     float64 takes it as float32.

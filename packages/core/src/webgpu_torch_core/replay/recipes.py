@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from ..dispatch.direct import DIRECT, PLAIN, Direct
 from ..ir.dtypes import dtype
 from ..ir.layouts import Layout
 from ..record.checks import looks
@@ -23,81 +24,75 @@ from ..tensors.tensor import Tensor
 
 #: kinds of calls kept per operation
 _LIMIT = 4096
-#: classes of tensors that are nothing but tensors
-PLAIN: set[type] = {Tensor}
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: a kernel, its operands and its parameters
 _Step = tuple[Any, list[int], tuple[Any, ...]]
 _SIMPLE = frozenset((bool, int, float, str, type(None), dtype))
 
 
-class _Recipe:
+class _Recipe(NamedTuple):
     """What a call recorded.
 
-    Attributes:
+    Fields:
         steps: kernels with their operands (numbers of arguments, then of values made before) and parameters.
         results: for each result the number of the value that holds it, its layout, dtype and device.
         kind: the class of the tuple of several results; None of a single one.
         reporting: how many of the kernels report what they find wrong, to the thread with the slot ``slot``.
     """
 
-    __slots__ = ("kind", "reporting", "results", "slot", "steps")
-
-    def __init__(
-        self,
-        steps: list[_Step],
-        results: list[tuple[int, Layout, dtype, device]],
-        kind: type[tuple[Tensor, ...]] | None,
-        reporting: int,
-        slot: int,
-    ) -> None:
-        self.steps = steps
-        self.results = results
-        self.kind = kind
-        self.reporting = reporting
-        self.slot = slot
-
-    def record(self, engine: Engine, values: list[Value]) -> Tensor | tuple[Tensor, ...]:
-        """Record the steps over the arguments' values and return the results."""
-        engine.recorder.reporting += self.reporting
-        for kernel, operands, parameters in self.steps:
-            values += engine.record(kernel, [values[number] for number in operands], parameters)
-        made = Tensor._from_value
-        if self.kind is None:
-            [(number, layout, kind, place)] = self.results
-            return made(values[number], layout, kind, place)
-        results = [made(values[number], layout, kind, place) for number, layout, kind, place in self.results]
-        return self.kind(results) if self.kind is tuple else self.kind(*results)
+    steps: list[_Step]
+    results: list[tuple[int, Layout, dtype, device]]
+    kind: type[tuple[Tensor, ...]] | None
+    reporting: int
+    slot: int
 
 
 def remembered(function: Function) -> Function:
     """Decorate a deterministic operation with a tensor, or a tuple of tensors, as its result, none of them an argument."""
     recipes: dict[tuple[Any, ...], _Recipe] = {}
 
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def record(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        here = context.__dict__
         # Recordings that are replayed, and backward passes, are not checked.
-        key: list[Any] = [default_float[0], context.capture is None, not running.nodes]
+        key: list[Any] = [default_float[0], here["capture"] is None, not running.nodes]
         values: list[Any] = []
         given = (*args, *kwargs, *kwargs.values()) if kwargs else args
-        if context.casting or not _describe(given, key, values):
-            return function(*args, **kwargs)
+        if here["casting"] or not _describe(given, key, values, here["enabled"]):
+            return call.__wrapped__(*args, **kwargs)
         identity = tuple(key)
         found = recipes.get(identity)
         # The codes of reports name the thread.
         if found is None or (found.reporting and found.slot != values[0].engine.recorder.slot):
-            return _watched(function, args, kwargs, values, recipes, identity)
-        return found.record(values[0].engine, values)
+            return _watched(call.__wrapped__, args, kwargs, values, recipes, identity)
+        engine: Engine = values[0].engine
+        engine.recorder.reporting += found.reporting
+        for kernel, operands, parameters in found.steps:
+            values += engine.record(kernel, list(map(values.__getitem__, operands)), parameters)
+        if found.kind is None:
+            [(number, layout, kind, place)] = found.results
+            return Tensor._from_value(values[number], layout, kind, place)
+        made = [
+            Tensor._from_value(values[number], layout, kind, place) for number, layout, kind, place in found.results
+        ]
+        return found.kind(made) if found.kind is tuple else found.kind(*made)
 
+    @wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        return record(args, kwargs)
+
+    DIRECT[call] = Direct(record)
     return call  # pyright: ignore[reportReturnType]
 
 
-def _describe(given: Iterable[Any], key: list[Any], values: list[Any]) -> bool:
-    """Add what arguments are to a call's key and their values to its values; False where one must not be remembered."""
+def _describe(given: Iterable[Any], key: list[Any], values: list[Any], gradients: bool) -> bool:
+    """Add what arguments are to a call's key and their values to its values; False where one must not be remembered.
+
+    ``gradients``: whether they are recorded.
+    """
     for each in given:
         kind = each.__class__
         if kind in PLAIN:
-            if context.enabled and (each._requires_grad or each._grad_fn is not None):
+            if gradients and (each._requires_grad or each._grad_fn is not None):
                 return False
             value = each._storage.value
             # Arguments that share their memory do so in every call of this kind.
@@ -109,7 +104,7 @@ def _describe(given: Iterable[Any], key: list[Any], values: list[Any]) -> bool:
             key += (kind, each if each or kind is not float else str(each))
         elif isinstance(each, list | tuple):
             key += (kind, len(each))
-            if not _describe(each, key, values):
+            if not _describe(each, key, values, gradients):
                 return False
         else:
             return False
@@ -129,7 +124,7 @@ def _watched(
     result = function(*args, **kwargs)
     results = result if isinstance(result, tuple) else (result,)
     after: list[Any] = []
-    _describe((*args, *kwargs.values()), [], after)
+    _describe((*args, *kwargs.values()), [], after, context.enabled)
     kept = list(map(id, after)) == list(map(id, values))
     if kept and tape.open and _state(recorder) == before and all(_is_new(each, args, kwargs) for each in results):
         kind = result.__class__ if isinstance(result, tuple) else None

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import webgpu_torch_core as _core
-from webgpu_torch_core.dispatch.autocast import NAMES as _NAMES
 from webgpu_torch_core.dispatch.autocast import with_autocast as _with_autocast
 from webgpu_torch_core.dispatch.overrides import PATHS as _PATHS
 from webgpu_torch_core.dispatch.overrides import public as _public
 from webgpu_torch_core.dispatch.overrides import written_in_python as _written_in_python
-from webgpu_torch_core.dispatch.registry import OPERATIONS as _OPERATIONS
 
 from webgpu_torch_nn._exports import public_names as _public_names
 from webgpu_torch_nn.functional.activation import *
@@ -33,15 +31,12 @@ from webgpu_torch_nn.functional.sampling import *
 
 __all__ = _public_names(globals(), shared={name: getattr(_core.functional, name) for name in _core.functional.__all__})
 
-for _name in _NAMES.intersection(globals()) - {each.rpartition(".")[2] for each in _OPERATIONS}:
-    # Functions made of several operations follow their rule as a whole; core's own do already.
-    globals()[_name] = _with_autocast(_name, globals()[_name])
-    globals()[_name].__module__ = __name__
-
 for _name in __all__:
-    if globals()[_name] not in _PATHS:
+    _declared = globals()[_name]
+    if _declared not in _PATHS:
+        # Functions made of several operations follow their rule of autocast as a whole.
         _path = f"torch.nn.functional.{_name}"
-        globals()[_name] = _public(globals()[_name], _path, whole=_written_in_python(_path))
+        globals()[_name] = _public(_with_autocast(_name, _declared), _path, _declared, _written_in_python(_path))
         globals()[_name].__module__ = __name__
 
 # Methods of tensors that PyTorch has of these, too.

@@ -8,6 +8,7 @@ import warnings
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import dropout as dropout
+from webgpu_torch_core.operations.common import require_tensor
 from webgpu_torch_core.operations.neural.layers import dropout_mask
 
 from ._arguments import before, written
@@ -20,6 +21,7 @@ def _check(p: float) -> None:
 
 def _drop_features(input: Tensor, p: float, training: bool, inplace: bool, alpha: bool) -> Tensor:
     """Drop whole channels of [n, c, …]."""
+    require_tensor("feature_dropout", "input", 1, input)
     if not training or p == 0.0 or input.numel() == 0:
         return input
     if input.ndim < 2:
@@ -48,6 +50,7 @@ def _drop(input: Tensor, shape: tuple[int, ...] | None, p: float, inplace: bool,
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps mean and variance of selu's outputs."""
     _check(p)
+    require_tensor("alpha_dropout", "input", 1, input)
     if not training or p == 0.0 or input.numel() == 0:
         return input
     return _drop(input, None, p, inplace, True)

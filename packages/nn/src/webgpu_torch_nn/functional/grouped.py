@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.record.devices import on_host
 
 #: up to so many rows each takes its own copy of its matrix, and nobody asks the device where the groups end
 FEW_ROWS = 64
@@ -36,7 +37,7 @@ def grouped_mm(
     if offs is None:
         result = torch.bmm(mat_a, mat_b)
     elif mat_a.ndim == 2 and mat_b.ndim == 3:
-        if len(mat_a) <= FEW_ROWS and mat_a.device.type != "cpu":
+        if len(mat_a) <= FEW_ROWS and not on_host(mat_a.device):
             result = _by_row(mat_a, mat_b, offs)
         else:
             result = _rows(mat_a, mat_b, offs.tolist())

@@ -136,6 +136,8 @@ def _target(
                 f"{list(input.shape[2:])} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
                 "format and output size in (o1, o2, ...,oK) format."
             )
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         return sizes, (None,) * spatial
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
@@ -201,7 +203,7 @@ def interpolate(
     kind = mode if mode.startswith("nearest") else "cubic" if mode == "bicubic" else "linear"
     double = input.dtype is torch.float64
     tables = [
-        _interpolation_table(kind, have, count, bool(align_corners), factor, antialias, double)
+        _interpolation_table(kind, have, count, bool(align_corners), factor, bool(antialias), double)
         for have, count, factor in zip(input.shape[2:], sizes, factors, strict=True)
     ]
     if input.dtype.is_floating_point or kind.startswith("nearest"):

@@ -20,11 +20,6 @@ from .interleaving import ZERO, join, part_alias
 from .views import as_complex, complex_view, conj, number_parts, part, view_as_real
 
 
-def is_complex_operand(value: Any) -> bool:
-    """Return whether an operand is a complex tensor or number."""
-    return value.dtype is complex64 if isinstance(value, Tensor) else isinstance(value, complex)
-
-
 def split(value: Any) -> tuple[Any, Any]:
     """Return an operand's parts as float32 tensors or numbers; None for a zero imaginary part."""
     if not isinstance(value, Tensor):

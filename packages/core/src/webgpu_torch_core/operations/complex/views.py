@@ -195,12 +195,14 @@ Tensor.conj_physical_ = _conj_in_place  # type: ignore[attr-defined]
 @operation("view")
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself: conjugates are computed at once."""
+    require_tensor("resolve_conj", "input", 1, input)
     return input
 
 
 @operation("view")
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: negatives are computed at once."""
+    require_tensor("resolve_neg", "input", 1, input)
     return input
 
 

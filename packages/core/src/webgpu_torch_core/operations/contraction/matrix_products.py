@@ -303,6 +303,11 @@ def addmv(
 
 
 def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+    require_tensor("addmm", "input", 1, input)
+    if not left.dtype.is_complex and (isinstance(beta, complex) or isinstance(alpha, complex)):
+        raise RuntimeError(
+            f"beta={beta} and alpha={alpha} cannot be converted to {left.dtype!r}: complex numbers need complex tensors"
+        )
     if left.dtype.category < 2:
         # PyTorch truncates the factors of integer products.
         beta, alpha = int(beta), int(alpha)

@@ -19,6 +19,7 @@ from ..in_place.writing import assign, check_writable, converted
 from .factories import as_dtype, filled, from_bytes
 
 if TYPE_CHECKING:
+    from ...api.typed_tensors import TypedTensorType
     from ...tensors.type_aliases import DeviceLike, Number
 
 
@@ -230,7 +231,7 @@ def webgpu(self: Tensor, device: DeviceLike = None) -> Tensor:
 
 
 @operation("composite", namespace="method")
-def type(self: Tensor, dtype: dtype | str | None = None, non_blocking: bool = False) -> Any:
+def type(self: Tensor, dtype: dtype | str | TypedTensorType | None = None, non_blocking: bool = False) -> Any:
     """The tensor in another type; without one, the name of its class such as ``torch.FloatTensor``."""
     # A floor above this one: looked up when it is used.
     from ...api.typed_tensors import TYPES, TypedTensorType

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import dtype
 from ...ir.layouts import layout, storage_extent
+from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..common import require_layout
 from ..elementwise.call import default_float
@@ -106,7 +107,7 @@ def logspace(
     if kind.category < 2:
         # The ends are truncated first, as PyTorch does.
         first, last = float(int(first)), float(int(last))
-    if kind.category < 2 or place.type in ("cpu", "python"):
+    if kind.category < 2 or on_host(place):
         # PyTorch's integers step in whole numbers; double precision keeps the powers' last digits.
         step = (last - first) / (steps - 1) if steps > 1 else 0.0
         exponents = [first + step * i if i < steps // 2 else last - step * (steps - 1 - i) for i in range(steps)]

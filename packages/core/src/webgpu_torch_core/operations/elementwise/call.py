@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.complex_rules import involves_complex, rule, warn_of_lost_precision
+from ...dispatch.direct import DIRECT, Direct
 from ...dispatch.registry import Operation, register
 from ...ir import expression as ir
 from ...ir import interpreter
@@ -106,8 +107,9 @@ class Elementwise:
 
     # Recording
 
-    def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] = ()) -> Tensor:
-        """Record the operation over tensors and numbers and return the result."""
+    def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] | None = None) -> Tensor:
+        """Record the operation over tensors and numbers and return the result; options have their defaults if not given."""
+        extras = self.defaults if extras is None else extras
         key: list[Any] = []
         values = []
         parameters = []
@@ -231,7 +233,7 @@ class Elementwise:
     # Gradient
 
     def _track(self, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
-        edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in operands)
+        edges = tuple([each._gradient_edge() if isinstance(each, Tensor) else None for each in operands])
         count = len(operands)
         plans = []
         needed: set[int] = set()
@@ -275,8 +277,10 @@ class Elementwise:
     def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
         """Return the operation computing one operand's gradient, and which operands it needs."""
         static = tuple(
-            None if each.__class__ in (float, int) and each != default else each
-            for each, default in zip(extras, self.defaults, strict=True)
+            [
+                None if each.__class__ in (float, int) and each != default else each
+                for each, default in zip(extras, self.defaults, strict=True)
+            ]
         )
         key = (index, static)
         if key not in self.gradients:
@@ -394,6 +398,8 @@ def elementwise(
         core = Elementwise(name, formula, promotion, Facts(**facts))
         core.defaults = tuple((definition.__kwdefaults__ or {}).values())
         function = _make_function(name, definition, core, tensors)
+        if tensors < 2:
+            DIRECT[function] = Direct(core.call, definition.__code__.co_argcount)
         is_method = namespace == "torch" if method is None else method
         entry = register(Operation(name, namespace, "elementwise", function, is_method, aliases))
         entry.definition = core

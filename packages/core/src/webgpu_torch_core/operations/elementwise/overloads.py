@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...dispatch.direct import DIRECT, OPERATORS
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, complex64, float64
 from ...replay.recipes import remembered
@@ -430,6 +431,8 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
 
     forward.__name__ = f"__{name}__"
     setattr(Tensor, f"__{name}__", forward)
+    if function in DIRECT:
+        OPERATORS[forward] = DIRECT[function]
     if reflected is not None:
 
         def backward(self: Tensor, other: Any) -> Any:
@@ -437,6 +440,8 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
                 return reflected(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
             return reflected(self, other)
 
+        if reflected in DIRECT:
+            OPERATORS[backward] = DIRECT[reflected]
         setattr(Tensor, f"__r{name}__", backward)
     if in_place is not None:
         method = getattr(Tensor, in_place)
@@ -448,7 +453,7 @@ _operator("sub", e.sub, lambda a, b: e.sub(b, a), "sub_")
 _operator("mul", e.mul, e.mul, "mul_")
 _operator(
     "truediv",
-    div,
+    e.true_divide_,
     lambda a, b: e.reciprocal(a) * b,
     "div_",
 )

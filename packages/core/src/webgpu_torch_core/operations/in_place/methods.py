@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.layouts import contiguous_strides
 from ...record.changes import changed_tensor
+from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..contraction.matrix_products import addmm, addmv, baddbmm
 from ..contraction.products import addbmm, addr
@@ -127,7 +128,7 @@ def _mapped(self: Tensor, operands: tuple[Tensor, ...], callable: Callable[..., 
             raise RuntimeError(
                 f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
             )
-        if each.device.type != "cpu":
+        if not on_host(each.device):
             raise TypeError(f"{name} is only implemented on CPU tensors")
     rows = [each.reshape(-1).tolist() for each in operands]
     values = [callable(*numbers) for numbers in zip(*rows, strict=True)]

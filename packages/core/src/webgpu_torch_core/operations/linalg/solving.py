@@ -10,6 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...ir.type_limits import finfo
+from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient, type_title
 from ..complex.views import complex as from_parts
@@ -327,7 +328,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     S = svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty(0, dtype=A.dtype.to_real())
     residuals = solution.reshape(-1)[:0].abs()
     # PyTorch's drivers where none is named: gelsy on the CPU, which has no residuals, and gels elsewhere.
-    driver = "gelsy" if driver is None and A.device.type in ("cpu", "python") else driver
+    driver = "gelsy" if driver is None and on_host(A.device) else driver
     if rows > unknowns and driver != "gelsy" and (driver in (None, "gels") or bool((rank == unknowns).all().item())):
         residuals = ((A @ solution - columns).abs() ** 2).sum(-2)
     solution = solution.squeeze(-1) if vector else solution

@@ -13,7 +13,7 @@ from ...replay.recipes import remembered
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, attach, needs_gradient, no_view, type_title
+from ..common import as_dimensions, attach, needs_gradient, no_view, require_tensor, type_title
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..in_place.writing import replaced, snapshot
@@ -72,11 +72,9 @@ def softmax(
     dim: int,
     dtype: dtype | None = None,
     *,
-    _stacklevel: Any = 3,
     out: Tensor | None = None,
 ) -> Tensor:
     """``exp(input) / sum(exp(input))`` along a dimension."""
-    del _stacklevel
     source = input if dtype is None else input.to(dtype)
     as_dimensions(dim, source.ndim)
     _require_float(source, "softmax")
@@ -92,11 +90,9 @@ def log_softmax(
     dim: int,
     dtype: dtype | None = None,
     *,
-    _stacklevel: Any = 3,
     out: Tensor | None = None,
 ) -> Tensor:
     """``input - log(sum(exp(input)))`` along a dimension."""
-    del _stacklevel
     source = input if dtype is None else input.to(dtype)
     as_dimensions(dim, source.ndim)
     _require_float(source, "log_softmax")
@@ -133,9 +129,8 @@ def _log_softmax(input: Tensor, dim: int) -> Tensor:
 
 
 @operation("composite", namespace="functional", method=False)
-def softmin(input: Tensor, dim: Dimensions = None, _stacklevel: Any = 3, dtype: dtype | None = None) -> Tensor:
+def softmin(input: Tensor, dim: Dimensions = None, dtype: dtype | None = None) -> Tensor:
     """``softmax(-input)`` along a dimension."""
-    del _stacklevel
     return softmax(-input, dim, dtype)
 
 
@@ -311,6 +306,7 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
     """
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    require_tensor("dropout", "input", 1, input)
     if not training or p == 0.0 or input.numel() == 0:
         return input
     if p == 1.0:

@@ -42,22 +42,11 @@ def _position() -> ir.Expression:
     return ir.cast(ir.coordinate(0), uint32)
 
 
-def _word(number: ir.Expression, position: ir.Expression | None = None, first: int = 0) -> ir.Expression:
-    """Return a word of the Philox block that four elements share: counter (position / 4, offset), key (seed).
-
-    ``first`` is the number of the first of the parameters that hold seed and offset.
-    """
-    seed, seed_high, offset, offset_high = (ir.parameter(first + each, uint32) for each in range(4))
-    position = _position() if position is None else position
-    return philox((position >> 2, offset, offset_high, ir.constant(0, uint32)), (seed, seed_high), number)
-
-
-def drawn_below(position: ir.Expression, probability: ir.Expression, first: int) -> ir.Expression:
-    """Return whether the number drawn for an element (its uint32 position) is below a probability.
-
-    The numbers are those of kernel ``bernoulli``; parameters ``first`` to ``first + 3`` are seed and offset.
-    """
-    return _unit(_word(position & 3, position, first)) < probability
+def _word(number: ir.Expression) -> ir.Expression:
+    """Return a word of the Philox block that four elements share: counter (position / 4, offset), key (seed)."""
+    seed, seed_high, offset, offset_high = (ir.parameter(each, uint32) for each in range(4))
+    counter = (_position() >> 2, offset, offset_high, ir.constant(0, uint32))
+    return philox(counter, (seed, seed_high), number)
 
 
 def _unit(word: ir.Expression) -> ir.Expression:
@@ -140,7 +129,7 @@ def source_generator(given: Generator | None, place: device) -> Generator:
     if given is None:
         return default_generator(place)
     own = _place_of(given)
-    if own.type != place.type and not (own.type == "cpu" and on_host(place)):
+    if own.type != place.type and not (on_host(own) and on_host(place)):
         raise RuntimeError(f"Expected a '{place}' device type for generator but found '{own}'")
     return given
 

@@ -128,13 +128,16 @@ _seed: list[int | None] = [None]
 def default_generator(place: device) -> Generator:
     """Return the generator a device draws from unless told otherwise."""
     found = _defaults.get(place)
-    if found is None and place.type == "python" and host_device() == place:
+    if found is not None:
+        return found
+    cpu = canonical_device("cpu")
+    if place != cpu and place == host_device():
         # The host has one stream, the CPU's, also where the interpreter draws from it.
-        found = _defaults[place] = default_generator(canonical_device("cpu"))
-    if found is None:
-        found = _defaults[place] = Generator(place)
-        if _seed[0] is not None:
-            found.manual_seed(_seed[0])
+        found = _defaults[place] = default_generator(cpu)
+        return found
+    found = _defaults[place] = Generator(place)
+    if _seed[0] is not None:
+        found.manual_seed(_seed[0])
     return found
 
 

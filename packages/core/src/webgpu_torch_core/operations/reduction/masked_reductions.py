@@ -52,9 +52,14 @@ def _dims(input: Tensor, dim: Any) -> tuple[int, ...]:
 
 def _reduction(name: str, doc: str, compute: Callable[..., Tensor]) -> None:
     def function(
-        input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
+        input: Tensor,
+        dim: Any = None,
+        *,
+        keepdim: object = False,
+        dtype: dtype | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
-        return compute(input, _dims(input, dim), keepdim, dtype, mask)
+        return compute(input, _dims(input, dim), bool(keepdim), dtype, mask)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -98,12 +103,12 @@ _reduction("mean", "The mean over dimensions of what the mask shows.", _mean)
 
 @operation("composite", namespace="masked", method=False)
 def logsumexp(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
+    input: Tensor, dim: Any = None, *, keepdim: object = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions of what the mask shows."""
     input = _converted(input, dtype, False)
     wide = input.float() if input.dtype.category < 2 else input
-    return _filled(wide, mask, -math.inf).logsumexp(_dims(input, dim), keepdim).to(input.dtype)
+    return _filled(wide, mask, -math.inf).logsumexp(_dims(input, dim), bool(keepdim)).to(input.dtype)
 
 
 @operation("composite", namespace="masked", method=False)
@@ -125,13 +130,13 @@ def _position(name: str, fill: Callable[[Tensor], Any], doc: str) -> None:
         input: Tensor,
         dim: int | None = None,
         *,
-        keepdim: bool = False,
+        keepdim: object = False,
         dtype: dtype | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
         input = _converted(input, dtype, False)
         # PyTorch returns positions in the input's type.
-        return getattr(Tensor, name)(_filled(input, mask, fill(input)), dim, keepdim).to(input.dtype)
+        return getattr(Tensor, name)(_filled(input, mask, fill(input)), dim, bool(keepdim)).to(input.dtype)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -156,7 +161,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
 
 @operation("composite", namespace="masked", method=False)
 def median(
-    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
+    input: Tensor, dim: int = -1, *, keepdim: object = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """The lower median of what the mask shows; NaN where it shows nothing.
 
@@ -170,8 +175,8 @@ def median(
         return _filled(input, mask, math.nan)
     shown = _filled(input, mask, math.nan)
     if mask is None:
-        return input.median(dim, keepdim)[0]
-    return nanmedian(shown, dim, keepdim)[0]
+        return input.median(dim, bool(keepdim))[0]
+    return nanmedian(shown, dim, bool(keepdim))[0]
 
 
 @operation("composite", namespace="masked", method=False)
@@ -180,7 +185,7 @@ def norm(
     ord: float | None = 2.0,
     dim: Any = None,
     *,
-    keepdim: bool = False,
+    keepdim: object = False,
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -188,7 +193,7 @@ def norm(
     input = _converted(input, dtype, False)
     order = 2.0 if ord is None else float(ord)
     fill = math.inf if order < 0 else 0
-    return vector_norm(_filled(input, mask, fill), order, _dims(input, dim), keepdim)
+    return vector_norm(_filled(input, mask, fill), order, _dims(input, dim), bool(keepdim))
 
 
 def _correction(unbiased: bool | None, correction: Any) -> float:
@@ -214,20 +219,20 @@ def _variance(input: Tensor, dim: Any, correction: float, keepdim: bool, dtype: 
 
 @operation("composite", namespace="masked", method=False)
 def var(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: object = False,
     dtype: dtype | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The variance over dimensions of what the mask shows."""
-    return _variance(input, dim, _correction(unbiased, correction), keepdim, dtype, mask, False)
+    return _variance(input, dim, _correction(unbiased, correction), bool(keepdim), dtype, mask, False)
 
 
 @operation("composite", namespace="masked", method=False)
 def std(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: object = False,
     dtype: dtype | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The standard deviation over dimensions of what the mask shows."""
-    return _variance(input, dim, _correction(unbiased, correction), keepdim, dtype, mask, True)
+    return _variance(input, dim, _correction(unbiased, correction), bool(keepdim), dtype, mask, True)
 
 
 @operation("composite", namespace="masked", method=False)

@@ -61,6 +61,8 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     # torch.var(x, False) passes `unbiased` where `dim` stands.
     if isinstance(dim, bool):
         dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError(f"unbiased={unbiased} and correction={correction!r:.80} exclude each other: give one")
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     return dim, correction

@@ -367,6 +367,8 @@ def min(
 
 def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, out: Any) -> Any:
     require_tensor(title, "input", 1, input)
+    if dim is None and keepdim:
+        raise TypeError(f"{title}(): keepdim={keepdim} needs a dim, got {dim}")
     if isinstance(dim, Tensor):
         return getattr(elementwise, kind)(input, dim, out=out)
     if dim is None:

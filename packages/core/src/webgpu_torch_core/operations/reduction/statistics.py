@@ -79,7 +79,7 @@ def nanmean(
     out: Tensor | None = None,
 ) -> Tensor:
     """The mean over dimensions of what is not NaN."""
-    if input.dtype.category != 2:
+    if input.dtype.category < 2:
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype!r}")
     count = summed(input.isnan().logical_not(), dim, keepdim)
     if out is not None and out.dtype.category < 2:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from webgpu_torch_nn.utils.data.collate import default_collate as default_collate
 from webgpu_torch_nn.utils.data.collate import default_convert as default_convert
 from webgpu_torch_nn.utils.data.dataloader import DataLoader as DataLoader
+from webgpu_torch_nn.utils.data.datapipes import DFIterDataPipe as DFIterDataPipe
+from webgpu_torch_nn.utils.data.datapipes import IterDataPipe as IterDataPipe
+from webgpu_torch_nn.utils.data.datapipes import MapDataPipe as MapDataPipe
+from webgpu_torch_nn.utils.data.datapipes import functional_datapipe as functional_datapipe
 from webgpu_torch_nn.utils.data.dataset import ChainDataset as ChainDataset
 from webgpu_torch_nn.utils.data.dataset import ConcatDataset as ConcatDataset
 from webgpu_torch_nn.utils.data.dataset import Dataset as Dataset
@@ -26,10 +30,13 @@ __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
+    "DFIterDataPipe",
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -40,6 +47,7 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
     "random_split",
 ]

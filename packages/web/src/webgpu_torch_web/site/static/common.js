@@ -13,6 +13,8 @@ $("theme").onclick = () => {
   dispatchEvent(new Event("theme"));
 };
 
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("theme")));
+
 // Whether the page can compute; tells the visitor why not.
 export async function able() {
   const reason = await missing();

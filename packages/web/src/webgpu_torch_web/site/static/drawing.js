@@ -1,7 +1,7 @@
 // Plots and pictures on canvases, one for each name.
 import { element } from "./common.js";
 
-const WIDTH = 640, HEIGHT = 280, LEFT = 64, BOTTOM = 32, TOP = 12, RIGHT = 12;
+const HEIGHT = 280, LEFT = 64, BOTTOM = 32, TOP = 12, RIGHT = 12;
 
 function canvasOf(parent, name, className) {
   let figure = [...parent.children].find((each) => each.dataset.name === name);
@@ -26,8 +26,10 @@ function range(values) {
 
 export function plot(parent, { name, x, y }) {
   const canvas = canvasOf(parent, name, "plot");
-  canvas.width = WIDTH;
-  canvas.height = HEIGHT;
+  // As many pixels as the screen has there: labels stay readable on phones.
+  const width = canvas.clientWidth, scale = devicePixelRatio;
+  canvas.width = width * scale;
+  canvas.height = HEIGHT * scale;
   const style = getComputedStyle(document.documentElement);
   const colour = (variable) => {
     const probe = parent.appendChild(element("i"));
@@ -37,8 +39,9 @@ export function plot(parent, { name, x, y }) {
     return found;
   };
   const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
   const [left, right] = range(x), [low, high] = range(y);
-  const across = (value) => LEFT + ((value - left) / (right - left)) * (WIDTH - LEFT - RIGHT);
+  const across = (value) => LEFT + ((value - left) / (right - left)) * (width - LEFT - RIGHT);
   const up = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - BOTTOM - TOP);
   pen.font = "13px system-ui, sans-serif";
   pen.fillStyle = colour("--faint");
@@ -47,7 +50,7 @@ export function plot(parent, { name, x, y }) {
     const value = low + ((high - low) * at) / 4, place = left + ((right - left) * at) / 4;
     pen.beginPath();
     pen.moveTo(LEFT, up(value));
-    pen.lineTo(WIDTH - RIGHT, up(value));
+    pen.lineTo(width - RIGHT, up(value));
     pen.stroke();
     pen.textAlign = "right";
     pen.fillText(label(value), LEFT - 6, up(value) + 4);

@@ -29,9 +29,11 @@ json.dumps(names)
 `;
 
 const names = {};
-// Plots by name, to be drawn anew in the colours of another theme.
+// Plots by name, to be drawn anew in the colours of another theme, or when the window has another width.
 const plots = new Map();
-addEventListener("theme", () => plots.forEach((message) => drawing.plot($("plots"), message)));
+const redraw = () => plots.forEach((message) => drawing.plot($("plots"), message));
+addEventListener("theme", redraw);
+addEventListener("resize", redraw);
 let library = null, running = false;
 
 async function first() {

@@ -1,0 +1,194 @@
+"""Our export and our library under Pyodide next to other WebGPU libraries of npm: one page, one adapter.
+
+    python benchmarks/browser/compare.py [--rounds 5]
+
+Needs Chromium, Node.js and npm, which fetches the others once. Times are the least of some in milliseconds, from the
+call until the GPU is done, operands and results on the GPU; a result that is wrong is shown as such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import webgpu_torch as torch
+from onnx_files import model_of
+from playwright.sync_api import sync_playwright
+from webgpu_torch import nn
+from webgpu_torch_web.site.building import build
+from webgpu_torch_web.site.registry import npm_package
+from webgpu_torch_web.site.serving import serving
+
+HERE = Path(__file__).parent
+#: package -> (version, the folder of its files, where they are served)
+PEERS = {
+    "onnxruntime-web": ("1.30.0", "dist", "onnxruntime-web"),
+    "@tensorflow/tfjs": ("4.22.0", "dist", "tfjs"),
+    "@tensorflow/tfjs-backend-webgpu": ("4.22.0", "dist", "tfjs-backend-webgpu"),
+    "@jax-js/jax": ("0.1.25", "dist", "jax"),
+    "webgpu-torch": ("0.3.5", ".", "webgpu-torch"),
+}
+#: WebGPU without a graphics card, and root's Chromium
+SOFTWARE = ("--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+#: what the page and Pyodide call us
+OURS = ("our export", "our Pyodide")
+#: largest relative error of a result that is right
+TOLERANCE = 1e-3
+#: name -> (function, shapes, the operation's name and attributes in ONNX, the result's shape)
+ROWS: dict[str, tuple[Any, list[tuple[int, ...]], str, dict[str, list[int]], tuple[int, ...]]] = {
+    "matmul512": (torch.matmul, [(512, 512)] * 2, "MatMul", {}, (512, 512)),
+    "matmul1024": (torch.matmul, [(1024, 1024)] * 2, "MatMul", {}, (1024, 1024)),
+    "relu": (torch.relu, [(1024, 1024)], "Relu", {}, (1024, 1024)),
+    "softmax": (lambda x: torch.softmax(x, -1), [(1024, 1024)], "Softmax", {}, (1024, 1024)),
+    "conv": (
+        lambda x, y: nn.functional.conv2d(x, y, padding=1),
+        [(1, 64, 56, 56), (64, 64, 3, 3)],
+        "Conv",
+        {"pads": [1, 1, 1, 1]},
+        (1, 64, 56, 56),
+    ),
+}
+PYTHON = """
+import time
+import webgpu_torch as torch
+from webgpu_torch.nn import functional
+
+def once():
+    start = time.perf_counter()
+    kept = {call}
+    torch.webgpu.synchronize()
+    return 1000 * (time.perf_counter() - start)
+
+x, y = {operands}
+torch.webgpu.synchronize()
+once(), once()
+"""
+CALLS = {
+    "matmul512": "x @ y", "matmul1024": "x @ y", "relu": "torch.relu(x)", "softmax": "torch.softmax(x, -1)",
+    "conv": "functional.conv2d(x, y, padding=1)",
+}  # fmt: skip
+
+
+class Held(nn.Module):
+    """An operation whose operands stay on the GPU from one call to the next."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.function, shapes = ROWS[name][:2]
+        for operand, shape in zip("xy", shapes, strict=False):
+            self.register_buffer(operand, torch.zeros(shape))
+
+    def fill(self, x: torch.Tensor, y: torch.Tensor | None = None) -> None:
+        """Set the operands."""
+        for buffer, value in zip(self.buffers(), (x, y), strict=False):
+            if value is not None:
+                buffer.copy_(value)
+
+    def forward(self) -> torch.Tensor:
+        return self.function(*self.buffers())
+
+
+def written(folder: Path) -> None:
+    """Write the page, the exports, and the other libraries."""
+    build(folder)
+    for name in ("compare.html", "compare.js"):
+        shutil.copyfile(HERE / name, folder / name)
+    for package, (version, part, place) in PEERS.items():
+        shutil.copytree(npm_package(package, version) / part, folder / "peers" / place)
+    functions = {}
+    for name, (_, shapes, *_) in ROWS.items():
+        held = Held(name)
+        functions[name] = held, ()
+        functions[f"fill_{name}"] = held.fill, tuple(map(torch.zeros, shapes))
+    torch.web.export_functions(functions, folder / "export")
+    for name, (_, shapes, operation, attributes, result) in ROWS.items():
+        (folder / "export" / f"{name}.onnx").write_bytes(model_of(operation, shapes, result, **attributes))
+
+
+def ready(page: Any, library: str, name: str) -> str:
+    """Let a library compute a row, and return what is wrong."""
+    try:
+        error = page.evaluate("([library, name]) => prepare(library, name)", [library, name])
+    except Exception as raised:
+        print(f"{library}, {name}: {str(raised).splitlines()[0]}", file=sys.stderr)
+        return "fails"
+    # NaN is wrong, too; JSON has null for it.
+    if error is None or not error <= TOLERANCE:
+        print(f"{library}, {name}: off by {error}", file=sys.stderr)
+        return "wrong"
+    return ""
+
+
+def python(page: Any, code: str) -> str:
+    """Return what a program of the library under Pyodide gives."""
+    done = page.evaluate("(code) => (globalThis.python ??= startPython()).run(code, true)", code)
+    if done.get("error"):
+        raise SystemExit(done["error"])
+    return done["value"]
+
+
+def measured(page: Any, libraries: list[str], name: str, rounds: int) -> dict[str, float | str]:
+    """Return the least time of each library's row, or what is wrong with it."""
+    found: dict[str, float | str] = {each: ready(page, each, name) or math.inf for each in libraries}
+    shapes = [f"torch.randn{shape}" for shape in ROWS[name][1]]
+    python(page, PYTHON.format(operands=", ".join([*shapes, "None"][:2]), call=CALLS[name]))
+    found[OURS[1]] = math.inf
+    # In turns, so that what else the machine does is nobody's disadvantage.
+    for _ in range(rounds):
+        for library, least in found.items():
+            if isinstance(least, float):
+                takes = python(page, "once()") if library == OURS[1] else page.evaluate("(each) => once(each)", library)
+                found[library] = min(least, float(takes))
+    return found
+
+
+def header(names: list[str]) -> str:
+    """Return the table's first line."""
+    return (
+        f"{'ms':12}" + "".join(f"{each:>20}" for each in names) + f"{'best other / export':>22}{'Pyodide / export':>18}"
+    )
+
+
+def line(row: str, found: dict[str, float | str]) -> str:
+    """Return a row of the table, with how we stand to the best of the others."""
+    cells = "".join(f"{each:20.1f}" if isinstance(each, float) else f"{each:>20}" for each in found.values())
+    export, inside = map(found.get, OURS)
+    others = [each for name, each in found.items() if name not in OURS and isinstance(each, float)]
+    if isinstance(export, float) and isinstance(inside, float) and others:
+        cells += f"{min(others) / export:22.2f}{inside / export:18.2f}"
+    return f"{row:12}{cells}"
+
+
+def main() -> None:
+    """Measure everything and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="timings of which the least is told")
+    parser.add_argument("--gpu", action="store_true", help="on the graphics card, not on the software adapter")
+    parser.add_argument("--rows", nargs="*", default=list(ROWS), help="only these")
+    given = parser.parse_args()
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        raise SystemExit("Chromium was not found: on Debian and Ubuntu 'apt-get install chromium'")
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        written(Path(scratch))
+        flags = SOFTWARE[:1] if given.gpu else SOFTWARE
+        with serving(scratch) as address:
+            browser = playwright.chromium.launch(executable_path=found, args=list(flags))
+            page = browser.new_page()
+            page.set_default_timeout(600_000)
+            page.goto(f"{address}compare.html")
+            page.wait_for_function("globalThis.libraries")
+            libraries = page.evaluate("libraries")
+            print(header([*libraries, OURS[1]]), flush=True)
+            for name in given.rows:
+                print(line(name, measured(page, libraries, name, given.rounds)), flush=True)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

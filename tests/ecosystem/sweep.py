@@ -1,0 +1,154 @@
+"""Runs packages that were written for PyTorch over this library and over PyTorch, and compares what they compute.
+
+``python tests/ecosystem/sweep.py FOLDER [NAME ...]`` makes two environments in the folder (the versions of ``packages.txt``; one with
+PyTorch, one with this library), runs the jobs of ``jobs/`` in both, each package in a process of its own, prints a table and
+writes ``FOLDER/table.json``. Nothing is changed in the packages.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PYTORCH = "torch==2.13.0"
+TOLERANCE = 1e-3
+PATIENCE = 900
+
+
+def environments(folder: Path) -> tuple[Path, Path]:
+    """Make the two environments, unless they are there, and return their interpreters."""
+    reference, ours = folder / "pytorch", folder / "webgpu-torch"
+    uv = [str(reference / "bin/uv"), "pip", "install", "--quiet", "--no-deps", "--python"]
+    lines = (HERE / "packages.txt").read_text(encoding="utf-8").splitlines()
+    listed = [each for each in lines if each and not each.startswith("#")]
+    if not (folder / "made").exists():
+        for each in (reference, ours):
+            subprocess.run([sys.executable, "-m", "venv", str(each)], check=True)
+        subprocess.run([str(reference / "bin/pip"), "install", "--quiet", "uv", PYTORCH], check=True)
+        packages = sorted(str(each) for each in (ROOT / "packages").iterdir() if (each / "pyproject.toml").exists())
+        editable = [part for each in packages for part in ("--editable", each)]
+        subprocess.run([*uv, str(reference / "bin/python"), *listed], check=True)
+        subprocess.run([*uv, str(ours / "bin/python"), *listed, *editable], check=True)
+        subprocess.run([str(ours / "bin/pip"), "install", "--quiet", "wgpu"], check=True)
+        (folder / "made").touch()
+    return reference / "bin/python", ours / "bin/python"
+
+
+def run(python: Path, name: str, results: Path, *options: str) -> dict[str, Any]:
+    """Return what a package's jobs gave under an interpreter."""
+    results.unlink(missing_ok=True)
+    line = [str(python), str(HERE / "run_jobs.py"), str(results), name, *options]
+    try:
+        ended = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, cwd=results.parent)
+        error = ended.stderr[-2000:]
+    except subprocess.TimeoutExpired:
+        error = f"took longer than {PATIENCE} s"
+    if not results.exists():
+        results.write_text(json.dumps({name: {"import": False, "error": error, "jobs": {}}}))
+    return json.loads(results.read_text())[name]
+
+
+def difference(ours: Any, reference: Any) -> float:
+    """Return the largest difference between results, over the largest value or 1; infinity where they are not alike."""
+    if isinstance(reference, dict) and "values" in reference and isinstance(ours, dict):
+        if ours.get("shape") != reference["shape"]:
+            return math.inf
+        scale = max([1.0, *(abs(each) for each in reference["values"] if math.isfinite(each))])
+        pairs = zip(ours["values"], reference["values"], strict=True)
+        return max((_apart(one, other) / scale for one, other in pairs), default=0.0)
+    if isinstance(reference, dict):
+        return math.inf if not isinstance(ours, dict) or ours.keys() != reference.keys() else max(
+            (difference(ours[key], each) for key, each in reference.items()), default=0.0
+        )  # fmt: skip
+    if isinstance(reference, list):
+        if not isinstance(ours, list) or len(ours) != len(reference):
+            return math.inf
+        return max((difference(one, other) for one, other in zip(ours, reference, strict=True)), default=0.0)
+    if isinstance(reference, float) and isinstance(ours, (int, float)):
+        return _apart(ours, reference) / max(1.0, abs(reference) if math.isfinite(reference) else 1.0)
+    return 0.0 if ours == reference else math.inf
+
+
+def _apart(one: float, other: float) -> float:
+    if one == other or (math.isnan(one) and math.isnan(other)):
+        return 0.0
+    apart = abs(one - other)
+    return math.inf if math.isnan(apart) else apart
+
+
+def compared(name: str, ours: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
+    """Return a package's row of the table."""
+    row: dict[str, Any] = {"package": name, "imports": ours["import"], "jobs": {}}
+    if not ours["import"]:
+        row["error"] = ours.get("error", "")
+    if not reference["import"]:
+        row["reference_error"] = reference.get("error", "")
+    for job, known in reference["jobs"].items():
+        if "error" in known:
+            row["jobs"][job] = {"state": "PyTorch fails", "error": known["error"]}
+            continue
+        found = ours["jobs"].get(job, {"error": "did not run"})
+        if "error" in found:
+            row["jobs"][job] = {"state": "fails", "error": found["error"]}
+            continue
+        apart = difference(found["result"], known["result"])
+        row["jobs"][job] = {
+            "state": "equal" if apart <= TOLERANCE else "differs", "difference": apart,
+            "seconds": found["seconds"], "reference_seconds": known["seconds"],
+        }  # fmt: skip
+    return row
+
+
+def sweep(folder: Path, names: list[str]) -> list[dict[str, Any]]:
+    """Return the rows of the packages."""
+    reference_python, our_python = environments(folder)
+    known_folder, our_folder = folder / "known", folder / "ours"
+    for each in (known_folder, our_folder):
+        each.mkdir(exist_ok=True)
+
+    def row(name: str) -> dict[str, Any]:
+        known = known_folder / f"{name}.json"
+        reference = json.loads(known.read_text())[name] if known.exists() else run(reference_python, name, known)
+        found = compared(name, run(our_python, name, our_folder / f"{name}.json", "--drop-in"), reference)
+        states = [each["state"] for each in found["jobs"].values()]
+        print(
+            f"{name:32} {'imports' if found['imports'] else 'NO IMPORT':10} {states.count('equal')} of {len(states)} equal",
+            flush=True,
+        )
+        for job, each in found["jobs"].items():
+            if each["state"] != "equal":
+                last = each.get("error", "").strip().splitlines()[-1:] or [each.get("difference")]
+                print(f"    {job}: {each['state']}: {str(last[0])[:200]}", flush=True)
+        if not found["imports"]:
+            print("   ", found["error"].strip().splitlines()[-1][:200], flush=True)
+        return found
+
+    with ThreadPoolExecutor(int(os.environ.get("WORKERS", "2"))) as pool:
+        return list(pool.map(row, names))
+
+
+def main() -> None:
+    """Run the sweep and write the table."""
+    folder = Path(sys.argv[1]).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    names = sys.argv[2:] or sorted(each.stem for each in (HERE / "jobs").glob("*.py"))
+    rows = sweep(folder, names)
+    jobs = [each for row in rows for each in row["jobs"].values() if each["state"] != "PyTorch fails"]
+    equal = sum(each["state"] == "equal" for each in jobs)
+    working = sum(any(each["state"] == "equal" for each in row["jobs"].values()) for row in rows)
+    print(
+        f"{sum(row['imports'] for row in rows)} of {len(rows)} packages import, {working} do a job, {equal} of {len(jobs)} jobs equal"
+    )
+    (folder / "table.json").write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
