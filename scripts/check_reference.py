@@ -1,4 +1,7 @@
-"""Refuses public names whose entry in the reference has no sentence."""
+"""Refuses public names whose entry in the reference lacks a sentence, shapes or types, what is raised, or an example that runs.
+
+The entries are those that the documentation shows. ``--list`` prints the counts of every namespace.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,33 @@ import sys
 
 sys.path.insert(0, "docs")
 
-from generator.public_names import NAMESPACES, entries
+from generator.pages import PARTS, Pages
+from generator.samples import Samples
+
+#: how many may lack a part: less only
+AT_MOST = dict.fromkeys(PARTS, 0)
 
 
-def counted() -> tuple[int, list[str]]:
-    """Return how many public names there are, and those without a sentence."""
-    names, missing = 0, list[str]()
-    for namespace in NAMESPACES:
-        for module in namespace.modules:
-            for each in entries(module):
-                names += 1 + len(each.more)
-                if not each.sentence().endswith((".", ":")):
-                    missing.append(each.full_name)
-    return names, missing
-
-
-def main() -> int:
+def main(options: list[str]) -> int:
     """Print what is missing; the exit status tells whether something is."""
-    names, missing = counted()
-    for name in missing:
-        print(f"{name}: its docstring should begin with a sentence")
-    print(f"{names} public names in the reference, {len(missing)} without a sentence")
-    return 1 if missing else 0
+    samples = Samples()
+    try:
+        pages = Pages(samples)
+    finally:
+        samples.save()
+    if "--list" in options:
+        print("\n".join(f"{title}: {count} names" for title, count in pages.names.items()))
+    for line in samples.failed:
+        print(line)
+    status = bool(samples.failed)
+    for part, lacking in pages.missing.items():
+        if len(lacking) > AT_MOST[part]:
+            print("\n".join(f"{name}: no {part}" for name in lacking))
+            status = True
+    counts = ", ".join(f"{len(lacking)} without {part}" for part, lacking in pages.missing.items())
+    print(f"{pages.names.total()} public names in the reference, {counts}")
+    return int(status)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

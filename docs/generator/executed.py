@@ -19,7 +19,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from .blocks import DRAWN, Block, blocks_of, is_built
-from .public_names import ROOT
+from .public_names import ROOT, sources_digest
 
 CACHE = ROOT / "build" / "pages"
 EXAMPLES = ROOT / "examples"
@@ -28,14 +28,6 @@ RUNNER = Path(__file__).with_name("running.py")
 LONGEST = 600
 #: processes that run pages at once
 WORKERS = 2
-
-
-def sources_digest() -> str:
-    """Return a hash of what every page depends on: the packages, the modules of examples, and what runs pages."""
-    found = hashlib.sha256()
-    for path in sorted([*(ROOT / "packages").glob("*/src/**/*.py"), *EXAMPLES.glob("*.py"), RUNNER]):
-        found.update(path.read_bytes())
-    return found.hexdigest()
 
 
 def run(page: Path, sources: str) -> tuple[str, Path]:
@@ -61,7 +53,7 @@ def run(page: Path, sources: str) -> tuple[str, Path]:
 
 def run_pages(app: Sphinx) -> None:
     """Run the pages that show figures, and put these beside the other files of the book."""
-    sources = sources_digest()
+    sources = sources_digest(*EXAMPLES.glob("*.py"), RUNNER)
     pages = [each for each in Path(app.srcdir).glob("**/*.md") if is_built(each.read_text(encoding="utf-8"))]
     with ThreadPoolExecutor(WORKERS) as pool:
         found = dict(pool.map(run, pages, [sources] * len(pages)))

@@ -11,12 +11,14 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
 from . import formulas, tables
 from .pages import Pages, write
 from .samples import Samples
 
+logger = logging.getLogger(__name__)
 #: words of annotations and docstrings that are other projects', and not worth a link
 FOREIGN = re.compile(
     r"(numpy|pickle|matplotlib|collections|typing|contextlib|torch|multiprocessing)\b.*|Any|Callable|None|optional"
@@ -30,8 +32,10 @@ def generate(app: Sphinx) -> None:
         pages = Pages(samples)
     finally:
         samples.save()
+    for line in samples.failed:
+        logger.warning(line)
     write(Path(app.srcdir) / "reference", pages.texts, ".rst")
-    write(Path(app.outdir) / "_static" / "sources", pages.sources, ".js")
+    write(Path(app.outdir) / "_static" / "sources", pages.scripts(), ".js")
     app.config.reference_targets = pages.targets  # type: ignore[attr-defined]
 
 

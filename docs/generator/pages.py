@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import html
 import inspect
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,28 +17,19 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
-from . import public_names
+from .examples import doctest
+from .facts import facts, says_errors, typed
 from .formulas import formula_of
-from .public_names import (
-    NAMESPACES,
-    ROOT,
-    Entry,
-    Namespace,
-    entries,
-    members_of,
-    signature,
-    source_file,
-    types,
-    unwrapped,
-)
+from .public_names import NAMESPACES, Entry, Namespace, entries, members_of, signature, source_file, unwrapped
 from .samples import Samples
 
-RECORD = ROOT / "docs" / "compatibility.json.gz"
 #: more entries than that are a page per family, with a page of summaries before them
-MOST_ENTRIES = 100
-MOST_OF_A_PAGE = 60
+MOST_ENTRIES = 50
+MOST_OF_A_PAGE = 40
 #: longer definitions are named by their file only
 MOST_LINES = 150
+#: what every entry has: constants and exceptions raise nothing
+PARTS = ("sentence", "shapes or types", "errors", "example")
 NAPOLEON = Config(
     napoleon_use_param=True, napoleon_use_rtype=False, napoleon_custom_sections=[("Fields", "params_style")]
 )
@@ -54,22 +45,21 @@ class Pages:
 
     Attributes:
         texts: page's name -> its text in reStructuredText.
-        sources: file's name -> the script that hands a definition, an example and kernels to the page.
+        sources: file's name -> what the page loads when it is opened: (title, source, its language) of a definition and kernels.
         described: id of an object -> where it is described first, as (role, full name).
         targets: every name that a docstring may use -> (role, full name).
-        missing: full names that have no sentence.
+        names: namespace's title -> how many names it has.
+        missing: what entries should have (:data:`PARTS`) -> full names of those that lack it.
     """
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
         self.texts: dict[str, str] = {}
-        self.sources: dict[str, str] = {}
+        self.sources: dict[str, list[tuple[str, str, str]]] = {}
         self.described: dict[int, tuple[str, str]] = {}
         self.targets: dict[str, tuple[str, str]] = {}
-        self.missing: list[str] = []
-        self.count = 0
-        self.conformance = json.loads(gzip.decompress(RECORD.read_bytes()))["results"]
-        self.highlighted = {each: get_lexer_by_name(each) for each in ("python", "wgsl", "pycon")}
+        self.names: Counter[str] = Counter()
+        self.missing: dict[str, list[str]] = {each: [] for each in PARTS}
         for namespace in NAMESPACES:
             self._namespace(namespace)
         self.texts["index"] = _index()
@@ -78,6 +68,7 @@ class Pages:
 
     def _namespace(self, namespace: Namespace) -> None:
         found = {module: entries(module) for module in namespace.modules}
+        self.names[namespace.title] = sum(1 + len(each.more) for inside in found.values() for each in inside)
         parts = [_title(namespace.title, "="), namespace.about, ""]
         if sum(map(len, found.values())) <= MOST_ENTRIES:
             for module, inside in found.items():
@@ -110,9 +101,8 @@ class Pages:
         if module == "webgpu_torch.Tensor":
             yield from (".. py:currentmodule:: webgpu_torch", "")
         for each in found:
-            self.count += 1 + len(each.more)
-            if not each.sentence():
-                self.missing.append(each.full_name)
+            if not each.sentence().endswith((".", ":")):
+                self.missing["sentence"].append(each.full_name)
             yield from self._entry(each)
             yield ""
 
@@ -162,66 +152,47 @@ class Pages:
         if first is not None:
             yield f"{_inline(entry.sentence())} It is :py:{first[0]}:`{first[1].removeprefix('webgpu_')} <{first[1]}>`."
             return
-        text = entry.documentation()
         function = self._function_of(entry)
+        sample = self.samples.of(entry)
         if function is not None:
             role, name = function
             yield f"{_inline(entry.sentence())} The method of :py:{role}:`{name.removeprefix('webgpu_')} <{name}>`."
+            yield ""
+            yield f":Types: {typed(entry)}"
         else:
+            yield from _docstring(entry.documentation())
             formula = formula_of(entry.sentence())
-            yield from _docstring(text)
             if formula:
                 yield from ("", ".. math::", "", f"   {formula}")
+            yield ""
+            yield from self._facts(entry, sample)
         yield ""
-        yield from self._facts(entry)
-        yield ""
-        yield from self._sources(entry)
+        yield from self._example(entry, sample)
+        if function is None:
+            yield from self._sources(entry, sample)
+
+    def _facts(self, entry: Entry, sample: dict[str, Any]) -> Iterator[str]:
+        found = list(facts(entry, sample))
+        written = any(each in entry.documentation() for each in ("Args:", "Attributes:", "Shape:"))
+        if not written and not any(each.startswith((":Shapes:", ":Types:")) for each in found):
+            self.missing["shapes or types"].append(entry.full_name)
+        if not says_errors(entry) and not any(each.lower().startswith(":raises") for each in found):
+            self.missing["errors"].append(entry.full_name)
+        yield from found
+
+    def _example(self, entry: Entry, sample: dict[str, Any]) -> Iterator[str]:
+        if ">>>" in entry.documentation():
+            return
+        if not sample:
+            self.missing["example"].append(entry.full_name)
+            return
+        yield from (".. code-block:: pycon", "", *(f"   {each}" for each in doctest(sample["ran"])), "")
 
     def _function_of(self, entry: Entry) -> tuple[str, str] | None:
         """Return where the function of a method is described, if it has one."""
         if entry.operation is None or entry.module != "webgpu_torch.Tensor":
             return None
         return self.described.get(id(entry.operation.function))
-
-    def _facts(self, entry: Entry) -> Iterator[str]:
-        method = entry.kind == "method"
-        definition = getattr(entry.operation, "definition", None)
-        given = "" if entry.kind in ("data", "property") else types(entry.value, definition is not None, method)
-        if given:
-            yield f":Types: ``{given}``"
-        key = entry.full_name.removeprefix("webgpu_torch.").removeprefix("Tensor.")
-        passed, failed, differentiable = self._conformance_of(key)
-        sample = None if self._function_of(entry) else self.samples.of(entry)
-        if differentiable or (sample and sample["gradient"]):
-            checked = ", compared with PyTorch's" if differentiable else ""
-            yield f":Gradient: yes{checked}"
-        elif sample and sample["gradient"] is False:
-            yield ":Gradient: none"
-        if passed:
-            yield f":Conformance: {'; '.join(passed)}"
-        if failed:
-            yield f":Differs from PyTorch: {'; '.join(failed)}: :doc:`the record </compatibility>`"
-
-    def _conformance_of(self, key: str) -> tuple[list[str], list[str], bool]:
-        """Return the devices and types whose samples agree with PyTorch, those that do not, and if gradients do."""
-        passed, failed, differentiable = [], [], False
-        for device in ("cpu", "webgpu"):
-            agreed = []
-            for dtype, results in sorted(self.conformance[device].items()):
-                result = results.get(key)
-                if result is None:
-                    continue
-                amiss = [each for each in ("forward", "gradient") if isinstance(result, dict) and each in result]
-                if amiss:
-                    failed.append(f"{device} {dtype} ({', '.join(amiss)})")
-                else:
-                    agreed.append(dtype)
-                differentiable |= result == "gradient" or (
-                    isinstance(result, dict) and bool(result.get("differentiable"))
-                )
-            if agreed:
-                passed.append(f"``{device}`` {', '.join(agreed)}")
-        return passed, failed, differentiable
 
     def _methods(self, entry: Entry) -> Iterator[str]:
         for name, value in members_of(entry.value):
@@ -234,44 +205,37 @@ class Pages:
 
     # Sources
 
-    def _sources(self, entry: Entry) -> Iterator[str]:
-        """Yield the folded place of an entry's definition, example and kernels, which are loaded when it is opened."""
+    def _sources(self, entry: Entry, sample: dict[str, Any]) -> Iterator[str]:
+        """Yield the folded place of an entry's definition and kernels, which are loaded when it is opened."""
         path = source_file(entry.value)
-        if path is None or entry.kind == "data" or self._function_of(entry):
+        if path is None or entry.kind == "data":
             return
-        sample = None if self._function_of(entry) else self.samples.of(entry)
         parts = []
-        if sample:
-            yield from ("", *_doctest(sample), "")
-            for name, numpy, wgsl in sample["kernels"]:
-                parts += [("Kernel " + name + " in NumPy", numpy, "python"), ("The same in WGSL", wgsl, "wgsl")]
+        for name, numpy, wgsl in sample.get("kernels", ()):
+            parts += [("Kernel " + name + " in NumPy", numpy, "python"), ("The same in WGSL", wgsl, "wgsl")]
         text = _definition(entry.value)
         if text:
             parts.insert(0, (f"Definition, in {path}", text, "python"))
         number = f"{crc32(entry.full_name.encode()):08x}"
-        shown = "".join(f"<p>{html.escape(title)}</p>{self._highlighted(code, kind)}" for title, code, kind in parts)
         what = "definition and kernels" if len(parts) > 1 else "definition" if parts else ""
         if what:
-            self.sources[number] = f"showSource({json.dumps(number)}, {json.dumps(shown)});\n"
+            self.sources[number] = parts
             yield ".. raw:: html"
             yield ""
             yield f'   <details class="source" data-source="{number}"><summary>{what}</summary></details>'
 
-    def _highlighted(self, code: str, kind: str) -> str:
-        lines = highlight(code, self.highlighted[kind], HtmlFormatter(nowrap=True))
-        return f'<div class="highlight"><pre>{lines}</pre></div>'
-
-
-def _doctest(sample: dict[str, Any]) -> list[str]:
-    printed = sample["printed"].splitlines()
-    if len(printed) > 12:
-        return []
-    return [
-        ".. code-block:: pycon",
-        "",
-        *(f"   >>> {each}" for each in sample["code"]),
-        *(f"   {line}" for line in printed),
-    ]
+    def scripts(self) -> dict[str, str]:
+        """Return the sources as scripts that hand them to the page, highlighted."""
+        lexers = {each: get_lexer_by_name(each) for each in ("python", "wgsl")}
+        found = {}
+        for number, parts in self.sources.items():
+            shown = "".join(
+                f'<p>{html.escape(title)}</p><div class="highlight"><pre>'
+                f"{highlight(code, lexers[kind], HtmlFormatter(nowrap=True))}</pre></div>"
+                for title, code, kind in parts
+            )
+            found[number] = f"showSource({json.dumps(number)}, {json.dumps(shown)});\n"
+        return found
 
 
 def _definition(value: Any) -> str:
@@ -357,4 +321,4 @@ def write(folder: Path, texts: dict[str, str], suffix: str) -> None:
             path.write_text(text, encoding="utf-8")
 
 
-__all__ = ["Pages", "page_name", "public_names", "write"]
+__all__ = ["PARTS", "Pages", "page_name", "write"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import re
@@ -15,6 +16,14 @@ from webgpu_torch_core.tensors.kinds import TensorKinds
 from webgpu_torch_core.tensors.tensor import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def sources_digest(*more: Path) -> str:
+    """Return a hash of the packages and of more files: what is kept of a run holds until one of them changes."""
+    found = hashlib.sha256()
+    for path in sorted([*(ROOT / "packages").glob("*/src/**/*.py"), *more]):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 class Namespace(NamedTuple):
@@ -316,7 +325,7 @@ def parameters(value: Any, method: bool = False) -> list[inspect.Parameter]:
             kinds |= vars(each).get("__annotations__", {})
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return [inspect.Parameter(each, kind, annotation=kinds.get(each, inspect.Parameter.empty)) for each in names]
-    function = _plain(value)
+    function = value if inspect.ismethod(value) else _plain(value)
     found = list(inspect.signature(function).parameters.values())
     # A static method has no tensor of its own.
     if method and not isinstance(value, staticmethod):
@@ -343,16 +352,28 @@ def signature(value: Any, method: bool = False) -> str:
     return f"({', '.join(parts)})"
 
 
+#: what parameters of these names are wherever they are not annotated
+_CONVENTIONS = {
+    "tensors": "Tensor", "probs": "Tensor | Number", "logits": "Tensor | Number", "temperature": "Tensor | Number",
+    "upper_bound": "Tensor | Number", "lower_bound": "Tensor | Number", "device": "device | str | int | None",
+    "fn": "Callable", "function": "Callable", "new_state": "Tensor", "inputs": "Sequence", "data_source": "Sized",
+    "amount": "int | float", "cls": "type", "t": "str | type", "size": "int | tuple | None",
+    "scale_factor": "float | tuple | None",
+}  # fmt: skip
+
+
 def types(value: Any, elementwise: bool, method: bool = False) -> str:
     """Return the parameters' types as annotated, and the result's; operands of element-wise functions are known."""
     try:
         given = parameters(value, method)
-        returned = inspect.signature(_plain(value)).return_annotation
+        returned = inspect.signature(value if inspect.ismethod(value) else _plain(value)).return_annotation
     except (ValueError, TypeError):
         return ""
     shown = []
     for number, each in enumerate(given):
-        kind = _annotation(each.annotation)
+        kind = _annotation(each.annotation) or _CONVENTIONS.get(each.name, "")
+        if not kind and isinstance(each.default, bool | int | float | str):
+            kind = type(each.default).__name__
         if not kind and elementwise:
             operand = each.default is each.empty
             kind = "Tensor" if operand and number == 0 and not method else "Tensor | Number" if operand else ""

@@ -1,16 +1,19 @@
-"""Small calls of operations, run by the build: what they print, the kernels they become, and whether gradients pass.
+"""The example of every entry, run by the build: what it prints, and of operations what their calls tell and become.
 
-Calls are made up from the names of parameters, so a new operation has its sample without anybody writing it. Results are
-kept in ``build/reference-samples.json`` until a source changes.
+Examples are written in tables (:mod:`.examples`) or made up from the names of parameters, so a new operation has its
+example without anybody writing it. Results are kept in ``build/reference-samples.json`` until a source changes.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import inspect
 import itertools
 import json
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,8 @@ from webgpu_torch_core.backend.interface import Plan, Step
 from webgpu_torch_core.record import engine
 from webgpu_torch_core.record.devices import engine_for
 
-from .public_names import ROOT, Entry, parameters
+from . import examples, measured
+from .public_names import ROOT, Entry, parameters, sources_digest
 
 CACHE = ROOT / "build" / "reference-samples.json"
 #: an adapter with WebGPU's default limits and no optional feature: what every implementation has
@@ -75,44 +79,57 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 TRIES = 40
 MOST_KERNELS = 3
-
-
-def _sources_digest() -> str:
-    """Return a hash of all that samples depend on."""
-    found = hashlib.sha256()
-    for path in sorted([*(ROOT / "packages").glob("*/src/**/*.py"), Path(__file__)]):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+#: functions that only tell something, which may be called without arguments
+_TELLING = re.compile(r"(is|get|are|has|can|current|memory|max_memory|device|initial)_\w+|version|is_\w+|\w+_enabled")
 
 
 class Samples:
-    """The samples of all entries, remembered between builds."""
+    """The samples of all entries, remembered between builds.
+
+    Attributes:
+        failed: what is wrong with examples, a line each.
+    """
 
     def __init__(self) -> None:
-        self.digest = _sources_digest()
+        self.digest = sources_digest(*(Path(module.__file__) for module in (examples, measured)), Path(__file__))
         kept = json.loads(CACHE.read_text(encoding="utf-8")) if CACHE.exists() else {}
         self.kept: dict[str, Any] = kept["samples"] if kept.get("digest") == self.digest else {}
+        self.failed: list[str] = []
 
-    def of(self, entry: Entry) -> dict[str, Any] | None:
-        """Return ``code``, ``printed``, ``gradient`` and ``kernels`` (name, NumPy, WGSL) of an operation's small call.
+    def of(self, entry: Entry) -> dict[str, Any]:
+        """Return what an entry's example told; an empty dictionary if it has none.
 
-        Other functions have none: they may change settings.
+        ``ran`` is a list of (statement, what it printed); of operations ``kernels`` is a list of (name, NumPy, WGSL),
+        and ``shapes``, ``types``, ``gradient`` and ``wrong`` are as :mod:`.measured` has them.
         """
-        functional = entry.module == "webgpu_torch.nn.functional" and entry.kind == "function"
-        if (entry.operation is None and not functional) or entry.name.startswith("empty"):
-            return None  # the elements of an empty tensor are whatever was in memory
-        if entry.full_name not in self.kept:
-            self.kept[entry.full_name] = _sampled(entry)
-        return self.kept[entry.full_name]
+        program = examples.written().get(entry.full_name)
+        key = f"{entry.full_name} {program or ''}"
+        if key not in self.kept:
+            try:
+                self.kept[key] = _sampled(entry, program)
+            except examples.ExampleError as error:
+                self.failed.append(str(error))
+                self.kept[key] = {}
+        return self.kept[key]
 
     def save(self) -> None:
-        """Write the samples down for the next build."""
+        """Write the samples down for the next build; those that failed are tried again."""
         CACHE.parent.mkdir(exist_ok=True)
-        CACHE.write_text(json.dumps({"digest": self.digest, "samples": self.kept}), encoding="utf-8")
+        kept = self.kept if not self.failed else {key: each for key, each in self.kept.items() if each}
+        CACHE.write_text(json.dumps({"digest": self.digest, "samples": kept}), encoding="utf-8")
 
 
-def _calls(entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield (the operand's text or nothing, the call's text), the likeliest first."""
+def computes(entry: Entry) -> bool:
+    """Return whether an entry is a function of tensors."""
+    return entry.kind in ("function", "method") and (
+        entry.operation is not None
+        or entry.module in ("webgpu_torch.nn.functional", "webgpu_torch.Tensor", "webgpu_torch.special")
+        or (entry.module == "webgpu_torch" and entry.group() != "types and settings")
+    )
+
+
+def _calls(entry: Entry) -> Iterator[list[str]]:
+    """Yield programs that call a function of tensors, the likeliest first."""
     method = entry.kind == "method"
     needed = [
         each for each in parameters(entry.value, method)
@@ -127,45 +144,73 @@ def _calls(entry: Entry) -> Iterator[tuple[str, str]]:
             for each, text in zip(rest, combination, strict=True)
         ]
         if not takes_input:
-            yield "", f"{name}({', '.join(given)})"
+            yield [f"{name}({', '.join(given)})"]
             continue
         for operand in INPUTS:
             call = f"x.{entry.name}({', '.join(given)})" if method else f"{name}({', '.join(['x', *given])})"
-            yield operand, call
+            yield [f"x = {operand}", call]
 
 
-def _sampled(entry: Entry) -> dict[str, Any] | None:
-    try:
-        calls = list(itertools.islice(_calls(entry), TRIES))
-    except (ValueError, TypeError):
-        return None
-    for operand, call in calls:
-        scope: dict[str, Any] = {"torch": torch}
-        torch.manual_seed(0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                scope["x"] = eval(operand, scope) if operand else None
-                result, kernels = _run(call, scope)
-            except Exception:
-                continue
-            gradient = _passes_gradient(call, scope)
-        code = ([f"x = {operand}"] if operand else []) + [call]
-        return {"code": code, "printed": repr(result), "gradient": gradient, "kernels": kernels}
-    return None
+def _made_up(entry: Entry) -> Iterator[list[str]]:
+    """Yield programs that may be the example of an entry without a written one."""
+    name = entry.full_name.removeprefix("webgpu_") if entry.module.startswith("webgpu_torch.") else entry.name
+    name = name if entry.module != "webgpu_torch" else f"torch.{entry.name}"
+    start = [] if name != entry.name else [f"from {entry.module} import {entry.name}"]
+    if entry.module == "webgpu_torch.Tensor" and entry.kind in ("property", "data"):
+        yield from ([f"x = {operand}", f"x.{entry.name}"] for operand in INPUTS)
+    elif entry.kind == "data":
+        yield [*start, name]
+    elif inspect.isclass(entry.value) and issubclass(entry.value, Enum):
+        yield [*start, f"list({name})"]
+    elif computes(entry):
+        yield from itertools.islice(_calls(entry), TRIES)
+    elif entry.kind == "function" and _TELLING.fullmatch(entry.name):
+        yield [*start, f"{name}()"]
 
 
-def _run(call: str, scope: dict[str, Any]) -> tuple[Any, list[tuple[str, str, str]]]:
-    """Evaluate a call on the CPU and return what came out, and the source of the kernels that it ran."""
+def _sampled(entry: Entry, program: str | None) -> dict[str, Any]:
+    """Run the example of an entry and what follows from it.
+
+    Raises:
+        ExampleError: a written example cannot be shown.
+    """
+    if program is not None:
+        return _run(entry, examples.statements(program))
+    if entry.name.startswith("empty"):
+        return {}  # the elements of an empty tensor are whatever was in memory
+    with contextlib.suppress(ValueError, TypeError):
+        for each in _made_up(entry):
+            with contextlib.suppress(examples.ExampleError):
+                return _run(entry, each)
+    return {}
+
+
+def _run(entry: Entry, program: list[str]) -> dict[str, Any]:
+    scope: dict[str, Any] = {}
+    if inspect.isclass(entry.value) and issubclass(entry.value, torch.nn.Module):
+        with measured.seen_calls(entry.value) as shapes:
+            ran = examples.run_example(entry.full_name, program, scope)
+        return {"ran": ran, "shapes": shapes[0] if shapes else ""}
+    if not computes(entry):
+        return {"ran": examples.run_example(entry.full_name, program, scope)}
+    ran, kernels = _with_kernels(lambda: examples.run_example(entry.full_name, program, scope))
+    found: dict[str, Any] = {"ran": ran, "kernels": kernels}
+    call = measured.call_in(program, entry.name, entry.value, scope, entry.kind == "method")
+    if call is None:
+        return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return found | measured.told(call, entry.operation.kind if entry.operation else None)
+
+
+def _with_kernels(run: Callable[[], examples.Ran]) -> tuple[examples.Ran, list[tuple[str, str, str]]]:
+    """Run something on the CPU and return what it returned, and the source of the kernels that it ran."""
     place = engine_for(torch.device("cpu"))
     place.plans.clear()
     plans: list[Plan] = []
     usual, engine.explain = engine.explain, lambda device, plan: plans.append(plan)
     try:
-        result = eval(call, scope)
-        for each in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(each, torch.Tensor):
-                each.tolist()
+        result = run()
     finally:
         engine.explain = usual
     steps = [step for plan in plans for step in plan.steps if isinstance(step, Step)]
@@ -178,16 +223,3 @@ def _wgsl(kernel: Any) -> str:
         return text_of(generate(kernel, PLAIN_ADAPTER))
     except Exception as error:
         return f"// not on an adapter with default limits: {error}"
-
-
-def _passes_gradient(call: str, scope: dict[str, Any]) -> bool | None:
-    """Return whether the result of a call on real numbers follows them with a gradient; None where it has no say."""
-    operand = scope["x"]
-    if not isinstance(operand, torch.Tensor) or not (operand.is_floating_point() or operand.is_complex()):
-        return None
-    try:
-        result = eval(call, scope | {"x": operand.detach().clone().requires_grad_(True)})
-    except Exception:
-        return None
-    found = result if isinstance(result, tuple | list) else (result,)
-    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in found)

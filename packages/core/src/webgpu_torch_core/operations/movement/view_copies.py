@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import OPERATIONS, operation
 from ...tensors.tensor import Tensor
+from ..complex.views import view_as_complex, view_as_real
 from ..creation.conversion import contiguous_format
 from ..outputs import into
 
@@ -16,6 +17,9 @@ _FUNCTIONS = (
     "view", "unfold", "detach", "view_as_real", "view_as_complex", "slice", "alias",
     "select", "split",
 )  # fmt: skip
+
+#: those of them that a tensor has no method of
+_NO_METHODS: dict[str, Callable[..., Any]] = {"view_as_real": view_as_real, "view_as_complex": view_as_complex}
 
 
 def _copied(name: str, source: Callable[..., Any]) -> None:
@@ -39,6 +43,8 @@ def _view_of(name: str) -> Callable[..., Any]:
         return lambda input: input.view(input.shape) if input._layout.is_contiguous else input
     if name == "slice":
         return _slice
+    if name in _NO_METHODS:
+        return _NO_METHODS[name]
     return lambda input, *args, **kwargs: getattr(Tensor, name)(input, *args, **kwargs)
 
 
