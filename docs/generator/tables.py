@@ -33,7 +33,7 @@ def load_rows(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         text = (
             f'<div class="table-wrapper rows" data-rows="{name}"><label>Filter {len(rows)} rows: '
             f'<input type="search" aria-label="Filter the rows"></label> <span class="count"></span>'
-            f'<table class="docutils"><thead><tr>{shown}</tr></thead><tbody></tbody></table></div>'
+            f'<div class="long"><table class="docutils"><thead><tr>{shown}</tr></thead><tbody></tbody></table></div></div>'
             "<noscript>The rows are loaded by a script.</noscript>"
         )
         table.replace_self(nodes.raw("", text, format="html"))
