@@ -184,12 +184,12 @@ def _follows(call: Call, operands: list[int], shapes: list[tuple[int, ...]], wan
 def types_of(call: Call) -> dict[str, str]:
     """Return element type of the first operand -> type of the first result, nothing where it is refused.
 
-    Other operands of the same type follow it.
+    Other operands of the same type follow it. What returns no tensor tells nothing.
     """
     operands = {n: tensors_in(each.value) for n, each in enumerate(call.arguments)}
     floating = [one for each in operands.values() for one in each if one.is_floating_point() or one.is_complex()]
     first = next(iter(floating or [one for each in operands.values() for one in each]), None)
-    if first is None:
+    if first is None or not tensors_in(_tried(call, {})):
         return {}
     found = {}
     for name in TYPES:
