@@ -105,11 +105,22 @@ def tensors_in(result: Any) -> list[torch.Tensor]:
 
 
 def _tried(call: Call, changed: dict[int, Any], **named: Any) -> Any:
-    """Return a call's result, None where it is refused."""
+    """Return a call's result, None where it is refused: at once, or when its elements are there."""
     try:
-        return call.made(changed, **named)
+        result = call.made(changed, **named)
+        for each in tensors_in(result):
+            each.tolist()
     except Exception:
         return None
+    finally:
+        settle()
+    return result
+
+
+def settle() -> None:
+    """Let what earlier calls did wrong be told here, where nobody asks."""
+    with contextlib.suppress(Exception):
+        torch.cpu.synchronize()
 
 
 def _shape(value: Any) -> str:
@@ -292,9 +303,7 @@ def wrong_calls(call: Call, types: dict[str, str]) -> list[tuple[str, str, str]]
         except Exception:
             continue
         finally:
-            # What a call did wrong may be told by the next reading, which is to be this one.
-            with contextlib.suppress(Exception):
-                torch.cpu.synchronize()
+            settle()
         if len(found) == MOST_WRONG:
             break
     return [(kind, text, message) for (kind, message), text in found.items()]
@@ -304,7 +313,9 @@ def told(call: Call, kind: str | None) -> dict[str, Any]:
     """Return ``shapes``, ``types``, ``gradient`` and ``wrong`` of a call; ``kind`` is that of its operation."""
     types = types_of(call)
     wrong = wrong_calls(call, types)
-    return {"shapes": shapes_of(call, kind), "types": types, "gradient": gradients_of(call), "wrong": wrong}
+    found = {"shapes": shapes_of(call, kind), "types": types, "gradient": gradients_of(call), "wrong": wrong}
+    settle()
+    return found
 
 
 @contextlib.contextmanager
