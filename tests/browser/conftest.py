@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 sys.path.insert(0, str(Path(__file__).parent))
 from engines import Node, Page
@@ -34,7 +35,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from webgpu_torch_web.site.registry import MissingTool
 
     try:
-        return build(tmp_path_factory.mktemp("site"))
+        # The processes that share the tests make the library's memory once: the others find it in the cache.
+        with FileLock(tmp_path_factory.getbasetemp().parent / "site.lock"):
+            return build(tmp_path_factory.mktemp("site"))
     except MissingTool as error:
         _absent(str(error))
         raise

@@ -2,7 +2,7 @@
 
 ``python tests/ecosystem/sweep.py FOLDER [NAME ...]`` makes two environments in the folder (the versions of ``packages.txt``; one with
 PyTorch, one with this library), runs the jobs of ``jobs/`` in both, each package in a process of its own, prints a table and
-writes ``FOLDER/table.json``. Nothing is changed in the packages.
+writes ``FOLDER/table.json``. Nothing is changed in the packages. With ``--page`` it writes the documentation's page of packages, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -135,19 +136,72 @@ def sweep(folder: Path, names: list[str]) -> list[dict[str, Any]]:
         return list(pool.map(row, names))
 
 
+HEAD = """# Your packages
+
+Packages that were written for PyTorch, unchanged, over this library (`import webgpu_torch.as_torch` first, or
+`python -m webgpu_torch run SCRIPT`) and over PyTorch, on the CPU with the same seeds. A job is what the package is for: a forward and a
+backward pass, a few steps of training, a decomposition, a decoded text; it is equal where all that it returns differs by at most
+1e-3 of the largest value. `tests/ecosystem/sweep.py FOLDER --page` wrote this page from its own run; the jobs are in
+`tests/ecosystem/jobs`, the versions in `tests/ecosystem/packages.txt`.
+"""
+
+
+def page(rows: list[dict[str, Any]], summary: str) -> str:
+    """Return the documentation's page of packages."""
+    versions = dict(
+        each.split("==") for each in (HERE / "packages.txt").read_text(encoding="utf-8").splitlines() if "==" in each
+    )
+    by_module = {each.lower().replace("-", "_"): version for each, version in versions.items()}
+    lines = [
+        HEAD,
+        f"{date.today().isoformat()}: {summary}.",
+        "",
+        "| package | version | imports | jobs equal | not equal |",
+    ]
+    lines.append("| --- | --- | --- | --- | --- |")
+    for row in rows:
+        name, jobs = row["package"], row["jobs"]
+        counted = {job: each for job, each in jobs.items() if each["state"] != "PyTorch fails"}
+        equal = sum(each["state"] == "equal" for each in counted.values())
+        amiss = ", ".join(f"`{job}`: {reason(each)}" for job, each in counted.items() if each["state"] != "equal")
+        version = by_module.get(DISTRIBUTIONS.get(name, name), "")
+        imports = "yes" if row["imports"] else "no"
+        lines.append(f"| {name.replace('_', '-')} | {version} | {imports} | {equal} of {len(counted)} | {amiss} |")
+    return "\n".join(lines) + "\n"
+
+
+def reason(job: dict[str, Any]) -> str:
+    """Return why a job is not equal, in a few words."""
+    if "error" not in job:
+        return f"differs by {job['difference']:.1e}"
+    last = (job["error"].strip().splitlines() or ["?"])[-1]
+    return last.replace("|", "/").replace("`", "'").replace("<", "(").replace(">", ")")[:120]
+
+
+#: job files that are not named after a distribution
+DISTRIBUTIONS = {
+    "averages": "torch_ema", "neuralop": "neuraloperator", "open_clip": "open_clip_torch", "pyro": "pyro_ppl", "whisper": "openai_whisper",
+}  # fmt: skip
+
+
 def main() -> None:
     """Run the sweep and write the table."""
-    folder = Path(sys.argv[1]).absolute()
+    given = [each for each in sys.argv[1:] if each != "--page"]
+    folder = Path(given[0]).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    names = sys.argv[2:] or sorted(each.stem for each in (HERE / "jobs").glob("*.py"))
+    names = given[1:] or sorted(each.stem for each in (HERE / "jobs").glob("*.py"))
     rows = sweep(folder, names)
     jobs = [each for row in rows for each in row["jobs"].values() if each["state"] != "PyTorch fails"]
     equal = sum(each["state"] == "equal" for each in jobs)
     working = sum(any(each["state"] == "equal" for each in row["jobs"].values()) for row in rows)
-    print(
-        f"{sum(row['imports'] for row in rows)} of {len(rows)} packages import, {working} do a job, {equal} of {len(jobs)} jobs equal"
+    summary = (
+        f"{sum(row['imports'] for row in rows)} of {len(rows)} packages import, {working} do a job as PyTorch does, "
+        f"{equal} of {len(jobs)} jobs are equal"
     )
+    print(summary)
     (folder / "table.json").write_text(json.dumps(rows, indent=1))
+    if "--page" in sys.argv:
+        (ROOT / "docs/packages.md").write_text(page(rows, summary), encoding="utf-8")
 
 
 if __name__ == "__main__":
