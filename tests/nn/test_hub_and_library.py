@@ -100,3 +100,26 @@ def test_types_of_tensors() -> None:
     assert torch.arange(2).type(torch.FloatTensor).dtype is torch.float32
     assert torch.arange(2).type("torch.DoubleTensor").dtype is torch.float64
     assert torch.arange(2).type(torch.int8).dtype is torch.int8
+
+
+def test_arguments_of_to_are_read_as_modules_read_them() -> None:
+    from webgpu_torch._C import _nn
+
+    assert _nn._parse_to("cpu", torch.float16) == (torch.device("cpu"), torch.float16, False, None)
+    found = _nn._parse_to(torch.ones(1, dtype=torch.float64), True, memory_format=torch.channels_last)
+    assert found == (torch.device("cpu"), torch.float64, True, torch.channels_last)
+    with pytest.raises(TypeError, match="invalid argument at position 0: float"):
+        _nn._parse_to(1.5)
+
+
+def test_a_function_that_is_mapped_can_tell() -> None:
+    from webgpu_torch import _C
+
+    told: list[bool] = []
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        told.append(_C._are_functorch_transforms_active())
+        return 2 * x
+
+    assert torch.vmap(double)(torch.ones(2)).tolist() == [2, 2]
+    assert told == [True] and not _C._are_functorch_transforms_active()

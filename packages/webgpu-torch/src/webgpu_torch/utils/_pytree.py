@@ -15,6 +15,7 @@ from webgpu_torch_core.tensors.pytree import TreeSpec as TreeSpec
 from webgpu_torch_core.tensors.pytree import _dict_flatten as _dict_flatten
 from webgpu_torch_core.tensors.pytree import _dict_flatten_with_keys as _dict_flatten_with_keys
 from webgpu_torch_core.tensors.pytree import _dict_unflatten as _dict_unflatten
+from webgpu_torch_core.tensors.pytree import _node_type as _get_node_type
 from webgpu_torch_core.tensors.pytree import register_pytree_node as _register_pytree_node
 from webgpu_torch_core.tensors.pytree import register_pytree_node as register_pytree_node
 from webgpu_torch_core.tensors.pytree import tree_all as tree_all
@@ -32,4 +33,4 @@ from webgpu_torch_core.tensors.pytree import tree_unflatten as tree_unflatten
 Context: TypeAlias = Any
 
 # Libraries reach for these, too, though they are not public.
-__all__ = ["_dict_flatten", "_dict_flatten_with_keys", "_dict_unflatten", "_register_pytree_node"]
+__all__ = ["_dict_flatten", "_dict_flatten_with_keys", "_dict_unflatten", "_get_node_type", "_register_pytree_node"]

@@ -11,8 +11,10 @@ from webgpu_torch_core import autocast, no_grad, overrides
 from webgpu_torch_core import device as device
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from webgpu_torch_core.func.batching import current_level
 
-from .accelerator import current_accelerator
+from ..accelerator import current_accelerator
+from . import _nn as _nn
 
 _disabled_torch_function_impl = overrides.disabled_implementation
 _has_torch_function = overrides.has_torch_function
@@ -40,6 +42,11 @@ def _len_torch_function_stack() -> int:
 def _get_function_stack_at(ind: int) -> Any:
     """Return an open mode by its place, the outermost first."""
     return overrides.mode_stack()[ind]
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Return whether a function is being mapped over a dimension in this thread."""
+    return current_level() > 0
 
 
 def _log_api_usage_once(event: str) -> None:
