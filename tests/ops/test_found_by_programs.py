@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,7 @@ def _assigned(x: Any, item: Any, value: Any) -> Callable[[], None]:
 
 
 FAMILIES: dict[str, Callable[[Any], Any]] = {
+    "powers of zero of what is no number": lambda t: _gradient(t, lambda x: x**0, math.nan, 2.0, math.inf),
     "means of nothing": lambda t: (
         t.zeros(0, 3).nanmean(),
         t.zeros(0, 3).nanmean(0),

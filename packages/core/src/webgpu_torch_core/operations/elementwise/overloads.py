@@ -107,12 +107,11 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
         if simple is not None and input.dtype.category == 2 and kind is input.dtype:
             return _out(_simple_power(simple, input, exponent), out)
         if exponent == 0:
-            return _out(
-                input.new_ones(input.shape, dtype=kind) + 0 * input
-                if needs_gradient(input)
-                else input.new_ones(input.shape, dtype=kind),
-                out,
-            )
+            ones, shape, given = input.new_ones(input.shape, dtype=kind), input.shape, input.dtype
+            if needs_gradient(input):
+                # One whatever the input, NaN included.
+                ones = attach(ones, "PowBackward0", (input,), lambda grad: grad.new_zeros(shape, dtype=given))
+            return _out(ones, out)
     return _out(e.power_(input, exponent), out)
 
 
