@@ -30,7 +30,7 @@ class CustomOpDef:
         self._differentiable: Any = None
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        kind = next((each.device.type for each in _flat(args) if isinstance(each, Tensor)), "cpu")
+        kind = _device_type(args)
         cast = self._under_autocast.get("CPU" if kind == "cpu" else "CUDA")
         if cast is not None and is_autocast_enabled(kind):
             return cast(*args, **kwargs)
@@ -93,8 +93,7 @@ class CustomOpDef:
             del ctx, inputs, output
 
         def forward(*args: object) -> Any:
-            kind = next((each.device.type for each in _flat(args) if isinstance(each, Tensor)), "cpu")
-            return self._kernel(kind)(*args)
+            return self._kernel(_device_type(args))(*args)
 
         members = {
             "forward": staticmethod(forward),
@@ -104,12 +103,13 @@ class CustomOpDef:
         self._differentiable = type(self.name.replace("::", "_"), (Function,), members).apply
 
 
-def _flat(values: Sequence[Any]) -> Any:
+def _device_type(values: Sequence[object]) -> str:
+    """Return the type of device of the first tensor among arguments and in their lists; without one, ``cpu``."""
     for each in values:
-        if isinstance(each, (list, tuple)):
-            yield from each
-        else:
-            yield each
+        for inner in each if isinstance(each, (list, tuple)) else (each,):
+            if isinstance(inner, Tensor):
+                return inner.device.type
+    return "cpu"
 
 
 _operations: dict[str, CustomOpDef] = {}
