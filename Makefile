@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard packages/*/pyproject.toml) pyproject.toml uv.lock
 
-.PHONY: setup demo web test test-all check docs benchmark wheels release clean
+.PHONY: setup demo web test test-all check check-style check-types check-documentation docs benchmark wheels release clean
 
 setup: $(VENV)/.stamp-setup
 
@@ -39,19 +39,28 @@ test-all: check $(VENV)/.stamp-torch
 	@echo "Running all tests"
 	@$(BIN)/python -m pytest -q -n 2 tests
 
+# Two parts at a time: what takes longest begins first.
 check: setup
 	@echo "Checking style, types, layers, sizes and documentation"
+	@$(MAKE) --no-print-directory -j 2 check-documentation check-types check-style
+
+check-style:
 	@$(BIN)/ruff check packages tests examples benchmarks scripts docs
 	@$(BIN)/ruff format --check --quiet packages tests examples benchmarks scripts docs
-	@$(BIN)/pyright
-	@$(BIN)/pyright -p packages/core
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_sizes.py
 	@$(BIN)/python scripts/check_imports.py
 	@$(BIN)/python scripts/check_ratchet.py
 	@$(BIN)/python scripts/check_operations.py
-	@$(BIN)/python scripts/check_reference.py
 	@$(BIN)/python scripts/check_generated.py
+
+check-types:
+	@$(BIN)/pyright
+	@$(BIN)/pyright -p packages/core
+
+# The build takes up the examples that the first of these has run.
+check-documentation:
+	@$(BIN)/python scripts/check_reference.py
 	@$(MAKE) --no-print-directory docs
 
 docs: setup

@@ -22,7 +22,8 @@ myst_heading_anchors = 3
 
 # Docstrings refer to PyTorch by its own names; building the documentation must not need the network to find them.
 nitpick_ignore_regex = [("py:.*", r"torch(\..*)?")]
-toc_object_entries_show_parents = "hide"
+# Sphinx would copy every entry of the book for the navigation of every page; the extension lists those of a page itself.
+toc_object_entries = False
 python_maximum_signature_line_length = 100
 
 html_theme = "furo"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -26,8 +27,9 @@ EXAMPLES = ROOT / "examples"
 RUNNER = Path(__file__).with_name("running.py")
 #: seconds after which a page is taken to hang
 LONGEST = 600
-#: processes that run pages at once
+#: processes that run pages at once, each on a core of its own: threads of BLAS that wait for one another would slow all
 WORKERS = 2
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LP_NUM_THREADS": "1"}
 
 
 def run(page: Path, sources: str) -> tuple[str, Path]:
@@ -44,30 +46,32 @@ def run(page: Path, sources: str) -> tuple[str, Path]:
         folder.mkdir(parents=True)
         done = subprocess.run(
             [sys.executable, str(RUNNER), str(page), str(folder)],
-            cwd=EXAMPLES, capture_output=True, text=True, timeout=LONGEST, check=False,
+            cwd=EXAMPLES, capture_output=True, text=True, timeout=LONGEST, check=False, env=os.environ | ONE_THREAD,
         )  # fmt: skip
         if done.returncode:
             raise ExtensionError(f"{page} does not run:\n{done.stderr}")
     return name, folder
 
 
-def run_pages(app: Sphinx) -> None:
-    """Run the pages that show figures, and put these beside the other files of the book."""
+def start_pages(app: Sphinx) -> None:
+    """Begin to run the pages that show figures; the reference is written meanwhile."""
     sources = sources_digest(*EXAMPLES.glob("*.py"), RUNNER)
     pages = [each for each in Path(app.srcdir).glob("**/*.md") if is_built(each.read_text(encoding="utf-8"))]
-    with ThreadPoolExecutor(WORKERS) as pool:
-        found = dict(pool.map(run, pages, [sources] * len(pages)))
+    pool = ThreadPoolExecutor(WORKERS)
+    app.config.pages_that_ran = pool.map(run, pages, [sources] * len(pages))  # type: ignore[attr-defined]
+    pool.shutdown(wait=False)
+
+
+def outdated(app: Sphinx, *_: Any) -> list[str]:
+    """Put the figures beside the other files of the book; return the pages that ran, which Sphinx would not read again."""
+    found: dict[str, Path] = dict(app.config.pages_that_ran)  # type: ignore[attr-defined]
     target = Path(app.outdir) / "_static" / "figures"
     target.mkdir(parents=True, exist_ok=True)
     for name, folder in found.items():
         for figure in folder.glob("*.svg"):
             shutil.copyfile(figure, target / f"{name.replace('/', '-')}-{figure.name}")
     app.config.pages_that_ran = {name: str(folder) for name, folder in found.items()}  # type: ignore[attr-defined]
-
-
-def outdated(app: Sphinx, *_: Any) -> list[str]:
-    """Return the pages that ran: Sphinx would not read them again for a change of what they ran on."""
-    return list(app.config.pages_that_ran)  # type: ignore[attr-defined]
+    return list(found)
 
 
 def show_results(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -102,7 +106,7 @@ def figure_of(docname: str, number: int, block: Block) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     app.add_config_value("pages_that_ran", {}, "", dict)
-    app.connect("builder-inited", run_pages)
+    app.connect("builder-inited", start_pages, priority=400)
     app.connect("env-get-outdated", outdated)
     app.connect("source-read", show_results)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

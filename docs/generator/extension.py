@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 from functools import cache
@@ -19,6 +20,8 @@ from .pages import Pages, write
 from .samples import Samples
 
 logger = logging.getLogger(__name__)
+#: bytes of a page
+LARGEST = 300_000
 #: words of annotations and docstrings that are other projects', and not worth a link
 FOREIGN = re.compile(
     r"(numpy|pickle|matplotlib|collections|typing|contextlib|torch|multiprocessing)\b.*|Any|Callable|None|optional"
@@ -84,6 +87,39 @@ def as_pytorch(app: Sphinx, doctree: nodes.document) -> None:
             node += nodes.Text(text.replace("webgpu_torch.", "torch.", 1))
 
 
+def list_entries(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Put the sections and entries of a page of the reference beside it, as Sphinx does the sections of others."""
+    if doctree is not None and page.startswith("reference/"):
+        context["toc"] = contents_of(doctree)
+        context["furo_hide_toc"] = context["toc"].count("<li>") < 2
+
+
+def contents_of(node: nodes.Element) -> str:
+    """Return nested lists of links to the sections, entries and members of a node; nothing where there are none."""
+    items = list[str]()
+    for child in node.children:
+        if isinstance(child, nodes.section):
+            items.append(f"<li>{_link(child, child[0].astext())}{contents_of(child)}</li>")
+        elif isinstance(child, addnodes.desc):
+            *signatures, content = child.children
+            names = [next(each.findall(addnodes.desc_name)).astext() for each in signatures]
+            links = [_link(each, f"<code>{html.escape(name)}</code>") for each, name in zip(signatures, names, strict=True)]
+            items += [f"<li>{each}</li>" for each in links[:-1]]
+            items.append(f"<li>{links[-1]}{contents_of(content)}</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else ""
+
+
+def _link(node: nodes.Element, shown: str) -> str:
+    return f'<a class="reference internal" href="#{node["ids"][0]}">{shown}</a>'
+
+
+def refuse_large(app: Sphinx, exception: Exception | None) -> None:
+    """Warn of pages that a phone would wait for."""
+    for path in Path(app.outdir).rglob("*.html"):
+        if exception is None and path.stat().st_size > LARGEST:
+            logger.warning("%s has %d bytes, at most %d", path.name, path.stat().st_size, LARGEST)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     app.add_config_value("reference_targets", {}, "", dict)
@@ -91,5 +127,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("missing-reference", resolve)
     app.connect("doctree-read", as_pytorch)
     app.connect("doctree-resolved", tables.load_rows)
+    # After the theme, which hides the list of a page that has no sections.
+    app.connect("html-page-context", list_entries, priority=600)
+    app.connect("build-finished", refuse_large)
     app.add_html_math_renderer("mathml", (formulas.visit_math, None), (formulas.visit_math_block, None))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

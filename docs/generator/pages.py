@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -226,16 +227,20 @@ class Pages:
 
     def scripts(self) -> dict[str, str]:
         """Return the sources as scripts that hand them to the page, highlighted."""
-        lexers = {each: get_lexer_by_name(each) for each in ("python", "wgsl")}
         found = {}
         for number, parts in self.sources.items():
             shown = "".join(
                 f'<p>{html.escape(title)}</p><div class="highlight"><pre>'
-                f"{highlight(code, lexers[kind], HtmlFormatter(nowrap=True))}</pre></div>"
+                f"{_highlighted(code, kind)}</pre></div>"
                 for title, code, kind in parts
             )
             found[number] = f"showSource({json.dumps(number)}, {json.dumps(shown)});\n"
         return found
+
+
+@cache
+def _highlighted(code: str, language: str) -> str:
+    return highlight(code, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
 
 
 def _definition(value: Any) -> str:

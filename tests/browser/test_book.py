@@ -18,7 +18,6 @@ PAGES = (
     "index", "quickstart", "tutorials/digits-cnn", "tutorials/diffusion", "compatibility", "reference/torch.nn.functional",
     "reference/torch.optim", "command-line", "writing-a-backend",
 )  # fmt: skip
-LARGEST = 300_000
 
 pytestmark = pytest.mark.slow
 
@@ -38,10 +37,6 @@ def page(chromium: Any) -> Iterator[Any]:
     found = chromium.new_page(viewport={"width": 1280, "height": 900})
     yield found
     found.close()
-
-
-def test_no_page_is_large(book: Path) -> None:
-    assert not [each for each in book.rglob("*.html") if each.stat().st_size > LARGEST]
 
 
 def test_links_lead_somewhere(book: Path) -> None:
