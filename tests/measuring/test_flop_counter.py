@@ -63,13 +63,13 @@ def test_table() -> None:
         webgpu_torch.nn.Linear(36, 50)(webgpu_torch.ones(2, 36))
         webgpu_torch.ones(10, 36) @ webgpu_torch.ones(36, 10)
     assert counter.get_table().splitlines() == [
-        "Module              FLOP    % Total",
-        "--------------  --------  ---------",
-        "Global           14.400K    100.00%",
-        " - aten.addmm     7.200K     50.00%",
-        " - aten.mm        7.200K     50.00%",
-        " Linear           7.200K     50.00%",
-        "  - aten.addmm    7.200K     50.00%",
+        "Module               FLOP    % Total",
+        "--------------  ---------  ---------",
+        "Global            14.400K    100.00%",
+        " - aten.addmm      7.200K     50.00%",
+        " - aten.mm         7.200K     50.00%",
+        " Linear            7.200K     50.00%",
+        "  - aten.addmm     7.200K     50.00%",
     ]
 
 
