@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.direct import DIRECT, OPERATORS
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, complex64, float64
+from ...ir.dtypes import bool_, complex64, float32, float64
+from ...ir.host_bytes import check_number, stored
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -36,8 +37,8 @@ def div(
     if rounding_mode == "floor":
         return _out(e.divide_floor(input, other), out)
     if rounding_mode == "trunc":
-        if is_half(input) or is_half(other):
-            # The quotient rounds to its own type first, as PyTorch's.
+        if (is_half(input) or is_half(other)) and isinstance(other, Tensor) and other.ndim:
+            # The quotient rounds to its own type first, as PyTorch's does where the divisor is not one number.
             return _out(e.true_divide_(input, other).trunc(), out)
         return _out(e.divide_trunc(input, other), out)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
@@ -103,6 +104,8 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
         kind = result_type(input, exponent)
         if kind.category < 2 and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if kind.category == 1 or is_half(input):
+            check_number(exponent, kind)
         simple = _SIMPLE_POWERS.get(float(exponent))
         if simple is not None and input.dtype.category == 2 and kind is input.dtype:
             return _out(_simple_power(simple, input, exponent), out)
@@ -167,6 +170,13 @@ def _both_alike(low: _Limit, high: _Limit) -> tuple[_Limit, _Limit]:
     return low, high
 
 
+def _check_limits(input: Tensor, *limits: _Limit) -> None:
+    """Refuse a number that the result's type cannot hold."""
+    for each in limits:
+        if isinstance(each, int | float):
+            check_number(each, result_type(input, *(limit for limit in limits if limit is not None)))
+
+
 @operation("elementwise", aliases=("clip",))
 def clamp(
     input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None, *, out: Tensor | None = None
@@ -178,6 +188,7 @@ def clamp(
     min, max = _both_alike(min, max)
     if input.dtype is complex64:
         raise NotImplementedError("clamp is not supported for complex types")
+    _check_limits(input, min, max)
     if max is None:
         return _out(e.clamp_low(input, min), out)
     if min is None:
@@ -189,6 +200,7 @@ def clamp(
 def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``max(input, min)``."""
     require_tensor("clamp_min", "input", 1, input)
+    _check_limits(input, min)
     return _out(e.clamp_low(input, min), out)
 
 
@@ -196,6 +208,7 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
 def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``min(input, max)``."""
     require_tensor("clamp_max", "input", 1, input)
+    _check_limits(input, max)
     return _out(e.clamp_high(input, max), out)
 
 
@@ -261,10 +274,15 @@ def where(
 
 def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
     kind = result_type(input, other)
-    if not isinstance(input, Tensor):
-        input = condition.new_full((), input, dtype=kind)
-    if not isinstance(other, Tensor):
-        other = condition.new_full((), other, dtype=kind)
+
+    def filled(number: float) -> Tensor:
+        if kind.category == 2 and kind.itemsize == 2:
+            # Infinite if it is too large, where other types refuse it.
+            return condition.new_full((), stored(number, float32), dtype=float32)
+        return condition.new_full((), number, dtype=kind)
+
+    input = input if isinstance(input, Tensor) else filled(input)
+    other = other if isinstance(other, Tensor) else filled(other)
     input = input if input.dtype is kind else input.to(kind)
     other = other if other.dtype is kind else other.to(kind)
     return e.select_(input, other, condition)
