@@ -10,7 +10,6 @@ import pytest
 import torch
 import torch.utils.flop_counter
 import torch.utils.module_tracker
-
 import webgpu_torch
 import webgpu_torch.utils.flop_counter
 import webgpu_torch.utils.module_tracker
