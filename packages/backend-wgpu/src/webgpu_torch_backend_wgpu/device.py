@@ -19,7 +19,7 @@ from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
 from . import config
 from .codegen.steps import step_length
 from .codegen.types import element_type
-from .codegen.variants import attention_pays
+from .codegen.variants import attention_pays, estimated_seconds
 from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
@@ -83,6 +83,10 @@ class WgpuDevice(Device):
             return super().gains(kernel)
         bound = len(kernel.operands) + len(kernel.outputs)
         return bound <= self.maximum_bindings and attention_pays(kernel, self.capabilities)
+
+    def seconds(self, kernel: Kernel) -> float:
+        # Software computes on the cores that record.
+        return 0.0 if self.capabilities.software else estimated_seconds(kernel, self.capabilities)
 
     def step_length(self, step: str, kind: dtype) -> int:
         return step_length(step, element_type(kind.name, self.capabilities).scalar)

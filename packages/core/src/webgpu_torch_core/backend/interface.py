@@ -99,6 +99,10 @@ class Device(ABC):
         """Return whether to run a kernel of a form that not every device has; where not, operations record what amounts to it."""
         return type(kernel) in self.forms
 
+    def seconds(self, kernel: Kernel) -> float:
+        """Return about how long a kernel keeps an asynchronous device busy: what is worth it is handed over early. 0: unknown."""
+        return 0.0
+
     def step_length(self, step: str, kind: dtype) -> int:
         """Return how much a step of an expression on operands of a type adds to a kernel's length: what its compiler takes
         as long for as for so many additions."""

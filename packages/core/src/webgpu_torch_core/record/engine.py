@@ -21,6 +21,7 @@ from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Pla
 from ..ir.dtypes import dtype
 from ..scheduling import Limits, Recorded, Scheduled, schedule
 from ..scheduling.schedule import Slot
+from .ahead import Ahead
 from .checks import error_of, error_of_check
 from .context import context
 from .explaining import explain
@@ -48,6 +49,7 @@ class Recorder(threading.local):
         reporting: how many kernels that report it has recorded.
         told: how many of these had run when it was last told.
         failed: what checks of values found (0: nothing), of int64, since results were last read; None without checks.
+        ahead: where it may hand over what it repeats before all of it is recorded.
     """
 
     def __init__(self) -> None:
@@ -56,6 +58,7 @@ class Recorder(threading.local):
         self.slot = next(_threads) % REPORT_SLOTS
         self.reporting = self.told = 0
         self.failed: Value | None = None
+        self.ahead = Ahead()
 
     def report_code(self, number: int) -> int:
         """Return the code by which a kernel that this thread records reports what a check finds."""
@@ -122,6 +125,11 @@ class Engine:
 
     def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
         """Append a kernel over these values and return its outputs, which nothing has computed yet."""
+        ahead = self.recorder.ahead
+        if ahead.traces and context.capture is None and ahead.reaches(kernel, self.recorder.tape):
+            reached = ahead.trace
+            self.flush()
+            ahead.trace = reached
         while True:
             tape = self.recorder.tape
             if not tape.open:
@@ -338,6 +346,7 @@ class Engine:
             return []
         structure = tape.structure()
         scheduled = self._plan(structure, tape)
+        self.recorder.ahead.ran(tape, scheduled, self.device.seconds)
         externals = [tape.slots[slot].buffer for slot in scheduled.inputs]  # type: ignore[attr-defined]
         externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
         capture = tape.capture
