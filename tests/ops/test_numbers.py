@@ -103,6 +103,11 @@ REFUSED: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "fill_": lambda t, o: t.ones(2, **o).fill_(1e39),
     "masked_fill": lambda t, o: t.ones(2, **o).masked_fill(t.ones(2, **o) > 0, 1e39),
     "where": lambda t, o: t.where(t.ones(2, **o) > 0, 1e39, t.ones(2, **o)),
+    "clamp": lambda t, o: t.ones(2, **o).clamp(-1e39, 1e39),
+    "clamp integers": lambda t, o: t.ones(2, dtype=t.int8, **o).clamp_max(1000),
+    "clamp_min": lambda t, o: t.ones(2, dtype=t.float16, **o).clamp_min(-70000),
+    "pow": lambda t, o: t.ones(2, dtype=t.bfloat16, **o).pow(1e39),
+    "pow of integers": lambda t, o: t.ones(2, dtype=t.int8, **o) ** 1000,
     "item": lambda t, o: t.ones(2, **o).__setitem__(0, 1e39),
     "arange to infinity": lambda t, o: t.arange(0, math.inf, **o),
     "arange no step": lambda t, o: t.arange(0, 5, 0, **o),
@@ -152,3 +157,45 @@ def test_widened_integers_keep_their_sign(device: str) -> None:
     for kind in (torch.int32, torch.int16, torch.int8):
         given = numbers.to(kind)
         compare(sizes(OURS, to_ours(given, device)), sizes(ORACLE, given))
+
+
+MIXED: dict[str, Callable[..., Any]] = {
+    **{
+        name: lambda t, a, b, name=name: getattr(t, name)(a, b) for name in ("add", "sub", "mul", "div", "floor_divide")
+    },
+    "trunc": lambda t, a, b: t.div(a, b, rounding_mode="trunc"),
+    "remainder": lambda t, a, b: t.remainder(a, b),
+    "where": lambda t, a, b: t.where(t.add(a, b) > 2, a, b),
+}
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", sorted(MIXED))
+def test_numbers_beside_short_floats_round_where_pytorch_rounds_them(name: str, kind: str, device: str) -> None:
+    """A number, or a tensor without dimensions: in the first place rounded, in the second by the operation."""
+    tensor = torch.tensor([1e-4, 2.0, -65504.0, 0.3, -7.5, 100.3, math.inf], dtype=getattr(torch, kind))
+    ours = to_ours(tensor, device)
+    for number in (1e5, 1.001, 0.1, -65519.0, 1 / 3):
+        zero_dim, our_zero_dim = torch.tensor(number), OURS.tensor(number, device=device)
+        for one, our in ((number, number), (zero_dim, our_zero_dim)):
+            for turned in (False, True):
+                want, got = (tensor, one)[:: -1 if turned else 1], (ours, our)[:: -1 if turned else 1]
+                assert str(MIXED[name](OURS, *got).tolist()) == str(MIXED[name](ORACLE, *want).tolist()), (
+                    number,
+                    turned,
+                )
+
+
+def test_the_neighbour_of_a_short_float_beside_a_wider_number(device: str) -> None:
+    _check(lambda t, o: t.tensor([2.0, -1.0], dtype=t.bfloat16, **o).nextafter(t.tensor(1e5, **o)), device)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+def test_a_remainder_of_zero_has_the_dividends_sign(kind: str, device: str) -> None:
+    if kind == "float64" and device == "webgpu":
+        kind = "float32"
+    values = torch.tensor([-4.0, -2.0, -0.0, 0.0, 2.0, 6.0, math.inf], dtype=getattr(torch, kind))
+    first, second = values.repeat_interleave(7), values.repeat(7)
+    a, b = to_ours(first, device), to_ours(second, device)
+    for work in (lambda x, y: x % y, lambda x, y: x.clone().remainder_(y), lambda x, y: x % -2.0, lambda x, y: -2 % y):
+        assert str(work(a, b).tolist()) == str(work(first, second).tolist())

@@ -101,8 +101,11 @@ def truncate_divide(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """Return the remainder with the divisor's sign."""
-    return np.remainder(a, b)
+    """Return the remainder with the divisor's sign; of floats, as PyTorch, a zero keeps the dividend's."""
+    if is_integer(a):
+        return np.remainder(a, b)
+    rest = np.fmod(a, b)
+    return np.where(np.not_equal(rest, 0) & (np.less(rest, 0) != np.less(b, 0)), rest + b, rest)
 
 
 def fmod(a: Array, b: Array) -> Array:

@@ -23,7 +23,7 @@ from .refusals import floats_only, no_booleans
 # Arithmetic
 
 
-@elementwise(takes_numbers=True)
+@elementwise(takes_numbers=True, rounds_numbers=True)
 def add(input, other, *, alpha=1):
     """``input + alpha * other``."""
     return input + other if alpha.__class__ is int and alpha == 1 else input + other * alpha
@@ -48,37 +48,47 @@ def _difference_title(operands):
     return "SubBackward0" if isinstance(operands[0], Tensor) else "RsubBackward1"
 
 
-@elementwise(aliases=("subtract",), takes_numbers=True, title=_difference_title, refuses=_subtraction)
+@elementwise(
+    aliases=("subtract",), takes_numbers=True, rounds_numbers=True, title=_difference_title, refuses=_subtraction
+)
 def sub(input, other, *, alpha=1):
     """``input - alpha * other``."""
     return input - other if alpha.__class__ is int and alpha == 1 else input - other * alpha
 
 
-@elementwise(aliases=("multiply",), takes_numbers=True)
+@elementwise(aliases=("multiply",), takes_numbers=True, wide_second=True)
 def mul(input, other):
     """``input * other``."""
     return _bitwise_and(input, other) if isinstance(input, Expression) and input.dtype is bool_ else input * other
 
 
-@elementwise(promotion="float", method=False, namespace="internal", takes_numbers=True, title="DivBackward0")
+@elementwise(
+    promotion="float", method=False, namespace="internal", takes_numbers=True, wide_second=True, title="DivBackward0"
+)
 def true_divide_(input, other):
     """``input / other``."""
     return input / other
 
 
-@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_floor_cpu"), divides=True)
+@elementwise(
+    method=False, namespace="internal", takes_numbers=True, wide_second=True, refuses=no_booleans("div_floor_cpu"),
+    divides=True,
+)  # fmt: skip
 def divide_floor(input, other):
     """``floor(input / other)``."""
     return _floor_divide(input, other)
 
 
-@elementwise(method=False, namespace="internal", takes_numbers=True, refuses=no_booleans("div_trunc_cpu"), divides=True)
+@elementwise(
+    method=False, namespace="internal", takes_numbers=True, wide_second=True, refuses=no_booleans("div_trunc_cpu"),
+    divides=True,
+)  # fmt: skip
 def divide_trunc(input, other):
     """``trunc(input / other)``."""
     return scalar_truncate_divide(input, other) if _is_integer(input) else truncate(input / other)
 
 
-@elementwise(takes_numbers=True, refuses=no_booleans("div_floor_cpu"), divides=True)
+@elementwise(takes_numbers=True, wide_second=True, refuses=no_booleans("div_floor_cpu"), divides=True)
 def floor_divide(input, other):
     """``floor(input / other)``, in the promoted type."""
     return _floor_divide(input, other)

@@ -173,16 +173,17 @@ class Elementwise:
         arguments: list[Any] = []
         kernel_operands: list[Operand] = []
         parameter_types: list[dtype] = []
-        for each in operands:
+        for position, each in enumerate(operands):
+            wide = self.facts.wide_second and position == 1 and promoted.category == 2
             if isinstance(each, Tensor):
                 strides = broadcast_strides(each._layout, shape)
                 leaf = ir.load(len(kernel_operands), each._layout.offset, strides, each.dtype)
                 kernel_operands.append(Operand(each.dtype, each._storage.value.numel))
-                leaves.append(ir.cast(ir.cast(leaf, promoted), compute))
+                wide = wide and not each._layout.ndim
             else:
                 leaf = _number_leaf(each, promoted, compute, parameter_types)
-                rounds = self.facts.rounds_numbers and compute is not promoted
-                leaves.append(ir.cast(ir.cast(leaf, promoted), compute) if rounds else leaf)
+                wide = wide or compute is promoted or not (self.facts.rounds_numbers or self.facts.wide_second)
+            leaves.append(ir.cast(leaf if wide else ir.cast(leaf, promoted), compute))
         for each, default in zip(extras, self.defaults, strict=True):
             if (each.__class__ is float or each.__class__ is int) and each != default:
                 arguments.append(_number_leaf(each, promoted, compute, parameter_types))

@@ -14,8 +14,9 @@ class Facts(NamedTuple):
     Attributes:
         title: the name of its gradient node where it is not the operation's own, or a function of the operands.
         refuses: a function of the operands and their promoted type that raises where PyTorch does.
-        rounds_numbers: it takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1. Sums and
-            products, among others, take it as it is.
+        rounds_numbers: it takes a number in the tensors' own 16-bit type, as PyTorch does: float16's 0.1 == 0.1.
+        wide_second: beside 16-bit numbers its second operand, if it is a number or has no dimensions, is not rounded to
+            their type, as PyTorch's products and quotients do it; a number in the first place is.
         takes_numbers: PyTorch computes it of two Python numbers, too.
         saves_result: PyTorch computes the gradient from the result (exp, tanh, relu, …), not from the operand.
         whole: it is one of integers and booleans only.
@@ -28,6 +29,7 @@ class Facts(NamedTuple):
     title: str | Callable[[tuple[Any, ...]], str] | None = None
     refuses: Callable[[tuple[Any, ...], dtype], None] | None = None
     rounds_numbers: bool = False
+    wide_second: bool = False
     takes_numbers: bool = False
     saves_result: bool = False
     whole: bool = False

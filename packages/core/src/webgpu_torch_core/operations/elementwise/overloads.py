@@ -1,4 +1,4 @@
-"""Arithmetic that chooses between element-wise operations, and the operators of Tensor."""
+"""Arithmetic that chooses between element-wise operations."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...dispatch.direct import DIRECT, OPERATORS
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, complex64, float64
+from ...ir.dtypes import bool_, complex64, float32, float64
+from ...ir.host_bytes import check_number, stored
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -36,8 +36,8 @@ def div(
     if rounding_mode == "floor":
         return _out(e.divide_floor(input, other), out)
     if rounding_mode == "trunc":
-        if is_half(input) or is_half(other):
-            # The quotient rounds to its own type first, as PyTorch's.
+        if (is_half(input) or is_half(other)) and isinstance(other, Tensor) and other.ndim:
+            # The quotient rounds to its own type first, as PyTorch's does where the divisor is not one number.
             return _out(e.true_divide_(input, other).trunc(), out)
         return _out(e.divide_trunc(input, other), out)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
@@ -103,6 +103,8 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
         kind = result_type(input, exponent)
         if kind.category < 2 and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if kind.category == 1 or is_half(input):
+            check_number(exponent, kind)
         simple = _SIMPLE_POWERS.get(float(exponent))
         if simple is not None and input.dtype.category == 2 and kind is input.dtype:
             return _out(_simple_power(simple, input, exponent), out)
@@ -167,6 +169,13 @@ def _both_alike(low: _Limit, high: _Limit) -> tuple[_Limit, _Limit]:
     return low, high
 
 
+def _check_limits(input: Tensor, *limits: _Limit) -> None:
+    """Refuse a number that the result's type cannot hold."""
+    for each in limits:
+        if isinstance(each, int | float):
+            check_number(each, result_type(input, *(limit for limit in limits if limit is not None)))
+
+
 @operation("elementwise", aliases=("clip",))
 def clamp(
     input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None, *, out: Tensor | None = None
@@ -178,6 +187,7 @@ def clamp(
     min, max = _both_alike(min, max)
     if input.dtype is complex64:
         raise NotImplementedError("clamp is not supported for complex types")
+    _check_limits(input, min, max)
     if max is None:
         return _out(e.clamp_low(input, min), out)
     if min is None:
@@ -189,6 +199,7 @@ def clamp(
 def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``max(input, min)``."""
     require_tensor("clamp_min", "input", 1, input)
+    _check_limits(input, min)
     return _out(e.clamp_low(input, min), out)
 
 
@@ -196,6 +207,7 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
 def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``min(input, max)``."""
     require_tensor("clamp_max", "input", 1, input)
+    _check_limits(input, max)
     return _out(e.clamp_high(input, max), out)
 
 
@@ -261,10 +273,15 @@ def where(
 
 def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
     kind = result_type(input, other)
-    if not isinstance(input, Tensor):
-        input = condition.new_full((), input, dtype=kind)
-    if not isinstance(other, Tensor):
-        other = condition.new_full((), other, dtype=kind)
+
+    def filled(number: float) -> Tensor:
+        if kind.category == 2 and kind.itemsize == 2:
+            # Infinite if it is too large, where other types refuse it.
+            return condition.new_full((), stored(number, float32), dtype=float32)
+        return condition.new_full((), number, dtype=kind)
+
+    input = input if isinstance(input, Tensor) else filled(input)
+    other = other if isinstance(other, Tensor) else filled(other)
     input = input if input.dtype is kind else input.to(kind)
     other = other if other.dtype is kind else other.to(kind)
     return e.select_(input, other, condition)
@@ -404,86 +421,3 @@ def _float_power_in_place(self: Tensor, exponent: Tensor | Number) -> Tensor:
 Tensor.float_power_ = _float_power_in_place  # type: ignore[attr-defined]
 Tensor.divide_ = Tensor.div_  # type: ignore[attr-defined]
 Tensor.clip_ = Tensor.clamp_  # type: ignore[attr-defined]
-
-
-# Operators
-
-
-def _of_array(like: Tensor, other: Any) -> Any:
-    """Return a NumPy array beside a tensor: with its own element type, which takes part in promotion.
-
-    NumPy's truth value counts as a floating-point number, as it does for PyTorch.
-    """
-    if type(other).__name__ == "bool" and not other.ndim:
-        return float(other)
-    # A circle: that module imports this one.
-    from ..creation.factories import as_tensor
-
-    return as_tensor(other, device=like.device)
-
-
-def _operator(name: str, function: Any, reflected: Any = None, in_place: str | None = None) -> None:
-    def forward(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, Tensor | int | float | complex):
-            return function(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
-        return function(self, other)
-
-    forward.__name__ = f"__{name}__"
-    setattr(Tensor, f"__{name}__", forward)
-    if function in DIRECT:
-        OPERATORS[forward] = DIRECT[function]
-    if reflected is not None:
-
-        def backward(self: Tensor, other: Any) -> Any:
-            if not isinstance(other, int | float | complex | Tensor):
-                return reflected(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
-            return reflected(self, other)
-
-        if reflected in DIRECT:
-            OPERATORS[backward] = DIRECT[reflected]
-        setattr(Tensor, f"__r{name}__", backward)
-    if in_place is not None:
-        method = getattr(Tensor, in_place)
-        setattr(Tensor, f"__i{name}__", lambda self, other: method(self, other))
-
-
-_operator("add", e.add, e.add, "add_")
-_operator("sub", e.sub, lambda a, b: e.sub(b, a), "sub_")
-_operator("mul", e.mul, e.mul, "mul_")
-_operator(
-    "truediv",
-    e.true_divide_,
-    lambda a, b: e.reciprocal(a) * b,
-    "div_",
-)
-_operator("floordiv", e.floor_divide, lambda a, b: e.floor_divide(b, a), "floor_divide_")
-_operator("mod", e.remainder, lambda a, b: e.remainder(b, a), "remainder_")
-_operator("pow", lambda a, b: a.pow(b), lambda a, b: pow(b, a), "pow_")
-_operator("and", e.bitwise_and, e.bitwise_and, "bitwise_and_")
-_operator("or", e.bitwise_or, e.bitwise_or, "bitwise_or_")
-_operator("xor", e.bitwise_xor, e.bitwise_xor, "bitwise_xor_")
-_operator("lshift", e.bitwise_left_shift, lambda a, b: e.bitwise_left_shift(b, a), "bitwise_left_shift_")
-_operator("rshift", e.bitwise_right_shift, lambda a, b: e.bitwise_right_shift(b, a), "bitwise_right_shift_")
-for _name, _function in {"eq": e.eq, "ne": e.ne, "lt": e.lt, "le": e.le, "gt": e.gt, "ge": e.ge}.items():
-    _operator(_name, _function)
-Tensor.__rdiv__ = Tensor.__rtruediv__  # type: ignore[attr-defined]
-Tensor.__neg__ = lambda self: e.neg(self)  # type: ignore[attr-defined]
-Tensor.__pos__ = lambda self: positive(self)  # type: ignore[attr-defined]
-Tensor.__abs__ = lambda self: e.abs(self)  # type: ignore[attr-defined]
-
-
-def _invert(self: Tensor) -> Tensor:
-    """``~self``.
-
-    Raises:
-        TypeError: a type without bits.
-    """
-    if self.dtype.category > 1:
-        raise TypeError(
-            f"~ (operator.invert) is only implemented on integer and Boolean-type tensors, got {self.dtype!r}"
-        )
-    return e.bitwise_not(self)
-
-
-Tensor.__invert__ = _invert  # type: ignore[attr-defined]
-Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]

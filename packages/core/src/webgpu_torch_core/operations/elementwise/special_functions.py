@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import OPERATIONS, operation
-from ...ir.dtypes import int16, int32
+from ...ir.dtypes import bfloat16, float16, int16, int32
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from .. import return_types
-from ..common import attach, is_half, require_tensor, type_title
+from ..common import attach, require_tensor, type_title
 from ..in_place.writing import make_in_place
 from ..neural import layers
 from ..outputs import into
@@ -32,8 +32,9 @@ def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
     """The next number that the element type has, after ``input`` towards ``other``."""
     require_tensor("nextafter", "input", 1, input)
     require_tensor("nextafter", "other", 2, other)
-    if is_half(input) and other.dtype is input.dtype:
-        return into(_next_of_half(input, other), out)
+    kind = result_type(input, other)
+    if kind is float16 or kind is bfloat16:
+        return into(_next_of_half(input.to(kind), other.to(kind)), out)
     return e.nextafter_(input, other, out=out)
 
 

@@ -1,0 +1,90 @@
+"""The operators of Tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.direct import DIRECT, OPERATORS
+from ...tensors.tensor import Tensor
+from .. import elementwise as e
+from .overloads import positive, pow
+
+
+def _of_array(like: Tensor, other: Any) -> Any:
+    """Return a NumPy array beside a tensor: with its own element type, which takes part in promotion.
+
+    NumPy's truth value counts as a floating-point number, as it does for PyTorch.
+    """
+    if type(other).__name__ == "bool" and not other.ndim:
+        return float(other)
+    # A circle: that module imports this one.
+    from ..creation.factories import as_tensor
+
+    return as_tensor(other, device=like.device)
+
+
+def _operator(name: str, function: Any, reflected: Any = None, in_place: str | None = None) -> None:
+    def forward(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, Tensor | int | float | complex):
+            return function(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
+        return function(self, other)
+
+    forward.__name__ = f"__{name}__"
+    setattr(Tensor, f"__{name}__", forward)
+    if function in DIRECT:
+        OPERATORS[forward] = DIRECT[function]
+    if reflected is not None:
+
+        def backward(self: Tensor, other: Any) -> Any:
+            if not isinstance(other, int | float | complex | Tensor):
+                return reflected(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
+            return reflected(self, other)
+
+        if reflected in DIRECT:
+            OPERATORS[backward] = DIRECT[reflected]
+        setattr(Tensor, f"__r{name}__", backward)
+    if in_place is not None:
+        method = getattr(Tensor, in_place)
+        setattr(Tensor, f"__i{name}__", lambda self, other: method(self, other))
+
+
+_operator("add", e.add, e.add, "add_")
+_operator("sub", e.sub, lambda a, b: e.sub(b, a), "sub_")
+_operator("mul", e.mul, e.mul, "mul_")
+_operator(
+    "truediv",
+    e.true_divide_,
+    lambda a, b: e.reciprocal(a) * b,
+    "div_",
+)
+_operator("floordiv", e.floor_divide, lambda a, b: e.floor_divide(b, a), "floor_divide_")
+_operator("mod", e.remainder, lambda a, b: e.remainder(b, a), "remainder_")
+_operator("pow", lambda a, b: a.pow(b), lambda a, b: pow(b, a), "pow_")
+_operator("and", e.bitwise_and, e.bitwise_and, "bitwise_and_")
+_operator("or", e.bitwise_or, e.bitwise_or, "bitwise_or_")
+_operator("xor", e.bitwise_xor, e.bitwise_xor, "bitwise_xor_")
+_operator("lshift", e.bitwise_left_shift, lambda a, b: e.bitwise_left_shift(b, a), "bitwise_left_shift_")
+_operator("rshift", e.bitwise_right_shift, lambda a, b: e.bitwise_right_shift(b, a), "bitwise_right_shift_")
+for _name, _function in {"eq": e.eq, "ne": e.ne, "lt": e.lt, "le": e.le, "gt": e.gt, "ge": e.ge}.items():
+    _operator(_name, _function)
+Tensor.__rdiv__ = Tensor.__rtruediv__  # type: ignore[attr-defined]
+Tensor.__neg__ = lambda self: e.neg(self)  # type: ignore[attr-defined]
+Tensor.__pos__ = lambda self: positive(self)  # type: ignore[attr-defined]
+Tensor.__abs__ = lambda self: e.abs(self)  # type: ignore[attr-defined]
+
+
+def _invert(self: Tensor) -> Tensor:
+    """``~self``.
+
+    Raises:
+        TypeError: a type without bits.
+    """
+    if self.dtype.category > 1:
+        raise TypeError(
+            f"~ (operator.invert) is only implemented on integer and Boolean-type tensors, got {self.dtype!r}"
+        )
+    return e.bitwise_not(self)
+
+
+Tensor.__invert__ = _invert  # type: ignore[attr-defined]
+Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
