@@ -212,6 +212,19 @@ def test_pointwise_chain_is_one_kernel(device: str, engine: Any) -> None:
     assert engine.statistics["kernels"] == before + 1
 
 
+def test_equal_reductions_of_one_kernel_are_made_once(device: str, engine: Any) -> None:
+    x = to_ours(sample((6, 5), torch.float32), device)
+    engine.flush()
+    before = set(map(id, engine.plans.values()))
+    found = [x.sum(0), x.sum(0), x.amax(0), x.sum(0), x.var(0), x.var(0)]
+    lists = [each.tolist() for each in found]
+    assert lists[0] == lists[1] == lists[3] and lists[4] == lists[5] and lists[0] != lists[2]
+    plans = [entry[0].plan for entry in engine.plans.values() if id(entry) not in before]
+    programs = [step.kernel for plan in plans for step in plan.steps if step.kernel.form == "row program"]
+    assert programs
+    assert all(len(set(each.reductions)) == len(each.reductions) for each in programs)
+
+
 def test_unread_values_are_not_computed(device: str, engine: Any) -> None:
     x = to_ours(sample((4, 5), torch.float32), device)
     engine.flush()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -39,6 +41,20 @@ def _get_available_device_type() -> str | None:
 
     found = current_accelerator()
     return None if found is None else found.type
+
+
+def _get_device_module(device_type: str) -> ModuleType:
+    """Return the module of a kind of device, such as ``torch.cpu``.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    found = getattr(importlib.import_module("webgpu_torch"), device_type, None)
+    if found is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        )
+    return found
 
 
 def _get_all_device_indices() -> list[int]:

@@ -99,6 +99,10 @@ class Device(ABC):
         """Return whether to run a kernel of a form that not every device has; where not, operations record what amounts to it."""
         return type(kernel) in self.forms
 
+    def seconds(self, kernel: Kernel) -> float:
+        """Return about how long a kernel keeps an asynchronous device busy: what is worth it is handed over early. 0: unknown."""
+        return 0.0
+
     def step_length(self, step: str, kind: dtype) -> int:
         """Return how much a step of an expression on operands of a type adds to a kernel's length: what its compiler takes
         as long for as for so many additions."""
@@ -124,6 +128,13 @@ class Device(ABC):
         Raises:
             RuntimeError: an earlier kernel failed; the message names kernel and operation.
         """
+
+    async def read_async(self, buffer: Any, nbytes: int) -> bytearray:
+        """Do what :meth:`read` does; other tasks of the event loop run meanwhile: here a thread waits."""
+        # Programs without coroutines need not import it.
+        from asyncio import to_thread
+
+        return await to_thread(self.read, buffer, nbytes)
 
     def read_later(self, buffer: Any, nbytes: int) -> Callable[[], bytearray]:
         """Start what :meth:`read` does and return the function that waits for it, to be called once.
@@ -266,6 +277,9 @@ class Backend(ABC):
         Raises:
             RuntimeError: it cannot be opened; the message says what is missing and what would help.
         """
+
+    async def prepare(self) -> None:
+        """Do what opening the first device has to wait for, where only coroutines can wait: here nothing."""
 
     def describe(self) -> dict[str, str]:
         """Return versions and adapters for ``webgpu-torch info``, without failing where there is no device."""

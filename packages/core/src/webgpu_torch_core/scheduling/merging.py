@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir.expression import Expression, make, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Pointwise, Record, RowProgram, Store
+from ..ir.kernels import Contraction, Kernel, Pointwise, Record, Reduction, RowProgram, Store
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from .domain import groups, schedule_cache, split_dimensions, store_domain
 
@@ -320,8 +320,6 @@ def merge_rows_side_by_side(
     """
     if consumer.stores and rows.stores:
         return None
-    if len(rows.reductions) + len(consumer.reductions) > MOST_REDUCTIONS:
-        return None
     consumer, rows = drop_ones(consumer), drop_ones(rows)
     aligned = _align_to_rows(consumer, rows, set(), row_outputs)
     if aligned is None:
@@ -329,7 +327,8 @@ def merge_rows_side_by_side(
     consumer, rows, _ = aligned
     if _elements_read(consumer).isdisjoint(_elements_read(rows)):
         return None
-    return _append_reductions(consumer, outputs, rows, row_outputs, {})
+    merged = _append_reductions(consumer, outputs, rows, row_outputs, {})
+    return merged if len(merged[0].reductions) <= MOST_REDUCTIONS else None
 
 
 def _elements_read(rows: RowProgram) -> set[Expression]:
@@ -346,26 +345,35 @@ def _append_reductions(
     row_outputs: tuple[int, ...],
     values: dict[Expression, Expression],
 ) -> tuple[RowProgram, tuple[int, ...]]:
-    shift, base = len(rows.reductions), len(row_outputs)
+    """Return the row program with another's reductions and stores after its own; equal reductions are made once."""
+    base = len(row_outputs)
+    reductions = list(rows.reductions)
+    #: which reduction of the merged program each of the consumer's is
+    places: list[int] = []
 
     def change(root: Expression) -> Expression:
-        # A substituted value already counts its reductions from the program's start: shift only the consumer's own.
+        # A substituted value already counts its reductions from the program's start: only the consumer's own move.
         def replace(node: Expression, _: tuple[Expression, ...]) -> Expression | None:
             if node in values:
                 return values[node]
             if node.step == "reduced":
-                return make("reduced", (), node.payload + shift, node.dtype)
+                return make("reduced", (), places[node.payload], node.dtype)
             return None
 
         return rewrite(root, replace)
 
-    moved = consumer.map_expressions(change)
+    for each in consumer.reductions:
+        mine = Reduction(each.monoid, change(each.value))
+        if mine not in reductions:
+            reductions.append(mine)
+        places.append(reductions.index(mine))
+    moved = consumer.replace(reductions=()).map_expressions(change)
     shifted = [
         tuple(Store(each.output + base, each.offset, each.strides, each.value) for each in stores)
         for stores in (moved.row_stores, moved.stores)
     ]
     merged = rows.replace(
-        reductions=rows.reductions + moved.reductions,
+        reductions=tuple(reductions),
         row_stores=rows.row_stores + shifted[0],
         stores=rows.stores + shifted[1],
         outputs=rows.outputs + consumer.outputs,

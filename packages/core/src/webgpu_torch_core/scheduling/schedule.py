@@ -48,10 +48,11 @@ class Scheduled:
     """A plan and which graph slots its external buffers are.
 
     ``inputs`` are the leading external buffers (leaf slots); ``outputs`` lists (slot, buffer index); buffer indices below
-    ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals.
+    ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
+    ``runs`` counts how often tapes of this structure ran.
     """
 
-    __slots__ = ("fresh", "inputs", "outputs", "plan")
+    __slots__ = ("fresh", "inputs", "outputs", "plan", "runs")
 
     def __init__(
         self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]
@@ -60,6 +61,7 @@ class Scheduled:
         self.inputs = inputs
         self.outputs = outputs
         self.fresh = fresh
+        self.runs = 0
 
 
 class Group:

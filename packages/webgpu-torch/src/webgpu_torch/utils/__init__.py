@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from .._parts import lazily as _lazily
 from . import _contextlib as _contextlib
+from . import _python_dispatch as _python_dispatch
 from . import _pytree as _pytree
 from . import checkpoint as checkpoint
 from . import data as data
@@ -12,5 +13,7 @@ from . import hooks as hooks
 
 if TYPE_CHECKING:
     from . import benchmark as benchmark
+    from . import flop_counter as flop_counter
+    from . import module_tracker as module_tracker
 else:
-    __getattr__ = _lazily(__name__, "benchmark")
+    __getattr__ = _lazily(__name__, "benchmark", "flop_counter", "module_tracker")
