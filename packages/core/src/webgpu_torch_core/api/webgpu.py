@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..operations.creation.reading import read_later as read_later
+from ..operations.creation.reading import read_later
 from .device_modules import device_module
 
 _devices = device_module("webgpu")
@@ -22,3 +22,22 @@ manual_seed = _devices.manual_seed
 manual_seed_all = _devices.manual_seed_all
 get_rng_state = _devices.get_rng_state
 set_rng_state = _devices.set_rng_state
+
+__all__ = [
+    "current_device",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "get_rng_state",
+    "is_available",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_reserved",
+    "open",
+    "read_later",
+    "reset",
+    "set_rng_state",
+    "synchronize",
+]
