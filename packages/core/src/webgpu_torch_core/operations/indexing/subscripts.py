@@ -162,14 +162,16 @@ def _bound(bound: object) -> int:
         raise TypeError("only integer tensors of a single element can be converted to an index") from error
 
 
-def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
+def _mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> list[Tensor]:
+    """Return where a mask of some dimensions holds: positions in each of these or, not ``apart``, in all of them as one."""
     for axis, size in enumerate(mask._layout.shape):
         if view._layout.shape[dim + axis] != size:
             raise IndexError(
                 f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
                 f"{list(view.shape)} at index {dim + axis}"
             )
-    return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
+    positions = nonzero_positions(mask.to(view.device))[0]
+    return coordinates(positions, mask._layout.shape) if apart else [positions]
 
 
 def _check_indices(view: Tensor, indices: _Indices, by_kernel: bool) -> Report | None:
@@ -226,6 +228,12 @@ def _combined(view: Tensor, chosen: list[Tensor], first: int, count: int) -> tup
 
 def _getitem(self: Tensor, subscript: Any) -> Tensor:
     entries = _expand_subscript(self, subscript)
+    if len(entries) == 1 and isinstance(entries[0], Tensor) and entries[0].dtype in (bool_, uint8) and self.ndim:
+        mask = entries[0]
+        if mask.ndim == self.ndim:
+            # Of everything: positions need not be taken apart into dimensions.
+            positions = _mask_positions(self, mask, 0, apart=False)[0]
+            return take_positions(self.reshape(-1), 0, positions, "IndexBackward0")
     view, indices = _apply_basic(self, entries)
     if all(each is None for each in indices):
         if view is not self:
@@ -401,17 +409,24 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
     length = flags.numel()
     count = int(total.item()) if size is None else min(size, length)
     # Not before the count is read: so it is part of the kernel that writes.
-    running = (inside + before).reshape(-1)
-    numbers = arange(length, dtype=running.dtype, device=input.device)
-    # The elements that are zero go behind the others: every place is written once, and neighbours write side by side.
-    slots = where(flags, running - 1, numbers - running + total.to(running.dtype))
-    places = numbers.new_zeros((length,)).scatter(0, slots, numbers)[:count].to(int64)
+    places = _places(flags, inside, before, total)[:count].to(int64)
     if size is None:
         return places, total
     places = where(arange(count, device=input.device) < total, places, 0)
     return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
 
 
+@remembered
+def _places(flags: Tensor, inside: Tensor, before: Tensor, total: Tensor) -> Tensor:
+    """Return the positions of the elements that are not zero, in order, and behind them those of the others."""
+    running = (inside + before).reshape(-1)
+    numbers = arange(flags.numel(), dtype=running.dtype, device=flags.device)
+    # The elements that are zero go behind the others: every place is written once, and neighbours write side by side.
+    slots = where(flags, running - 1, numbers - running + total.to(running.dtype))
+    return numbers.new_zeros((flags.numel(),)).scatter(0, slots, numbers)
+
+
+@remembered
 def _running_count(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return how many flags hold in a line up to each place [lines, length], in the lines before [lines, 1], and in all."""
     length, kind = flags.numel(), int32 if flags.numel() < 1 << 31 else int64
