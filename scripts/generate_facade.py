@@ -40,7 +40,6 @@ from . import distributions as distributions
 from . import fft as fft
 from . import func as func
 from . import futures as futures
-from . import fx as fx
 from . import hub as hub
 from . import jit as jit
 from . import library as library
@@ -94,12 +93,14 @@ newaxis = None
 globals().update(_FOREACH)
 
 if _TYPE_CHECKING:
+    from . import fx as fx
     from . import multiprocessing as multiprocessing
     from . import profiler as profiler
+    from . import quasirandom as quasirandom
     from . import testing as testing
     from . import web as web
 else:
-    __getattr__ = _lazily(__name__, "multiprocessing", "profiler", "testing", "web")
+    __getattr__ = _lazily(__name__, "fx", "multiprocessing", "profiler", "quasirandom", "testing", "web")
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {

@@ -94,7 +94,8 @@ def signature(name: str, function: Callable[..., Any], method: bool) -> str:
     if OPERATOR.fullmatch(name):
         return f"def {name}(self, other: Any) -> Tensor: ..."
     returned = RESULTS.get(name) or annotation(described.return_annotation, "Tensor")
-    return f"def {name}({', '.join(parts)}) -> {returned}: ..."
+    keyword = "async def" if inspect.iscoroutinefunction(inspect.unwrap(function)) else "def"
+    return f"{keyword} {name}({', '.join(parts)}) -> {returned}: ..."
 
 
 def attached() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import sys
@@ -69,9 +70,12 @@ def address(site: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def opened(chromium: Any, address: str) -> Callable[[str], Any]:
-    """Return a function that opens one of the site's pages, of which no error may stay unseen."""
+    """Return a function that opens one of the site's pages, of which no error may stay unseen.
 
-    def open_page(name: str, **options: Any) -> Any:
+    ``script`` runs before the page's own; ``instead``: the text of scripts that are served in place of the site's.
+    """
+
+    def open_page(name: str, script: str = "", instead: dict[str, str] | None = None, **options: Any) -> Any:
         page = chromium.new_page(**options)
         page.set_default_timeout(PATIENCE)
         page.problems = []
@@ -82,10 +86,18 @@ def opened(chromium: Any, address: str) -> Callable[[str], Any]:
         )
         # The page may ask nobody but the server that it came from.
         page.route(lambda url: not url.startswith(address), lambda route: route.abort())
+        for each, text in (instead or {}).items():
+            page.route(address + each, functools.partial(_answer_with, text))
+        page.add_init_script(script)
         page.goto(address + name)
         return page
 
     return open_page
+
+
+def _answer_with(text: str, route: Any, request: Any) -> None:
+    del request
+    route.fulfill(body=text, headers={"Content-Type": "text/javascript"})
 
 
 class Python:
@@ -93,7 +105,7 @@ class Python:
 
     def __init__(self, page: Any) -> None:
         self.page = page
-        page.wait_for_function("globalThis.library")
+        page.wait_for_function("globalThis.library", timeout=60_000)
         self.started = page.evaluate("library.ready")
 
     def run(self, code: str, keep: bool = False) -> str | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Python
 
 #: run in one page by the quick test: starting Python takes longer than they do
 QUICK = ("tensors.py", "errors.py")
@@ -42,6 +44,20 @@ assert "def linear" in inspect.getsource(webgpu_torch_nn.functional.linear)
 Path(importlib.util.find_spec("webgpu_torch_models.gpt2").cached).exists()
 """
     assert python.run(program) == "true"
+
+
+WITHOUT_JSPI = "delete WebAssembly.Suspending; delete WebAssembly.promising;"
+
+
+@pytest.mark.slow
+def test_without_jspi_results_are_fetched(opened: Callable[..., Any], site: Path) -> None:
+    """No flag of Chromium takes it away: its names are gone before Pyodide looks for them."""
+    worker = 'import "./without.js";\n' + (site / "worker.js").read_text(encoding="utf-8")
+    page = opened("index.html", script=WITHOUT_JSPI, instead={"worker.js": worker, "without.js": WITHOUT_JSPI})
+    Python(page).run_file("awaiting.py")
+    assert "await tensor.fetch()" in page.inner_text("#notice")
+    assert page.problems == []
+    page.close()
 
 
 @pytest.mark.slow

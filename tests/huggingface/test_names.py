@@ -92,7 +92,7 @@ def test_stand_ins_are_what_they_stand_for(run_code: Callable[..., str]) -> None
     from torch.fx import *
     from torch.fx.graph import Graph as other
     assert torch.fx.Graph is other is Graph and issubclass(torch.fx.GraphModule, torch.nn.Module)
-    assert not isinstance(torch.nn.Linear(1, 1), torch.fx.GraphModule) and not hasattr(torch.fx.Graph, "no_such_method")
+    assert not isinstance(torch.nn.Linear(1, 1), torch.fx.GraphModule) and not hasattr(torch.package.PackageExporter, "no_such_method")
     from torch.distributed.checkpoint.planner import WriteItemType
     assert issubclass(WriteItemType, enum.Enum) and WriteItemType["TENSOR"] in list(WriteItemType)
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -113,15 +113,15 @@ def test_stand_ins_are_what_they_stand_for(run_code: Callable[..., str]) -> None
             assert all(word in str(error) for word in (*words, "not part of webgpu-torch")), error
         else:
             raise AssertionError("silent")
-    class Mine(torch.fx.Tracer):
+    class Mine(torch.package.PackageImporter):
         pass
-    class Begun(torch.fx.Interpreter):
+    class Begun(torch.package.PackageExporter):
         def __init__(self):
             super().__init__(None)
-    refused(lambda: torch.fx.symbolic_trace(torch.nn.ReLU()), "symbolic_trace", "torch.compile")
-    refused(torch.fx.Tracer, "Tracer")
-    refused(Mine, "Tracer")
-    refused(Begun, "Interpreter")
+    refused(lambda: torch.export.export(torch.nn.ReLU(), ()), "export", "torch.compile")
+    refused(torch.package.PackageImporter, "PackageImporter")
+    refused(Mine, "PackageImporter")
+    refused(Begun, "PackageExporter")
     refused(torch.zeros(2).to_sparse, "torch.Tensor.to_sparse", "dense")
     refused(torch.ops.aten._cudnn_rnn.default, "_cudnn_rnn")
     refused(torch.onnx.export, "torch.onnx.export", "torch.save or safetensors")

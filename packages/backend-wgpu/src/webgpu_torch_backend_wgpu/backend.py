@@ -20,13 +20,12 @@ _ADVICE = (
 
 def adapters(runtime: Runtime) -> list[Adapter]:
     """Return the adapters that can compute, the most capable first; ``WEBGPU_TORCH_ADAPTER`` keeps those it names."""
-    wanted = config.ADAPTER.text().lower()
+    return sorted(_one_api_each(runtime.adapters(_suits)), key=lambda each: _KIND_RANK[each.kind])
 
-    def suits(each: Adapter) -> bool:
-        names = f"{each.vendor} {each.device} {each.description} {each.api} {each.kind}".lower()
-        return each.api in _API_RANK and wanted in names
 
-    return sorted(_one_api_each(runtime.adapters(suits)), key=lambda each: _KIND_RANK[each.kind])
+def _suits(adapter: Adapter) -> bool:
+    names = f"{adapter.vendor} {adapter.device} {adapter.description} {adapter.api} {adapter.kind}".lower()
+    return adapter.api in _API_RANK and config.ADAPTER.text().lower() in names
 
 
 def _one_api_each(found: list[Adapter]) -> list[Adapter]:
@@ -89,6 +88,11 @@ class WgpuBackend(Backend):
 
     def device_count(self) -> int:
         return len(self.adapters())
+
+    async def prepare(self) -> None:
+        from .limits import wanted_features
+
+        await self.runtime.prepare(_suits, wanted_features)
 
     def open(self, index: int) -> Device:
         from .device import WgpuDevice

@@ -125,7 +125,7 @@ class WgpuDevice(Device):
             raise ValueError(f"cannot read {nbytes} bytes from a buffer of {buffer.nbytes} bytes")
         result = bytearray(nbytes)
         with self.lock:
-            self._check_alive()
+            self._check_waiting()
             self.compiler.round += 1
             if nbytes:
                 # What kernels reported comes along: nobody waits for it once more.
@@ -140,6 +140,27 @@ class WgpuDevice(Device):
         for handle, offset, count in buffer.pieces(0, len(into)):
             self.gpu.read(handle, offset, into[done : done + count])
             done += count
+
+    async def read_async(self, buffer: AnyBuffer, nbytes: int) -> bytearray:
+        if not self.gpu.awaited:
+            return await super().read_async(buffer, nbytes)
+        result, waiting = bytearray(nbytes), []
+        with self.lock:
+            self._check_alive()
+            self.compiler.round += 1
+            reports = self._ask()
+            for handle, offset, count in buffer.pieces(0, nbytes):
+                self._watch(lambda: waiting.append(self.gpu.read_later(handle, offset, count)), "reading results")  # noqa: B023
+        await self.gpu.arrive()
+        with self.lock:
+            self._check_alive()
+            into = memoryview(result)
+            for finish, (_, _, count) in zip(waiting, buffer.pieces(0, nbytes), strict=False):
+                part, into = into[:count], into[count:]
+                self._watch(lambda: finish(part), "reading results")  # noqa: B023
+            self._take(reports)
+            self._raise_failure()
+        return result
 
     def read_later(self, buffer: AnyBuffer, nbytes: int) -> Callable[[], bytearray]:
         pieces = list(buffer.pieces(0, nbytes)) if nbytes <= LATER_BYTES else []
@@ -164,14 +185,15 @@ class WgpuDevice(Device):
 
     def synchronize(self) -> None:
         with self.lock:
-            self._check_alive()
+            self._check_waiting()
             self.compiler.round += 1
             self._watch(self.gpu.wait, "waiting for the device")
             self._raise_failure()
 
     def reported(self) -> list[tuple[int, int]]:
         with self.lock:
-            if self._reporting:
+            # What cannot be waited for now comes along with the next result.
+            if self._reporting and self.gpu.obstacle() is None:
                 self._check_alive()
                 self._take(self._ask())
                 self._raise_failure()
@@ -220,6 +242,12 @@ class WgpuDevice(Device):
             self._note(translate(GpuError("lost", self.gpu.lost), "it was not used"))
         if self.lost is not None:
             raise DeviceLostError(self.lost)
+
+    def _check_waiting(self) -> None:
+        self._check_alive()
+        obstacle = self.gpu.obstacle()
+        if obstacle is not None:
+            raise RuntimeError(obstacle)
 
     def _raise_failure(self) -> None:
         if self.failure is not None:

@@ -35,7 +35,7 @@ ADVICE = {
     "torch.distributions": "use another distribution of torch.distributions, or torch's own random functions",
     "torch.export": _COMPILE,
     "torch.fft": "use the other functions of torch.fft",
-    "torch.fx": _COMPILE,
+    "torch.fx": "use torch.fx.symbolic_trace, Graph, GraphModule, Interpreter and replace_pattern, which are here",
     "torch.jit": _SCRIPT,
     "torch.mps": _GPU,
     "torch.mtia": _GPU,

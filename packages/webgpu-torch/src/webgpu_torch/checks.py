@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from webgpu_torch_core import Tensor, int64
+from webgpu_torch_core.dispatch.overrides import wrap_torch_function
 from webgpu_torch_core.ir.dtypes import bool_
 
 Message = Callable[[], str] | None
@@ -80,6 +81,7 @@ def _check_tensor_all(cond: Any, message: Message = None) -> None:
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
+@wrap_torch_function(lambda condition, message: (condition,))
 def _assert(condition: object, message: str) -> None:
     """Raise an error with a message unless a condition, which may be a tensor of one element, holds.
 

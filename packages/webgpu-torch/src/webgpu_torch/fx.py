@@ -1,24 +1,9 @@
-"""``torch.fx``: there is no symbolic tracing; its marks leave Python functions as they are."""
+"""Functions and modules as graphs, as ``torch.fx``; a part of webgpu-torch-tools."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from collections.abc import Callable
-from typing import Any
+from ._parts import offer_part
 
-
-def wrap(fn_or_name: str | Callable[..., Any]) -> str | Callable[..., Any]:
-    """Return the function, or the name of one, that a tracer would not look into.
-
-    Raises:
-        RuntimeError: it is neither a function nor a name.
-    """
-    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError(
-            "Unsupported type for global function! Must be either a callable or string name of the function"
-        )
-    return fn_or_name
-
-
-def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, which a tracer would keep even if nobody reads its result."""
-    return fn
+offer_part("webgpu_torch_tools.fx", __name__, "tools")
+if TYPE_CHECKING:
+    from webgpu_torch_tools.fx import *  # noqa: F403

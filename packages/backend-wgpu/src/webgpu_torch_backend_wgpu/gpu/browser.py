@@ -26,9 +26,13 @@ CERTAIN_BYTES = 1 << 24
 _FEATURES = frozenset({"shader-f16", "subgroups", "timestamp-query"})
 _LIMIT_NAMES = [camel(name) for name in Limits.fields]
 CANNOT_WAIT = (
-    "this needs to wait for the GPU, and Python cannot wait here. In a browser with JSPI (Chrome and Edge from version "
-    "137 on) enter Python by pyodide.runPythonAsync or callPromising, not by runPython or a plain call from JavaScript"
+    "this needs to wait for the GPU, and Python cannot wait here. Write {instead}. Or, in a browser with JSPI (Chrome and Edge "
+    "from version 137 on), enter Python by pyodide.runPythonAsync or callPromising, not by runPython or a plain call from "
+    "JavaScript"
 )
+#: what waits for the GPU, and for the device, where Python cannot
+FETCH = "'await tensor.fetch()', which gives the tensor on the host, and read that"
+OPEN = "'await torch.webgpu.open()' before"
 
 T = TypeVar("T")
 
@@ -124,15 +128,15 @@ def waits() -> bool:
     return _bridge().can_run_sync()
 
 
-def wait_for(promise: Awaitable[T]) -> T:
+def wait_for(promise: Awaitable[T], instead: str = FETCH) -> T:
     """Return what a promise resolves to.
 
     Raises:
-        GpuError: it was rejected, or Python cannot wait here.
+        GpuError: it was rejected, or Python cannot wait here and should do something else instead.
     """
     bridge = _bridge()
     if not bridge.can_run_sync():
-        raise GpuError("internal", CANNOT_WAIT)
+        raise GpuError("internal", CANNOT_WAIT.format(instead=instead))
     try:
         return bridge.run_sync(promise)
     except bridge.JsException as error:
@@ -147,24 +151,46 @@ class BrowserRuntime(Runtime):
     def __init__(self) -> None:
         text = Path(__file__).with_name("browser.js").read_text(encoding="utf-8")
         self._functions: _Functions = importlib.import_module("pyodide.code").run_js(text)
+        self._adapter: Adapter | None = None
+        self._opened: _Opened | None = None
 
     def version(self) -> str:
         return f"Pyodide {importlib.import_module('pyodide').__version__}, Python {sys.version.split()[0]}"
 
     def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
-        if not self._functions.supported():
-            return []
-        told = wait_for(self._functions.adapter(_bridge().to_js(_LIMIT_NAMES)))
-        found = adapter_of(json.loads(told)) if told else None
-        return [found] if found is not None and suits(found) else []
+        if self._adapter is None and self._functions.supported():
+            if not waits():
+                raise RuntimeError(CANNOT_WAIT.format(instead=OPEN))
+            self._keep(wait_for(self._ask()))
+        return [self._adapter] if self._adapter is not None and suits(self._adapter) else []
 
     def open(self, adapter: Adapter, features: Sequence[str]) -> Gpu:
-        to_js = _bridge().to_js
-        try:
-            opened = wait_for(self._functions.open(adapter.handle, to_js(list(features)), to_js(_LIMIT_NAMES)))
-        except GpuError as error:
-            raise RuntimeError(f"the browser gave no device: {error}") from error
+        opened, self._opened = self._opened, None
+        if opened is None:
+            if not waits():
+                raise RuntimeError(CANNOT_WAIT.format(instead=OPEN))
+            try:
+                opened = wait_for(self._begin(adapter, features))
+            except GpuError as error:
+                raise RuntimeError(f"the browser gave no device: {error}") from error
         return BrowserGpu(opened, adapter.limits, frozenset(features))
+
+    async def prepare(self, suits: Callable[[Adapter], bool], features: Callable[[Adapter], Sequence[str]]) -> None:
+        if self._adapter is None and self._functions.supported():
+            self._keep(await self._ask())
+        found = self._adapter
+        if found is not None and suits(found):
+            self._opened = await self._begin(found, features(found))
+
+    def _ask(self) -> Awaitable[str | None]:
+        return self._functions.adapter(_bridge().to_js(_LIMIT_NAMES))
+
+    def _keep(self, told: str | None) -> None:
+        self._adapter = adapter_of(json.loads(told)) if told else None
+
+    def _begin(self, adapter: Adapter, features: Sequence[str]) -> Awaitable[_Opened]:
+        to_js = _bridge().to_js
+        return self._functions.open(adapter.handle, to_js(list(features)), to_js(_LIMIT_NAMES))
 
 
 def adapter_of(told: _Told) -> Adapter:
@@ -184,8 +210,20 @@ def adapter_of(told: _Told) -> Adapter:
     )
 
 
+class _Read:
+    """Bytes that JavaScript is copying to the host."""
+
+    def __init__(self, promise: Awaitable[None], data: bytearray) -> None:
+        self.promise = promise
+        self.data = data
+        self.arrived = False
+        self.problem = ""
+
+
 class BrowserGpu(Gpu):
     """A device of ``navigator.gpu``. The browser reports errors when Python waits: a read or :meth:`wait` brings them."""
+
+    awaited = True
 
     def __init__(self, opened: _Opened, limits: Limits, features: frozenset[str]) -> None:
         super().__init__()
@@ -196,6 +234,10 @@ class BrowserGpu(Gpu):
         self._error = opened.error
         self._write = opened.write
         self._layouts: dict[tuple[str, ...], int] = {}
+        self._reads: list[_Read] = []
+
+    def obstacle(self) -> str | None:
+        return None if waits() else CANNOT_WAIT.format(instead=FETCH)
 
     @property
     def lost(self) -> str | None:  # type: ignore[override]
@@ -222,6 +264,30 @@ class BrowserGpu(Gpu):
     def read(self, buffer: int, offset: int, into: memoryview) -> None:
         if len(into):
             self._await(self._js.read(buffer, offset, into))
+
+    def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+        data = bytearray(nbytes)
+        read = _Read(self._js.read(buffer, offset, memoryview(data)), data)
+        self._reads.append(read)
+
+        def finish(into: memoryview) -> None:
+            if read in self._reads:
+                self._reads.remove(read)
+            if not read.arrived:
+                self._await(read.promise)
+            if read.problem:
+                raise GpuError("lost" if self.lost else "internal", self.lost or read.problem)
+            into[:] = data
+
+        return finish
+
+    async def arrive(self) -> None:
+        for read in list(self._reads):
+            try:
+                await read.promise
+            except _bridge().JsException as error:
+                read.problem = str(error)
+            read.arrived = True
 
     def layout(self, kinds: tuple[str, ...]) -> int:
         found = self._layouts.get(kinds)

@@ -166,6 +166,8 @@ class Gpu(ABC):
     limits: Limits
     features: frozenset[str]
     lost: str | None = None
+    #: True where there are no threads to wait for results, so that coroutines await :meth:`arrive`
+    awaited: bool = False
 
     def __init__(self) -> None:
         #: handles whose owners are gone
@@ -215,6 +217,13 @@ class Gpu(ABC):
             into[:] = data
 
         return finish
+
+    async def arrive(self) -> None:
+        """Let others run until what :meth:`read_later` started is there."""
+
+    def obstacle(self) -> str | None:
+        """Return why nothing but coroutines can wait for the GPU here, and what to write instead; None where it can."""
+        return None
 
     @abstractmethod
     def layout(self, kinds: tuple[str, ...]) -> int:
@@ -286,6 +295,9 @@ class Runtime(ABC):
     @abstractmethod
     def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
         """Return the adapters that suit; those that are slow to find or seldom right only where no other does."""
+
+    async def prepare(self, suits: Callable[[Adapter], bool], features: Callable[[Adapter], Sequence[str]]) -> None:
+        """Do what the next :meth:`adapters` and :meth:`open` would wait for, where only coroutines can wait."""
 
     @abstractmethod
     def open(self, adapter: Adapter, features: Sequence[str]) -> Gpu:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
+from ..backend.interface import Device as OpenedDevice
 from ..backend.plugins import registry
 from ..operations.random.generator import default_generator
-from ..record.devices import canonical_device, engine_for, lost_devices
+from ..record.devices import canonical_device, engine_for, engines, is_lost, lost_devices
 from ..record.devices import device as Device
 from ..record.devices import synchronize as synchronize_device
 from ..tensors.tensor import Tensor
@@ -25,7 +25,7 @@ class DeviceModule(ModuleType):
             return canonical_device(self._kind)
         return canonical_device(f"{self._kind}:{device}" if isinstance(device, int) else device)
 
-    def _opened(self, device: Device | int | str | None) -> Any:
+    def _opened(self, device: Device | int | str | None) -> OpenedDevice:
         return engine_for(self._place(device)).device
 
     def device_count(self) -> int:
@@ -40,6 +40,17 @@ class DeviceModule(ModuleType):
         """Open devices that were lost again; tensors that lived there stay lost."""
         for each in lost_devices(self._kind):
             engine_for(each)
+
+    async def open(self) -> None:
+        """Open the first device, and again where it was lost: before the first tensor, where only coroutines can wait.
+
+        Raises:
+            RuntimeError: there is no device, or it cannot be opened.
+        """
+        place = self._place(None)
+        if all(each.device.name != str(place) or is_lost(each) for each in engines()):
+            await registry.backend(self._kind).prepare()
+            engine_for(place)
 
     def current_device(self) -> int:
         """Return the index of the device that the type's name without one means."""

@@ -10,6 +10,7 @@ _devices = device_module("webgpu")
 device_count = _devices.device_count
 is_available = _devices.is_available
 reset = _devices.reset
+open = _devices.open
 current_device = _devices.current_device
 get_device_name = _devices.get_device_name
 synchronize = _devices.synchronize

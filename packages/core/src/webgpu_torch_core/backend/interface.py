@@ -129,6 +129,13 @@ class Device(ABC):
             RuntimeError: an earlier kernel failed; the message names kernel and operation.
         """
 
+    async def read_async(self, buffer: Any, nbytes: int) -> bytearray:
+        """Do what :meth:`read` does; other tasks of the event loop run meanwhile: here a thread waits."""
+        # Programs without coroutines need not import it.
+        from asyncio import to_thread
+
+        return await to_thread(self.read, buffer, nbytes)
+
     def read_later(self, buffer: Any, nbytes: int) -> Callable[[], bytearray]:
         """Start what :meth:`read` does and return the function that waits for it, to be called once.
 
@@ -270,6 +277,9 @@ class Backend(ABC):
         Raises:
             RuntimeError: it cannot be opened; the message says what is missing and what would help.
         """
+
+    async def prepare(self) -> None:
+        """Do what opening the first device has to wait for, where only coroutines can wait: here nothing."""
 
     def describe(self) -> dict[str, str]:
         """Return versions and adapters for ``webgpu-torch info``, without failing where there is no device."""

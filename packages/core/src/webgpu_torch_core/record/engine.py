@@ -20,11 +20,11 @@ from ..backend import profiling
 from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
 from ..scheduling import Limits, Recorded, Scheduled, schedule
-from ..scheduling.domain import groups
 from ..scheduling.schedule import Slot
 from .ahead import Ahead
 from .checks import error_of, error_of_check
 from .context import context
+from .explaining import explain
 from .interrupts import hold
 from .runs import Run
 from .tape import Entry, Leaf, Structure, Tape, Value
@@ -193,6 +193,18 @@ class Engine:
         self.raise_failed_checks()
         return data
 
+    async def read_async(self, value: Value) -> bytearray:
+        """Do what :meth:`read` does; other tasks of the event loop run while the device works."""
+        if not self.device.asynchronous:
+            return self.read(value)
+        self._count_read()
+        self._flush_reports()
+        failed, self.recorder.failed = self.recorder.failed, None
+        wanted = [(each.realize(), each.numel * each.dtype.itemsize) for each in (value, failed) if each is not None]
+        found = [await self.device.read_async(buffer, nbytes) if nbytes else bytearray() for buffer, nbytes in wanted]
+        self._raise_failed(b"".join(found[1:]))
+        return self._checked(found[0], wanted[0][1])
+
     def read_later(self, value: Value) -> Callable[[], bytearray]:
         """Start what :meth:`read` does; the function that is returned waits for it, and not for what is recorded meanwhile."""
         self._count_read()
@@ -227,20 +239,27 @@ class Engine:
 
     def raise_failed_checks(self) -> None:
         """Raise the exception of a check that failed since the last results were read."""
+        value, self.recorder.failed = self.recorder.failed, None
+        self._raise_failed(self._read(value.realize(), 8) if value is not None else b"")
+
+    def _flush_reports(self) -> None:
+        """Compute what reports, also what nobody can read any more."""
         recorder = self.recorder
-        value, recorder.failed = recorder.failed, None
-        failed = int.from_bytes(self._read(value.realize(), 8), sys.byteorder, signed=True) if value is not None else 0
+        if self.reports and recorder.told != recorder.reporting:
+            self.flush()
+            recorder.told = recorder.reporting
+
+    def _raise_failed(self, check: bytes | bytearray) -> None:
+        """Raise the exception of a check's code in its bytes, else of what kernels reported."""
+        failed = int.from_bytes(check, sys.byteorder, signed=True)
         code = found = 0
         if self.reports:
-            if recorder.told != recorder.reporting:
-                # Also what nobody can read any more reports.
-                self.flush()
-                recorder.told = recorder.reporting
+            self._flush_reports()
             with self.lock, self._hold:
                 self._reports.update(
                     (each % REPORT_SLOTS, (each, position)) for each, position in self.device.reported()
                 )
-                code, found = self._reports.pop(recorder.slot, (0, 0))
+                code, found = self._reports.pop(self.recorder.slot, (0, 0))
         if failed:
             raise error_of(failed)
         if code:
@@ -475,22 +494,3 @@ def _name(error: BaseException, name: str, device: Device) -> None:
         error.add_note(
             f"in kernel '{name}' on {device.name}; WEBGPU_TORCH_EAGER=1 runs each operation where it is called"
         )
-
-
-def explain(device: Device, plan: Plan) -> None:
-    """Print a new plan's kernels (level 3) and their source (level 4)."""
-    level = debug_level()
-    for number, step in enumerate(plan.steps if level >= 3 else ()):
-        if isinstance(step, Copy):
-            print(f"{device.name}: step {number}: copy of {step.nbytes} bytes", file=sys.stderr)
-            continue
-        domain = " ".join(str(group) for group in groups(step.kernel))
-        shown = f"{step.kernel.form} '{step.kernel.name}' over {domain}"
-        print(f"{device.name}: step {number}: {shown}, buffers {step.operands} -> {step.outputs}", file=sys.stderr)
-        if level >= 4:
-            print(device.source(step.kernel), file=sys.stderr)
-
-
-def debug_level() -> int:
-    """Return ``WEBGPU_TORCH_DEBUG`` as a number (0 when unset)."""
-    return config.DEBUG.number(0)

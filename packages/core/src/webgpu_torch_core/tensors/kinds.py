@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NoReturn
 
 from .storage import Size
@@ -148,9 +149,6 @@ class TensorKinds:
 
 def warn_of_inner_gradient() -> None:
     """Warn that a tensor which is no leaf is asked for its gradient."""
-    # Slow to import, and seldom needed.
-    import warnings
-
     warnings.warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
         "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "

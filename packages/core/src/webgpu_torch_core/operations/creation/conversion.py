@@ -182,12 +182,21 @@ def _warn_discarded(source: dtype, kind: dtype) -> None:
 def _to_device(source: Tensor, place: device) -> Tensor:
     if place.type == "meta":
         return empty_tensor(source._layout.shape, source.dtype, place)
+    dense = _whole(source)
+    return _uploaded(dense._engine.read(dense._storage.value), dense, place)
+
+
+def _whole(source: Tensor) -> Tensor:
+    """Return a tensor of the same elements that fill its memory."""
     if source.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    dense = source if is_whole(source) else clone(source)
-    data = dense._engine.read(dense._storage.value)
-    result = from_bytes(data, (storage_size(dense),), source.dtype, place)
-    return Tensor._from_storage(result._storage, dense._layout, source.dtype, place)
+    return source if is_whole(source) else clone(source)
+
+
+def _uploaded(data: bytearray, source: Tensor, place: device) -> Tensor:
+    """Return a tensor of these bytes on a device, laid out as another."""
+    result = from_bytes(data, (storage_size(source),), source.dtype, place)
+    return Tensor._from_storage(result._storage, source._layout, source.dtype, place)
 
 
 def is_whole(source: Tensor) -> bool:
@@ -222,6 +231,24 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor in the host's memory: on the CPU, or on device ``python`` where no CPU backend is installed."""
     del memory_format
     return to(self, device=host_device())
+
+
+@operation("composite", namespace="method")
+async def fetch(self: Tensor) -> Tensor:
+    """The elements in the host's memory, of the same shape and type and without gradient: the awaitable twin of reads.
+
+    ``await x.fetch()`` lets other tasks of the event loop run while the device works; whatever reads elements of the tensor
+    that it gives (``tolist``, ``item``, ``numpy``, ``print``) waits for nobody. Browsers without JSPI can read in no other way.
+
+    Raises:
+        NotImplementedError: the tensor is on device ``meta``.
+        RuntimeError: what computes it failed.
+    """
+    source = self.detach()
+    if source.device == host_device():
+        return source
+    dense = _whole(source)
+    return _uploaded(await dense._engine.read_async(dense._storage.value), dense, host_device())
 
 
 @operation("composite", namespace="method")

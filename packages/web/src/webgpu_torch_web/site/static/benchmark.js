@@ -35,7 +35,7 @@ const handlers = {
 
 $("save").onclick = () => download("benchmark.json", JSON.stringify(report, null, 1));
 
-if (await able()) {
+if (await able(true)) {
   const library = new Library((message) => handlers[message.kind]?.(message));
   $("start").onclick = async () => {
     $("start").disabled = true;

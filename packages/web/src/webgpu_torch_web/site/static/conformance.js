@@ -61,7 +61,7 @@ const handlers = {
 $("only").onchange = filter;
 $("save").onclick = () => download("conformance.json", JSON.stringify(report, null, 1));
 
-if (await able()) {
+if (await able(true)) {
   const library = new Library((message) => handlers[message.kind]?.(message));
   // ``every``: only every n-th expectation, for a quick look.
   const every = Number(new URLSearchParams(location.search).get("every")) || 1;

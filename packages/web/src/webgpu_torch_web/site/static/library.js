@@ -4,19 +4,20 @@
 export const NO_WEBGPU =
   "This browser has no WebGPU, which computes here. Chrome and Edge have it from version 113 on (on Linux from 144 on, " +
   "for some graphics cards), Safari from 26 on, and Firefox from 141 on Windows and 145 on Macs with Apple's processors. " +
-  "The library also waits for results by JSPI (WebAssembly JavaScript Promise Integration), which Chrome and Edge have " +
-  "from version 137 on. A page must come from https or from this machine.";
+  "A page must come from https or from this machine.";
 
+// What a visitor reads whose browser cannot let Python wait in the middle of a program.
+export const NO_JSPI =
+  "This browser has no JSPI (WebAssembly JavaScript Promise Integration), by which Python waits for results; Chrome and Edge " +
+  "have it from version 137 on.";
+
+// Why a page cannot compute here; empty where it can.
 export async function missing() {
   if (!globalThis.isSecureContext || !navigator.gpu) return NO_WEBGPU;
   const adapter = await navigator.gpu.requestAdapter().catch(() => null);
   if (!adapter) {
     return "This browser has WebGPU, but no adapter: its graphics driver may be blocked, or hardware acceleration " +
       "switched off in its settings. The page chrome://gpu says more.";
-  }
-  if (!WebAssembly.Suspending) {
-    return "This browser has WebGPU, but not JSPI (WebAssembly JavaScript Promise Integration), by which Python waits for " +
-      "results. Chrome and Edge have it from version 137 on.";
   }
   return "";
 }

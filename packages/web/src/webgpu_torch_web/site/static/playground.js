@@ -2,7 +2,7 @@ import { $, able, element, tell } from "./common.js";
 import * as drawing from "./drawing.js";
 import { createEditor } from "./editor.js";
 import { EXAMPLES } from "./examples.js";
-import { Library } from "./library.js";
+import { Library, NO_JSPI } from "./library.js";
 
 // A program in the address: compressed, in letters that an address may have.
 const through = async (bytes, stream) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
@@ -108,7 +108,8 @@ function awake() {
   }, () => {});
 }
 
-if (await able()) {
+if (await able(false)) {
+  if (!WebAssembly.Suspending) tell(`${NO_JSPI} Here write print(await tensor.fetch()) in place of print(tensor).`);
   library = new Library((message) => handlers[message.kind]?.(message));
   globalThis.library = library;
   globalThis.editor = editor;

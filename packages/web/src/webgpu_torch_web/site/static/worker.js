@@ -53,7 +53,8 @@ importlib.invalidate_caches()
 # Not every visitor draws the same numbers.
 random.seed()
 import webgpu_torch as torch
-torch.zeros(1).tolist()
+await torch.webgpu.open()
+await torch.zeros(1).fetch()
 `);
   say("ready", { seconds: (performance.now() - ready) / 1000 });
   return python;
