@@ -718,7 +718,8 @@ if _TYPE_CHECKING:
     from . import fx as fx
     from . import multiprocessing as multiprocessing
     from . import profiler as profiler
+    from . import quasirandom as quasirandom
     from . import testing as testing
     from . import web as web
 else:
-    __getattr__ = _lazily(__name__, "fx", "multiprocessing", "profiler", "testing", "web")
+    __getattr__ = _lazily(__name__, "fx", "multiprocessing", "profiler", "quasirandom", "testing", "web")

@@ -28,7 +28,7 @@ DISTRIBUTIONS = (
     "webgpu-torch-web",
 )
 #: what pages do not need of them
-_LEFT_OUT = ("site/static/", "/__pycache__/")
+_LEFT_OUT = ("site/static/", "/__pycache__/", "webgpu_torch_tools/fx/", "webgpu_torch_tools/direction_numbers.bin")
 _METADATA = ("METADATA", "entry_points.txt")
 SNAPSHOT = Path(__file__).with_name("snapshot.mjs")
 
