@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, "docs")
 
 from generator.pages import PARTS, Pages
+from generator.public_names import left_out
 from generator.samples import Samples
 
 #: how many may lack a part: less only
@@ -32,6 +33,9 @@ def main(options: list[str]) -> int:
         if len(lacking) > AT_MOST[part]:
             print("\n".join(f"{name}: no {part}" for name in lacking))
             status = True
+    for name in left_out():
+        print(f"{name} is listed by its module and stands in no namespace of the reference")
+        status = True
     counts = ", ".join(f"{len(lacking)} without {part}" for part, lacking in pages.missing.items())
     print(f"{pages.names.total()} public names in the reference, {counts}")
     return int(status)

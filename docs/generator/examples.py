@@ -71,7 +71,8 @@ def _named(item: str, program: str) -> tuple[str, str]:
     if name.startswith("webgpu_torch_"):
         module, _, last = name.rpartition(".")
         text = re.sub(r"\bTHIS\b", item[len(module) + 1 :].replace("\\", r"\\"), program)
-        return name, text if f"import {last}" in text else f"from {module} import {last}\n{text}"
+        brought = re.search(rf"import .*\b{last}\b", text)
+        return name, text if brought else f"from {module} import {last}\n{text}"
     return f"webgpu_torch.{name}", re.sub(r"\bTHIS\b", lambda _: shown(item), program)
 
 

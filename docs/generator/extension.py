@@ -87,7 +87,9 @@ def as_pytorch(app: Sphinx, doctree: nodes.document) -> None:
             node += nodes.Text(text.replace("webgpu_torch.", "torch.", 1))
 
 
-def list_entries(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+def list_entries(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
     """Put the sections and entries of a page of the reference beside it, as Sphinx does the sections of others."""
     if doctree is not None and page.startswith("reference/"):
         context["toc"] = contents_of(doctree)
@@ -103,7 +105,9 @@ def contents_of(node: nodes.Element) -> str:
         elif isinstance(child, addnodes.desc):
             *signatures, content = child.children
             names = [next(each.findall(addnodes.desc_name)).astext() for each in signatures]
-            links = [_link(each, f"<code>{html.escape(name)}</code>") for each, name in zip(signatures, names, strict=True)]
+            links = [
+                _link(each, f"<code>{html.escape(name)}</code>") for each, name in zip(signatures, names, strict=True)
+            ]
             items += [f"<li>{each}</li>" for each in links[:-1]]
             items.append(f"<li>{links[-1]}{contents_of(content)}</li>")
     return f"<ul>{''.join(items)}</ul>" if items else ""

@@ -230,8 +230,7 @@ class Pages:
         found = {}
         for number, parts in self.sources.items():
             shown = "".join(
-                f'<p>{html.escape(title)}</p><div class="highlight"><pre>'
-                f"{_highlighted(code, kind)}</pre></div>"
+                f'<p>{html.escape(title)}</p><div class="highlight"><pre>{_highlighted(code, kind)}</pre></div>'
                 for title, code, kind in parts
             )
             found[number] = f"showSource({json.dumps(number)}, {json.dumps(shown)});\n"

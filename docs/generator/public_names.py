@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import webgpu_torch
+import webgpu_torch_drop_in
+import webgpu_torch_models
+import webgpu_torch_testing
 from webgpu_torch_core.dispatch.registry import OPERATIONS, Operation
 from webgpu_torch_core.tensors.kinds import TensorKinds
 from webgpu_torch_core.tensors.tensor import Tensor
@@ -79,11 +84,10 @@ NAMESPACES = _namespaces(
     ("torch.utils.data", "Datasets, samplers and loaders."),
     ("torch.utils", "Checkpoints of activations, hooks, exchange of memory, logs of training.",
      ("webgpu_torch.utils.checkpoint", "webgpu_torch.utils.dlpack", "webgpu_torch.utils.hooks",
-      "webgpu_torch.utils.tensorboard", "webgpu_torch.utils.flop_counter", "webgpu_torch.utils.module_tracker")),
+      "webgpu_torch.utils.tensorboard")),
     ("torch.utils.benchmark", "Times of statements, measured until they can be trusted."),
     ("torch.amp", "Mixed precision."),
-    ("torch.random", "Seeds and states of random numbers, and points that fill a cube evenly.",
-     ("webgpu_torch.random", "webgpu_torch.quasirandom")),
+    ("torch.random", "Seeds and states of random numbers."),
     ("torch.serialization", "Files of tensors, and what they may name.",
      ("webgpu_torch.serialization", "webgpu_torch.storage")),
     ("torch.hub", "Models of repositories, by the entry points that they declare."),
@@ -112,8 +116,7 @@ NAMESPACES = _namespaces(
       "webgpu_torch_core.ir.encodings", "webgpu_torch_core.ir.layouts", "webgpu_torch_core.ir.dtypes",
       "webgpu_torch_core.ir.scalar", "webgpu_torch_testing")),
     ("declaring operations", "How an operation is declared, and how it is recorded.",
-     ("webgpu_torch_core.dispatch.registry", "webgpu_torch_core.operations.elementwise.call",
-      "webgpu_torch_core.operations.common")),
+     ("webgpu_torch_core.dispatch.registry", "webgpu_torch_core.operations.common")),
 )  # fmt: skip
 
 
@@ -288,6 +291,21 @@ def entries(module: str) -> list[Entry]:
     for each in found.values():
         each.operation = records.get(each.name)
     return list(found.values())
+
+
+def left_out() -> list[str]:
+    """Return the full names that modules list for users (``__all__``) and no namespace has."""
+    found = [each for namespace in NAMESPACES for module in namespace.modules for each in entries(module)]
+    described = {id(_plain(value)) for each in found for value in (each.value, *dict(each.more).values())}
+    missing = []
+    for package in (webgpu_torch, webgpu_torch_models, webgpu_torch_drop_in, webgpu_torch_testing):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if info.name.rpartition(".")[2] in ("__main__", "as_torch") or "._" in info.name:
+                continue
+            module = importlib.import_module(info.name)
+            listed = public_names(module) if hasattr(module, "__all__") else []
+            missing += [f"{info.name}.{each}" for each in listed if id(_plain(getattr(module, each))) not in described]
+    return missing
 
 
 def _records(module: str) -> dict[str, Operation]:
