@@ -104,12 +104,13 @@ def contents_of(node: nodes.Element) -> str:
             items.append(f"<li>{_link(child, child[0].astext())}{contents_of(child)}</li>")
         elif isinstance(child, addnodes.desc):
             *signatures, content = child.children
-            names = [next(each.findall(addnodes.desc_name)).astext() for each in signatures]
+            # A name that is described twice is a place to go to only once.
             links = [
-                _link(each, f"<code>{html.escape(name)}</code>") for each, name in zip(signatures, names, strict=True)
-            ]
+                _link(each, f"<code>{html.escape(next(each.findall(addnodes.desc_name)).astext())}</code>")
+                for each in signatures if each["ids"]
+            ]  # fmt: skip
             items += [f"<li>{each}</li>" for each in links[:-1]]
-            items.append(f"<li>{links[-1]}{contents_of(content)}</li>")
+            items += [f"<li>{each}{contents_of(content)}</li>" for each in links[-1:]]
     return f"<ul>{''.join(items)}</ul>" if items else ""
 
 
