@@ -190,6 +190,32 @@ def test_integer_steps_against_pytorch(kind: dtype, emulate: bool) -> None:
 
 
 @EMULATE
+@pytest.mark.parametrize("number", [0, 1, -1, 8, -9, 2**31, -(2**31), 2**40, -(2**40)])
+def test_widened_integers_beside_constants(number: int, emulate: bool) -> None:
+    """Mesa compares an i32 that was widened wrongly with a constant of 64 bits."""
+    x = torch.tensor([0, 5, 9, -3, 8, 7, 2**31 - 1, -(2**31)], dtype=torch.int32)
+    given, other = load(0, 0, (1,), int32), cast(number, int64)
+    for narrow, wide in ((given, x.long()), (apply("maximum", given, cast(0, int32)), x.long().clamp(min=0))):
+        one = cast(narrow, int64)
+        roots = {
+            "less": (binary("less", one, other), wide < number),
+            "greater": (binary("less", other, one), wide > number),
+            "at most": (binary("less_equal", one, other), wide <= number),
+            "at least": (binary("less_equal", other, one), wide >= number),
+            "sign": (apply("sign_bit", one), wide < 0),
+            "remainder": (
+                binary("remainder", other, one),
+                torch.where(wide == 0, number, number % wide.where(wide != 0, 1)),
+            ),
+        }
+        outputs = tuple(Output(root.dtype, 8, None) for root, _ in roots.values())
+        stores = tuple(Store(place, 0, (1,), root) for place, (root, _) in enumerate(roots.values()))
+        got = harness().run(Pointwise((operand(int32, 8),), outputs, (), "widened", (8,), stores), [x], (), emulate)
+        for (name, (_, wanted)), mine in zip(roots.items(), got, strict=True):
+            assert torch.equal(mine, wanted.to(mine.dtype)), name
+
+
+@EMULATE
 @pytest.mark.parametrize("source", STORAGE)
 def test_casts_between_all_types(source: str, emulate: bool) -> None:
     x = (

@@ -62,6 +62,22 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
         t.zeros(0, 3).nanmean(0),
         t.zeros(2, 0, dtype=t.complex64).var(1),
     ),
+    "running products of one that is no number": lambda t: _gradient(t, lambda x: x.reshape(2, 1).cumprod(1), NAN, 2.0),
+    "products of what is no number": lambda t: (
+        *(
+            _gradient(t, lambda x: x.prod(-1), *numbers)
+            for numbers in ((NAN, 2.0), (INF, 2.0), (0.0, NAN), (0.0, NAN, 0.0))
+        ),
+        *(_gradient(t, lambda x: x.prod(), *numbers) for numbers in ((NAN,), (0.0, NAN), (0.0, NAN, 0.0))),
+    ),
+    "assignment into a dimension without elements": lambda t: t.zeros(3, 0, 2).__setitem__(
+        (Ellipsis, t.tensor([[0, 0, 2]]), 0), t.tensor([5.0, 0.0])
+    ),
+    "classes of what was found in the same kernel": lambda t: (
+        t.nn.functional.one_hot(t.zeros(5, 2).clone().argmin(-1), 9).shape == (5, 9),
+        t.arange(3),
+        t.nn.functional.one_hot((t.arange(4) > 9).sum().argmin(-1), 9),
+    ),
     "variance of as many as are taken off": lambda t: _gradient(t, lambda x: x.var(0, correction=3), 1.0, 2.0, 6.0),
     "variance of fewer than are taken off": lambda t: _gradient(t, lambda x: x.var(0, correction=5), 1.0, 2.0, 6.0),
     "variance of all with all taken off": lambda t: _gradient(t, lambda x: x.var(correction=2), 1.0, 1.0),

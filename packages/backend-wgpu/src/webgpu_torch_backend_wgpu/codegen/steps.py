@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..functions.table import FUNCTIONS, printed_length
-from .ir import Call, Literal, Node, Operation, bitcast, choose, convert_to, fixed, vector, zero
+from .ir import Call, Literal, Name, Node, Operation, bitcast, choose, convert_to, fixed, vector, zero
 
 #: a row of the tables: an operator, a function's name, or what makes the node of the arguments
 Spelling = str | Callable[..., Node]
@@ -64,6 +64,13 @@ FLOAT_STEPS: dict[str, Spelling] = _COMMON | {
 }  # fmt: skip
 
 
+def _less_i64(left: Node, right: Node) -> Node:
+    """Return ``left < right``; with a constant, which has no name, not by the operator (see the function)."""
+    if isinstance(left, Name) and isinstance(right, Name):
+        return left < right
+    return Call("wt_less_i64", (left, right), "bool")
+
+
 def _signed(kind: str) -> dict[str, Spelling]:
     """Return the steps of i32 or i64, whose helpers exist for both."""
     names = {"floor_divide": "floor_divide", "truncate_divide": "trunc_divide", "remainder": "remainder", "fmod": "fmod",
@@ -80,6 +87,10 @@ UNSIGNED_STEPS: dict[str, Spelling] = _signed("u32") | {
     "floor_divide": "wt_divide_u32", "truncate_divide": "wt_divide_u32", "fmod": "wt_remainder_u32",
     "absolute": _same, "sign_bit": _constant(False), "negate": lambda value: fixed(0) - value,
     "sign": lambda value: Call("min", (value, fixed(1)), "u32"),
+}  # fmt: skip
+
+LONG_STEPS: dict[str, Spelling] = _signed("i64") | {
+    "less": _less_i64, "less_equal": lambda a, b: ~_less_i64(b, a), "sign_bit": lambda a: _less_i64(a, fixed(0, "i64")),
 }  # fmt: skip
 
 EMULATED_STEPS: dict[str, Spelling] = _BITS | _WHOLE | _NUMBERS | {
@@ -112,7 +123,7 @@ HALF_STEPS: dict[str, Spelling] = _COMMON | {
 }  # fmt: skip
 
 TABLES = {
-    "f32": FLOAT_STEPS, "f16": HALF_STEPS, "i32": _signed("i32"), "i64": _signed("i64"), "u32": UNSIGNED_STEPS,
+    "f32": FLOAT_STEPS, "f16": HALF_STEPS, "i32": _signed("i32"), "i64": LONG_STEPS, "u32": UNSIGNED_STEPS,
     "vec2<u32>": EMULATED_STEPS, "bool": BOOLEAN_STEPS,
 }  # fmt: skip
 _TESTS = frozenset({"equal", "not_equal", "less", "less_equal", "is_nan", "is_infinite", "sign_bit"})

@@ -2,7 +2,8 @@
 
 The signed functions exist for i32 and, where the adapter has ``shader-int64``, for i64: ``wt_remainder_i32``,
 ``wt_remainder_i64``. Division by zero, an error in PyTorch, is defined here as quotient = numerator = remainder.
-WGSL's ``%`` is not used on signed values: some drivers compute it wrongly for negative ones.
+WGSL's ``%`` is not used on signed values: some drivers compute it wrongly for negative ones. Nor is ``<`` between an i64 and a
+constant: Mesa compares a widened i32 wrongly with one.
 """
 
 from __future__ import annotations
@@ -22,19 +23,18 @@ fn wt_trunc_divide_$T(x: $T, y: $T) -> $T {
 // Python's remainder: the sign of the divisor.
 fn wt_remainder_$T(x: $T, y: $T) -> $T {
   let rest = wt_fmod_$T(x, y);
-  return select(rest, rest + y, (rest != $ZERO) & ((rest < $ZERO) != (y < $ZERO)) & (y != $ZERO));
+  return select(rest, rest + y, (rest != $ZERO) & (((rest ^ y) >> $SIGN) != $ZERO) & (y != $ZERO));
 }
 """,
     """
 fn wt_floor_divide_$T(x: $T, y: $T) -> $T {
   let quotient = wt_trunc_divide_$T(x, y);
   let rest = wt_fmod_$T(x, y);
-  return select(quotient, quotient - $ONE, (rest != $ZERO) & ((rest < $ZERO) != (y < $ZERO)) & (y != $ZERO));
+  return select(quotient, quotient - $ONE, (rest != $ZERO) & (((rest ^ y) >> $SIGN) != $ZERO) & (y != $ZERO));
 }
 """,
     """
-// Counts of the width or more, and negative ones, shift everything out: they have other bits than the lowest. Drivers were
-// seen to compare numbers wrongly that they had widened.
+// Counts of the width or more, and negative ones, shift everything out: they have other bits than the lowest.
 fn wt_shift_left_$T(x: $T, count: $T) -> $T {
   let inside = (count & ~$TOP) == $ZERO;
   return select($ZERO, x << u32(select($ZERO, count, inside)), inside);
@@ -49,7 +49,7 @@ fn wt_shift_right_$T(x: $T, count: $T) -> $T {
     """
 // Wrapping power by squaring; for a negative exponent the truncated inverse: 1, -1 or 0.
 fn wt_pow_$T(x: $T, y: $T) -> $T {
-  if (y < $ZERO) {
+  if ((y >> $SIGN) != $ZERO) {
     if (x == $ONE) { return $ONE; }
     if (x == -$ONE) { return select($ONE, -$ONE, (y & $ONE) != $ZERO); }
     return $ZERO;
@@ -57,7 +57,7 @@ fn wt_pow_$T(x: $T, y: $T) -> $T {
   var result = $ONE;
   var factor = x;
   var left = y;
-  while (left > $ZERO) {
+  while (left != $ZERO) {
     if ((left & $ONE) != $ZERO) { result = result * factor; }
     factor = factor * factor;
     left = left >> 1u;
@@ -105,6 +105,13 @@ for _type, _suffix, _top in (("i32", "i", 31), ("i64", "li", 63)):
             T=_type,
         )
 
+define("""
+fn wt_less_i64(a: i64, b: i64) -> bool {
+  let above = i32(a >> 32u);
+  let below = i32(b >> 32u);
+  return (above < below) | ((above == below) & (u32(a & 0xffffffffli) < u32(b & 0xffffffffli)));
+}
+""")
 define("fn wt_divide_u32(x: u32, y: u32) -> u32 { return x / select(1u, y, y != 0u); }")
 define("fn wt_remainder_u32(x: u32, y: u32) -> u32 { return x - wt_divide_u32(x, y) * y; }")
 define("fn wt_shift_left_u32(x: u32, n: u32) -> u32 { return select(0u, x << (n & 31u), n < 32u); }")

@@ -113,7 +113,7 @@ def gradgradcheck(
 
 def _random(output: Any, gaps: bool) -> Any:
     shape = (*output.shape, 2) if gaps else tuple(output.shape)
-    made = OPERATIONS["rand"].function(*shape, dtype=output.dtype, device=output.device)
+    made = OPERATIONS["rand"].function(shape, dtype=output.dtype, device=output.device)
     return (made[..., 0] if gaps else made).detach().requires_grad_()
 
 

@@ -10,7 +10,7 @@ from webgpu_torch_core.api.functional import cross_entropy as _cross_entropy
 from webgpu_torch_core.api.functional import linear
 from webgpu_torch_core.api.functional import nll_loss as _nll_loss
 from webgpu_torch_core.dispatch.titles import titled
-from webgpu_torch_core.operations.indexing.index_checks import require_inside
+from webgpu_torch_core.operations.indexing.index_checks import positions_inside
 
 from ._arguments import legacy_reduction, wide
 
@@ -97,5 +97,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             "Class values must be non-negative." if found < 0 else "Class values must be smaller than num_classes."
         )
 
-    require_inside("one_hot", tensor, num_classes, refusal)
-    return (tensor.contiguous().unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)
+    classes = positions_inside("one_hot", tensor, num_classes, refusal)
+    return (classes.unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)

@@ -21,7 +21,7 @@ from ...ir.layouts import (
 from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_empty, check_apart, kernel_cache, needs_gradient, no_view, record, type_title
+from ..common import attach, attach_empty, check_apart, kernel_cache, needs_gradient, no_view, record
 from ..elementwise.overloads import where
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
@@ -142,8 +142,6 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype!r}")
     if dim is None:
         return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out)
-    if indices.dtype is not int64:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {type_title(indices)}")
     if indices.ndim != input.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
@@ -246,8 +244,7 @@ def take_positions(
                 # Nothing was read: positions may be outside.
                 return grad.new_zeros(shape), None
             rows = grad.flatten(dim, dim + dims - 1) if dims else grad.unsqueeze(dim)
-            # index_add refuses positions that count from the end; what was read may have been named so.
-            return _index_write(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows, "sum", "index_put"), None
+            return write_slices(grad.new_zeros(shape), dim, saved.unpack().reshape(-1), rows, "sum", "index_put"), None
 
         attach(result, title, (input, index), run_backward)
     return result
@@ -458,6 +455,17 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
         raise RuntimeError(
             f"{name}(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type"
         )
+    return write_slices(input, axis, index, source, kind, name, report)
+
+
+@with_complex_rule("index_copy")
+def write_slices(
+    input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str | None, name: str, report: Report | None = None
+) -> Tensor:
+    """Return ``input`` [..., M, ...] with the slices of ``source`` [..., N, ...] written, or combined, where ``index`` [N] says.
+
+    ``report``: what the kernel itself looks at.
+    """
     result = _write_positions(input, axis, index, source.detach(), kind, name, report)
     if needs_gradient(input, source):
         saved = index._save()
@@ -467,12 +475,8 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
             kept = grad if kind == "sum" else index_fill(grad, axis, chosen, 0)
             return kept, None, take_positions(grad, axis, chosen, "IndexSelectBackward0")
 
-        attach(
-            result,
-            "".join(part.capitalize() for part in name.split("_")) + "Backward0",
-            (input, index, source),
-            run_backward,
-        )
+        title = "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+        attach(result, title, (input, index, source), run_backward)
     return result
 
 

@@ -92,28 +92,33 @@ def require_inside(
     return None
 
 
-def classes_inside(name: str, target: Tensor, count: int, ignored: int, error: Callable[[int], Exception]) -> Tensor:
-    """Return classes below a count as int64, in their shape, 0 for those that are ignored; what reads them looks at them where it can.
+def positions_inside(
+    name: str, index: Tensor, size: int, error: Callable[[int], Exception], wraps: bool = False,
+    ignored: int | None = None, detail: object = None,
+) -> Tensor:  # fmt: skip
+    """Return positions as int64 from the front, in their shape, 0 for ignored ones; what reads them looks at them where it can.
 
     Others are refused as by :func:`require_inside`.
     """
-    by_reader = target.numel() > 0
-    report = require_inside(name, target, count, error, ignored=ignored, by_reader=by_reader)
-    kernel = _classes_kernel(
-        target._layout, target._storage.value.numel, target.dtype, count, ignored, report is not None
-    )
-    return record(kernel, (target,), () if report is None else (report.code,), (target._layout.shape,))
+    report = require_inside(name, index, size, error, wraps, ignored, index.numel() > 0, detail)
+    bounds = Bounds(size, wraps, ignored)
+    kernel = _positions_kernel(index._layout, index._storage.value.numel, index.dtype, bounds, report is not None)
+    return record(kernel, (index,), () if report is None else (report.code,), (index._layout.shape,))
 
 
 @kernel_cache
-def _classes_kernel(target: Layout, numel: int, kind: dtype, count: int, ignored: int, reports: bool) -> Pointwise:
-    position = _position(target, kind)
-    value = ir.select(ir.binary("equal", position, ignored), ir.constant(0, int64), ir.cast(position, int64))
+def _positions_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds, reports: bool) -> Pointwise:
+    position = _position(index, kind)
+    value = ir.cast(position, int64)
+    if bounds.wraps:
+        value = ir.select(position < 0, value + bounds.size, value)
+    if bounds.ignored is not None:
+        value = ir.select(ir.binary("equal", position, bounds.ignored), ir.constant(0, int64), value)
     if reports:
-        value = ir.checked(value, _outside(position, Bounds(count, False, ignored)), ir.parameter(0, int32), position)
+        value = ir.checked(value, _outside(position, bounds), ir.parameter(0, int32), position)
     return Pointwise(
-        (Operand(kind, numel),), (Output(int64, target.numel, None),), (int32,) * reports, "classes", target.shape,
-        (Store(0, 0, contiguous_strides(target.shape), value),),
+        (Operand(kind, numel),), (Output(int64, index.numel, None),), (int32,) * reports, "positions", index.shape,
+        (Store(0, 0, contiguous_strides(index.shape), value),),
     )  # fmt: skip
 
 
@@ -254,8 +259,7 @@ def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report 
     # PyTorch raises an IndexError or a RuntimeError for index_add, by how the memory of its operands lies.
     error = PositionError if name == "index_add" else IndexError
     prefix = "index_copy_(): " if name == "index_copy" else ""
-    wraps = name in ("index_fill", "index_put")
-    return check_positions(name, index, size, axis, error, wraps, prefix, by_reader, not by_reader)
+    return check_positions(name, index, size, axis, error, name == "index_fill", prefix, by_reader, not by_reader)
 
 
 def check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:

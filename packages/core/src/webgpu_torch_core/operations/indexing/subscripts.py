@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, SupportsIndex
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, int32, int64, uint8
+from ...ir.dtypes import bool_, int64, uint8
 from ...ir.layouts import (
     broadcast_shapes,
     broadcast_strides,
-    contiguous_strides,
     dense_strides,
     layout,
     number_of_elements,
@@ -18,14 +18,13 @@ from ...ir.layouts import (
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
-from ..creation.factories import arange, tensor
-from ..elementwise.overloads import where
-from ..in_place.writing import check_distinct, check_leaf, check_writable, make_in_place
-from ..movement.joining import cat, stack
+from ..creation.factories import tensor
+from ..in_place.writing import check_leaf, check_writable, make_in_place
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
-from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions
-from .index_checks import Report, check_positions, require_inside
+from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
+from .index_checks import Report, check_positions, positions_inside, require_inside
+from .nonzero import coordinates, masked_scatter, nonzero_positions
 from .scatter_reductions import scatter_reduce
 
 # Subscripts
@@ -162,38 +161,47 @@ def _bound(bound: object) -> int:
         raise TypeError("only integer tensors of a single element can be converted to an index") from error
 
 
-def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
+def _mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> list[Tensor]:
+    """Return where a mask of some dimensions holds: positions in each of these or, not ``apart``, in all of them as one."""
     for axis, size in enumerate(mask._layout.shape):
         if view._layout.shape[dim + axis] != size:
             raise IndexError(
                 f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
                 f"{list(view.shape)} at index {dim + axis}"
             )
-    return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
+    positions = nonzero_positions(mask.to(view.device))[0]
+    return coordinates(positions, mask._layout.shape) if apart else [positions]
 
 
-def _check_indices(view: Tensor, indices: _Indices, by_kernel: bool) -> Report | None:
-    """Raise for positions outside, now or with the next results that are read.
+def _looked_at(view: Tensor, indices: _Indices) -> tuple[list[Tensor], Report | None]:
+    """Return the index tensors; positions outside are refused, now or with the next results that are read.
 
-    ``by_kernel``: the kernel that uses a single index looks at its positions; what it needs for that is returned.
+    A single one is what it was: the kernel that uses it looks at it, with what is returned beside. Of several each becomes
+    positions from the front, which what reads them looks at.
     """
-    report = None
     where = [position for position, each in enumerate(indices) if each is not None]
+    chosen: list[Tensor] = []
+    report = None
     for position in where:
-        # PyTorch counts dimensions of what is left to index, where these come first; of nothing it reads nothing.
-        if view.numel() == 0 and view._layout.shape[position]:
-            continue
-        if position not in indices.found:
-            size = view._layout.shape[position]
-            index: Any = indices[position]
-            alone = by_kernel and len(where) == 1 and view.numel() > 0
-            empty = not view.numel()
-            report = check_positions("index", index, size, 0, IndexError, True, by_reader=alone, at_once=empty)
-    return report
+        index: Any = indices[position]
+        size = view._layout.shape[position]
+        # Of nothing PyTorch reads nothing.
+        if position not in indices.found and view.numel():
+            # It counts dimensions of what is left to index, where these come first.
+            if len(where) > 1:
+                index = positions_inside("index", index, size, partial(_refusal, size), True)
+            else:
+                report = check_positions("index", index, size, 0, IndexError, True, by_reader=True)
+        chosen.append(index)
+    return chosen, report
 
 
-def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, int]:
-    """Return the view with indexed dimensions adjacent, the broadcast indices, where they start, and how many."""
+def _refusal(size: int, found: int) -> Exception:
+    return IndexError(f"index {found} is out of bounds for dimension 0 with size {size}")
+
+
+def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, tuple[int, ...], int]:
+    """Return the view with indexed dimensions adjacent, the shape that its index tensors have together, and where they start."""
     where = [position for position, each in enumerate(indices) if each is not None]
     first = where[0]
     if where != list(range(first, first + len(where))):
@@ -203,29 +211,36 @@ def _joint(view: Tensor, indices: _Indices) -> tuple[Tensor, list[Tensor], int, 
         first = 0
     shapes = [indices[position]._layout.shape for position in where]  # type: ignore[union-attr]
     try:
-        shape = broadcast_shapes(*shapes)
+        together = broadcast_shapes(*shapes)
     except RuntimeError:
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(each)) for each in shapes)}"
         ) from None
-    chosen = [indices[position].expand(shape) for position in where]  # type: ignore[union-attr]
-    return view, chosen, first, len(where)
+    if 0 not in together and 0 in view._layout.shape[first : first + len(where)]:
+        raise IndexError("index is out of bounds for dimension with size 0")
+    return view, together, first
 
 
-def _combined(view: Tensor, chosen: list[Tensor], first: int, count: int) -> tuple[Tensor, Tensor]:
-    """Return the view with its indexed dimensions flattened into one, and one index into that."""
-    sizes = view._layout.shape[first : first + count]
+def _combined(view: Tensor, chosen: list[Tensor], first: int) -> tuple[Tensor, Tensor]:
+    """Return the view with its indexed dimensions flattened into one, and one index into that, of positions from the front."""
+    if len(chosen) == 1:
+        return view, chosen[0]
+    sizes = view._layout.shape[first : first + len(chosen)]
     position: Any = None
     for index, size in zip(chosen, sizes, strict=True):
-        index = index.to(int64)
-        wrapped = (index < 0).to(int64) * size + index
-        position = wrapped if position is None else position * size + wrapped
+        position = index.to(int64) if position is None else position * size + index
     shape = view._layout.shape
-    return view.reshape((*shape[:first], number_of_elements(sizes), *shape[first + count :])), position
+    return view.reshape((*shape[:first], number_of_elements(sizes), *shape[first + len(chosen) :])), position
 
 
 def _getitem(self: Tensor, subscript: Any) -> Tensor:
     entries = _expand_subscript(self, subscript)
+    if len(entries) == 1 and isinstance(entries[0], Tensor) and entries[0].dtype in (bool_, uint8) and self.ndim:
+        mask = entries[0]
+        if mask.ndim == self.ndim:
+            # Of everything: positions need not be taken apart into dimensions.
+            positions = _mask_positions(self, mask, 0, apart=False)[0]
+            return take_positions(self.reshape(-1), 0, positions, "IndexBackward0")
     view, indices = _apply_basic(self, entries)
     if all(each is None for each in indices):
         if view is not self:
@@ -234,9 +249,10 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
         title = "SliceBackward0" if isinstance(subscript, slice) else "AliasBackward0"
         return make_view(self, self._layout, title, lambda grad: grad)
     plain = view
-    view, chosen, first, count = _joint(view, indices)
-    report = _check_indices(plain, indices, by_kernel=True)
-    flat, position = _combined(view, chosen, first, count) if count > 1 else (view, chosen[0])
+    view, shape, first = _joint(view, indices)
+    chosen, report = _looked_at(plain, indices)
+    chosen = [each.expand(shape) for each in chosen]
+    flat, position = _combined(view, chosen, first)
     return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first), report)
 
 
@@ -289,9 +305,9 @@ def _is_one_mask(entries: list[Any]) -> bool:
 
 def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> None:
     plain = view
-    view, chosen, first, count = _joint(view, indices)
-    shape = view._layout.shape
-    target = (*shape[:first], *chosen[0]._layout.shape, *shape[first + count :])
+    view, together, first = _joint(view, indices)
+    shape, last = view._layout.shape, first + sum(each is not None for each in indices)
+    target = (*shape[:first], *together, *shape[last:])
     while value.ndim > len(target) and value.shape[0] == 1:
         value = value.squeeze(0)
     try:
@@ -301,16 +317,16 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> No
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
             f"{list(target)}"
         ) from None
-    _check_indices(plain, indices, by_kernel=False)
-    flat, position = _combined(view, chosen, first, count)
-    rows = value.reshape((*shape[:first], position.numel(), *shape[first + count :]))
+    chosen, report = _looked_at(plain, indices)
+    flat, position = _combined(view, [each.expand(together) for each in chosen], first)
+    rows = value.reshape((*shape[:first], position.numel(), *shape[last:]))
     if rows.numel() == 0:
         # Where nothing is written, positions may be outside, as where nothing is read.
         if needs_gradient(rows):
             view.copy_(attach_empty(view.clone(), "IndexPutBackward0", (rows,)))
         return
-    write = index_add if accumulate else index_copy
-    view.copy_(write(flat, first, position.reshape(-1), rows).reshape(shape))
+    kind = "sum" if accumulate else None
+    view.copy_(write_slices(flat, first, position.reshape(-1), rows, kind, "index_put", report).reshape(shape))
 
 
 @operation("scatter", namespace="method")
@@ -346,124 +362,6 @@ def _delitem(self: Tensor, item: object) -> None:
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 Tensor.__delitem__ = _delitem  # type: ignore[attr-defined]
-
-
-# Data-dependent shapes
-
-
-@operation("indexed")
-def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """Positions of the elements that are not zero, as rows (or as one tensor per dimension).
-
-    Raises:
-        RuntimeError: ``out`` is not of int64.
-    """
-    if out is not None and out.dtype is not int64:
-        raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got {out.dtype!r}")
-    positions, _ = nonzero_positions(input)
-    # A circle: that module imports this one.
-    from ..movement.splitting import unbind
-
-    rows = coordinates(positions, input._layout.shape)
-    if as_tuple:
-        return unbind(stack(rows, 0) if rows else positions.unsqueeze(0), 0)
-    if not rows:
-        return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
-    # Column-major, as PyTorch's.
-    found, count = stack(rows, 0), int(positions.numel())
-    place = layout((count, len(rows)), (1, count))
-    return into(Tensor._from_storage(found._storage, place, int64, found.device), out)
-
-
-def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
-    """Return flat positions in a shape as one tensor per dimension."""
-    found, rest = [], positions
-    for dim, stride in enumerate(contiguous_strides(shape)):
-        if shape[dim] == 1:
-            found.append(rest.new_zeros(rest.shape))
-            continue
-        found.append(rest.floor_divide(stride) if stride > 1 else rest)
-        rest = rest.remainder(stride) if stride > 1 else rest
-    return found
-
-
-def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return flat positions of the elements that are not zero, in order, and how many there are.
-
-    A running count says where each one goes. ``size`` asks for so many: then nothing waits for the data, and what there is not
-    is zero.
-    """
-
-    flags = (input.detach() if input.dtype is bool_ else input.detach() != 0).reshape(-1)
-    if flags.numel() == 0:
-        return input.new_zeros((size or 0,), dtype=int64), input.new_zeros((), dtype=int64)
-    inside, before, total = _running_count(flags)
-    length = flags.numel()
-    count = int(total.item()) if size is None else min(size, length)
-    # Not before the count is read: so it is part of the kernel that writes.
-    running = (inside + before).reshape(-1)
-    numbers = arange(length, dtype=running.dtype, device=input.device)
-    # The elements that are zero go behind the others: every place is written once, and neighbours write side by side.
-    slots = where(flags, running - 1, numbers - running + total.to(running.dtype))
-    places = numbers.new_zeros((length,)).scatter(0, slots, numbers)[:count].to(int64)
-    if size is None:
-        return places, total
-    places = where(arange(count, device=input.device) < total, places, 0)
-    return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
-
-
-def _running_count(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how many flags hold in a line up to each place [lines, length], in the lines before [lines, 1], and in all."""
-    length, kind = flags.numel(), int32 if flags.numel() < 1 << 31 else int64
-    line = _LINE
-    while length % line:
-        line //= 2
-    inside = flags.reshape(-1, line if line >= _SHORT else length).cumsum(1, dtype=kind)
-    lines = inside[:, -1]
-    totals = lines.cumsum(0, dtype=kind)
-    return inside, (totals - lines).unsqueeze(1), totals[-1].to(int64)
-
-
-#: most and fewest elements that are counted as a line of many
-_LINE, _SHORT = 4096, 256
-
-
-@operation("composite", title="MaskedSelectBackward0")
-def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements where the mask holds, as a 1-d tensor."""
-    if mask.dtype is not bool_:
-        raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
-    if out is not None:
-        if out.dtype is not input.dtype:
-            raise RuntimeError("masked_select(): self and result must have the same scalar type")
-        check_distinct(out)
-        check_apart(out, input, mask)
-    shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
-    return into(input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)], out)
-
-
-@operation("composite", title="MaskedScatterBackward0")
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """``input`` with source's elements, in order, where the mask holds.
-
-    Raises:
-        RuntimeError: ``source`` is of another type, or is known to have too few elements.
-    """
-    if input.dtype is not source.dtype:
-        names = (repr(each.dtype).removeprefix("torch.") for each in (input, source))
-        raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes but got {' and '.join(names)}"
-        )
-    shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
-    flat, chosen = source.reshape(-1), mask.expand(shape).reshape(-1)
-    # -1 where the mask does not hold yet, and positions counted on where it does not hold: nothing is read there.
-    positions = (chosen.to(int64).cumsum(0) * chosen.to(int64)) - 1
-    short = RuntimeError("Number of elements of source < number of ones in mask")
-    require_inside("masked_scatter", positions, flat.numel(), lambda _: short, ignored=-1)
-    if not source.numel():
-        return attach_empty(input.expand(shape).clone(), "MaskedScatterBackward0", (source,))
-    picked = take_positions(flat, 0, positions.clamp(0), "MaskedScatterBackward0").reshape(shape)
-    return where(mask.expand(shape), picked, input.expand(shape))
 
 
 @operation("composite", title="TakeBackward0")

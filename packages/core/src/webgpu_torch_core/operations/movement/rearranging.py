@@ -12,7 +12,7 @@ from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Size, Tensor
 from ..common import no_view, require_layout, sizes_from
 from ..creation.factories import arange, as_tensor
-from ..indexing.subscripts import coordinates, nonzero_positions
+from ..indexing.nonzero import coordinates, nonzero_positions
 from ..outputs import into
 from .joining import cat, flip, place_inside, several, stack
 from .splitting import chunk, split

@@ -14,7 +14,7 @@ from ..common import attach, needs_gradient, type_title
 from ..creation.factories import arange
 from ..elementwise.overloads import clamp, masked_fill, where
 from ..indexing.gathering import gather_known, take_positions
-from ..indexing.index_checks import classes_inside
+from ..indexing.index_checks import positions_inside
 from ..reduction.reductions import mean, sum
 from .layers import log_softmax, softmax
 from .row_kernels import log_softmax_at
@@ -118,8 +118,8 @@ def _loss_of_picked(
     """Return the weighted and reduced loss, where ``pick`` gives log-probabilities at int64 classes."""
     ignored = target == ignore_index
     count = input._layout.shape[0 if input.ndim == 1 else 1]
-    safe = classes_inside(
-        "nll_loss", target, count, ignore_index, lambda found: IndexError(f"Target {found} is out of bounds.")
+    safe = positions_inside(
+        "nll_loss", target, count, lambda found: IndexError(f"Target {found} is out of bounds."), ignored=ignore_index
     )
     picked = pick(safe)
     factor = (~ignored).to(input.dtype)

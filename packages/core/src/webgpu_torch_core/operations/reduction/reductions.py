@@ -167,23 +167,35 @@ def prod(
         saved = input._save()
 
         def run_backward(grad: Tensor) -> Any:
-            return _prod_gradient(saved.unpack(), grad, dims, keepdim)
+            return _prod_gradient(saved.unpack(), grad, dims, keepdim, dim is ...)
 
         attach(result, "ProdBackward0", (input,), run_backward)
     return _into(result, out)
 
 
-def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
-    """Gradient of a product: the product of the other elements, right even where elements are zero."""
+def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: bool, everything: bool) -> Tensor:
+    """Gradient of a product: the product of the other elements, right even where elements are zero.
+
+    As PyTorch's it is the quotient of the product and the element where none of all elements is zero, which differs for NaN.
+    """
     shape = input._layout.shape
     if number_of_elements(shape) == 0:
         return input.new_zeros(shape)
+    if not shape:
+        return grad
     kept = tuple(index for index in range(len(shape)) if index not in dims)
     rows = input.permute(kept + dims).reshape(tuple(shape[i] for i in kept) + (-1,)) if dims else input.reshape(1)
     ones = rows.new_ones(rows.shape[:-1] + (1,))
     before = _cat((ones, rows.narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1)
     after = _cat((ones, rows.flip(-1).narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1).flip(-1)
-    others = (before * after).reshape(tuple(shape[i] for i in kept + dims))
+    zero = rows == 0
+    whole = before.narrow(-1, rows.shape[-1] - 1, 1) * rows.narrow(-1, rows.shape[-1] - 1, 1)
+    apart = before * after
+    if everything:
+        # Beside two zeros of a product of everything not even NaN counts.
+        apart = apart.masked_fill(zero.sum() > 1, 0.0)
+    others = apart.where(zero.any(), whole / rows.masked_fill(zero, 1.0))
+    others = others.reshape(tuple(shape[i] for i in kept + dims))
     inverse = sorted(range(len(shape)), key=lambda index: (kept + dims)[index])
     return restore(grad, shape, dims, keepdim) * others.permute(tuple(inverse))
 

@@ -93,9 +93,9 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor 
 
 def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
     """Sum over outputs k >= i of grad[k] times the product of inputs up to k without input i, right at zeros too."""
-    if input.ndim == 0:
-        return grad
     axis = wrap_dimension(dim, input.ndim)
+    if input.ndim == 0 or input._layout.shape[axis] == 1:
+        return grad
     rows, seeds = input.movedim(axis, -1), grad.movedim(axis, -1)
     if needs_gradient(input, grad):
         return _cumprod_gradient_by_row(rows, seeds).movedim(-1, axis)

@@ -14,7 +14,7 @@ from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, no_view, record, refuse_types, refusing, type_title
 from ..creation.factories import arange, tensor
 from ..indexing.gathering import index_select
-from ..indexing.subscripts import coordinates, nonzero_positions
+from ..indexing.nonzero import coordinates, nonzero_positions
 from ..movement.joining import cat, stack
 from ..outputs import into
 from .order import sort

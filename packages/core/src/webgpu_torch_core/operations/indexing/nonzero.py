@@ -1,0 +1,141 @@
+"""What depends on which elements are not zero: their positions, and reading and writing where a mask holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dispatch.registry import operation
+from ...ir.dtypes import bool_, int32, int64
+from ...ir.layouts import broadcast_shapes, contiguous_strides, layout
+from ...replay.recipes import remembered
+from ...tensors.tensor import Tensor
+from ..common import attach_empty, check_apart
+from ..creation.factories import arange
+from ..elementwise.overloads import where
+from ..in_place.writing import check_distinct
+from ..movement.joining import cat, stack
+from ..outputs import into
+from .gathering import take_positions
+from .index_checks import positions_inside
+
+
+@operation("indexed")
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Positions of the elements that are not zero, as rows (or as one tensor per dimension).
+
+    Raises:
+        RuntimeError: ``out`` is not of int64.
+    """
+    if out is not None and out.dtype is not int64:
+        raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got {out.dtype!r}")
+    positions, _ = nonzero_positions(input)
+    # A circle: that module imports this one.
+    from ..movement.splitting import unbind
+
+    rows = coordinates(positions, input._layout.shape)
+    if as_tuple:
+        return unbind(stack(rows, 0) if rows else positions.unsqueeze(0), 0)
+    if not rows:
+        return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
+    # Column-major, as PyTorch's.
+    found, count = stack(rows, 0), int(positions.numel())
+    place = layout((count, len(rows)), (1, count))
+    return into(Tensor._from_storage(found._storage, place, int64, found.device), out)
+
+
+def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+    """Return flat positions in a shape as one tensor per dimension."""
+    found, rest = [], positions
+    for dim, stride in enumerate(contiguous_strides(shape)):
+        if shape[dim] == 1:
+            found.append(rest.new_zeros(rest.shape))
+            continue
+        found.append(rest.floor_divide(stride) if stride > 1 else rest)
+        rest = rest.remainder(stride) if stride > 1 else rest
+    return found
+
+
+def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return flat positions of the elements that are not zero, in order, and how many there are.
+
+    A running count says where each one goes. ``size`` asks for so many: then nothing waits for the data, and what there is not
+    is zero.
+    """
+
+    flags = (input.detach() if input.dtype is bool_ else input.detach() != 0).reshape(-1)
+    if flags.numel() == 0:
+        return input.new_zeros((size or 0,), dtype=int64), input.new_zeros((), dtype=int64)
+    inside, before, total = _running_count(flags)
+    length = flags.numel()
+    count = int(total.item()) if size is None else min(size, length)
+    # Not before the count is read: so it is part of the kernel that writes.
+    places = _places(flags, inside, before, total)[:count].to(int64)
+    if size is None:
+        return places, total
+    places = where(arange(count, device=input.device) < total, places, 0)
+    return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
+
+
+@remembered
+def _places(flags: Tensor, inside: Tensor, before: Tensor, total: Tensor) -> Tensor:
+    """Return the positions of the elements that are not zero, in order, and behind them those of the others."""
+    running = (inside + before).reshape(-1)
+    numbers = arange(flags.numel(), dtype=running.dtype, device=flags.device)
+    # The elements that are zero go behind the others: every place is written once, and neighbours write side by side.
+    slots = where(flags, running - 1, numbers - running + total.to(running.dtype))
+    return numbers.new_zeros((flags.numel(),)).scatter(0, slots, numbers)
+
+
+@remembered
+def _running_count(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return how many flags hold in a line up to each place [lines, length], in the lines before [lines, 1], and in all."""
+    length, kind = flags.numel(), int32 if flags.numel() < 1 << 31 else int64
+    line = _LINE
+    while length % line:
+        line //= 2
+    inside = flags.reshape(-1, line if line >= _SHORT else length).cumsum(1, dtype=kind)
+    lines = inside[:, -1]
+    totals = lines.cumsum(0, dtype=kind)
+    return inside, (totals - lines).unsqueeze(1), totals[-1].to(int64)
+
+
+#: most and fewest elements that are counted as a line of many
+_LINE, _SHORT = 4096, 256
+
+
+@operation("composite", title="MaskedSelectBackward0")
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where the mask holds, as a 1-d tensor."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
+    if out is not None:
+        if out.dtype is not input.dtype:
+            raise RuntimeError("masked_select(): self and result must have the same scalar type")
+        check_distinct(out)
+        check_apart(out, input, mask)
+    shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
+    return into(input.expand(shape)[mask.expand(shape)] if shape else input.reshape(1)[mask.reshape(1)], out)
+
+
+@operation("composite", title="MaskedScatterBackward0")
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``input`` with source's elements, in order, where the mask holds.
+
+    Raises:
+        RuntimeError: ``source`` is of another type, or is known to have too few elements.
+    """
+    if input.dtype is not source.dtype:
+        names = (repr(each.dtype).removeprefix("torch.") for each in (input, source))
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {' and '.join(names)}"
+        )
+    shape = broadcast_shapes(input._layout.shape, mask._layout.shape)
+    flat, chosen = source.reshape(-1), mask.expand(shape).reshape(-1)
+    # -1 where the mask does not hold yet, and positions counted on where it does not hold: nothing is read there.
+    positions = (chosen.to(int64).cumsum(0) * chosen.to(int64)) - 1
+    short = RuntimeError("Number of elements of source < number of ones in mask")
+    known = positions_inside("masked_scatter", positions, flat.numel(), lambda _: short, ignored=-1)
+    if not source.numel():
+        return attach_empty(input.expand(shape).clone(), "MaskedScatterBackward0", (source,))
+    picked = take_positions(flat, 0, known, "MaskedScatterBackward0").reshape(shape)
+    return where(mask.expand(shape), picked, input.expand(shape))
