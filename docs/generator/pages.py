@@ -26,13 +26,15 @@ from .samples import Samples
 
 #: more entries than that are a page per family, with a page of summaries before them
 MOST_ENTRIES = 50
-MOST_OF_A_PAGE = 40
+MOST_OF_A_PAGE = 36
 #: longer definitions are named by their file only
 MOST_LINES = 150
 #: what every entry has: constants and exceptions raise nothing
 PARTS = ("sentence", "shapes or types", "errors", "example")
 NAPOLEON = Config(
-    napoleon_use_param=True, napoleon_use_rtype=False, napoleon_custom_sections=[("Fields", "params_style")]
+    napoleon_use_param=True,
+    napoleon_use_rtype=False,
+    napoleon_custom_sections=[("Fields", "params_style"), ("Class attributes", "params_style")],
 )
 
 
