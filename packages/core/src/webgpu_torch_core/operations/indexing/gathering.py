@@ -472,7 +472,7 @@ def write_slices(
 
         def run_backward(grad: Tensor) -> tuple[Tensor | None, ...]:
             chosen = saved.unpack()
-            kept = grad if kind == "sum" else index_fill(grad, axis, chosen, 0)
+            kept = grad if kind == "sum" else index_fill(grad, axis, chosen.to(int64), 0)
             return kept, None, take_positions(grad, axis, chosen, "IndexSelectBackward0")
 
         title = "".join(part.capitalize() for part in name.split("_")) + "Backward0"
