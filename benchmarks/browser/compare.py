@@ -9,10 +9,12 @@ call until the GPU is done, operands and results on the GPU; a result that is wr
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +166,22 @@ def line(row: str, found: dict[str, float | str]) -> str:
     return f"{row:12}{cells}"
 
 
+@contextlib.contextmanager
+def opened(folder: str | Path, name: str, gpu: bool) -> Iterator[Any]:
+    """Serve a folder and open one of its pages in Chromium."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        raise SystemExit("Chromium was not found: on Debian and Ubuntu 'apt-get install chromium'")
+    flags = SOFTWARE[:1] if gpu else SOFTWARE
+    with sync_playwright() as playwright, serving(folder) as address:
+        browser = playwright.chromium.launch(executable_path=found, args=list(flags))
+        page = browser.new_page()
+        page.set_default_timeout(600_000)
+        page.goto(f"{address}{name}")
+        yield page
+        browser.close()
+
+
 def main() -> None:
     """Measure everything and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -171,23 +189,14 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="on the graphics card, not on the software adapter")
     parser.add_argument("--rows", nargs="*", default=list(ROWS), help="only these")
     given = parser.parse_args()
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        raise SystemExit("Chromium was not found: on Debian and Ubuntu 'apt-get install chromium'")
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as scratch:
         written(Path(scratch))
-        flags = SOFTWARE[:1] if given.gpu else SOFTWARE
-        with serving(scratch) as address:
-            browser = playwright.chromium.launch(executable_path=found, args=list(flags))
-            page = browser.new_page()
-            page.set_default_timeout(600_000)
-            page.goto(f"{address}compare.html")
+        with opened(scratch, "compare.html", given.gpu) as page:
             page.wait_for_function("globalThis.libraries")
             libraries = page.evaluate("libraries")
             print(header([*libraries, OURS[1]]), flush=True)
             for name in given.rows:
                 print(line(name, measured(page, libraries, name, given.rounds)), flush=True)
-            browser.close()
 
 
 if __name__ == "__main__":

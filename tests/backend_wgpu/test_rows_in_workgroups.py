@@ -10,6 +10,7 @@ import torch
 import webgpu_torch as ours
 from hypothesis import given, settings
 from webgpu_torch_backend_wgpu.codegen import VARIANTS, choose
+from webgpu_torch_backend_wgpu.codegen.scatter import separate
 from webgpu_torch_backend_wgpu.codegen.variants import Variant
 from webgpu_torch_core.ir.kernels import Scatter, Sort
 from webgpu_torch_core.ir.philox import philox4x32
@@ -141,3 +142,20 @@ def _sort_kernel(length: int, limit: int) -> Sort:
     from webgpu_torch_core.operations.sorting.order import sort_kernel
 
     return sort_kernel(contiguous_layout((8, length)), 8 * length, float32, True, limit)
+
+
+def test_rows_added_at_positions_are_sorted_and_reported() -> None:
+    """Where rows go is separate from their columns, checks included; sums follow the rows' order."""
+    chance = torch.Generator().manual_seed(5)
+    base, rows = torch.randn(40, 12, generator=chance), torch.randn(300, 12, generator=chance)
+    index = torch.randint(0, 40, (300,), generator=chance)
+    index[:60] = 7
+    moved = [_moved(each) for each in (base, index, rows)]
+    found = moved[0].index_add(0, moved[1], moved[2])
+    scatter = next(each for each in found._storage.value.engine.kernels if isinstance(each, Scatter))
+    assert separate(scatter.index, len(scatter.lanes)) is not None
+    torch.testing.assert_close(_back(found), base.index_add(0, index, rows))
+    assert torch.equal(_back(found), _back(moved[0].index_add(0, moved[1], moved[2])))
+    index[17] = 40
+    with pytest.raises(IndexError):
+        moved[0].index_add(0, _moved(index), moved[2]).tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import tarfile
 from collections.abc import Callable
@@ -129,13 +130,50 @@ def test_the_playground_trains_and_shares(opened: Callable[..., Any]) -> None:
 
 
 @pytest.mark.slow
-def test_the_benchmark_page_measures(opened: Callable[..., Any]) -> None:
+def test_the_playground_trains_a_gpt_that_writes(opened: Callable[..., Any]) -> None:
+    page = opened("index.html")
+    page.wait_for_function("!document.getElementById('run').disabled")
+    page.select_option("#examples", "A tiny GPT")
+    page.evaluate("editor.replace(editor.text().replace('STEPS = 200', 'STEPS = 40'))")
+    page.click("#run")
+    page.wait_for_function("globalThis.last")
+    text = page.inner_text("#output")
+    found = re.search(r"loss ([\d.]+) -> ([\d.]+)\n'Twas ", text)
+    assert found and float(found[2]) < 0.75 * float(found[1]), text
+    assert page.problems == []
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [[], [{"name": "another", "date": "2026-01-02", "rows": []}]], ids=["none", "empty"])
+def test_the_benchmark_page_needs_no_recorded_devices(opened: Callable[..., Any], given: list[Any]) -> None:
+    page = opened("benchmark.html", instead={"devices.json": json.dumps(given)})
+    page.wait_for_selector(f"text=Recorded: {len(given)}")
+    assert page.eval_on_selector_all("#comparison section", "all => all.length") == 0
+    assert page.problems == []
+    page.close()
+
+
+@pytest.mark.slow
+def test_the_benchmark_page_measures(opened: Callable[..., Any], site: Path) -> None:
     page = opened("benchmark.html")
     page.wait_for_function("!document.getElementById('start').disabled")
     page.click("#start")
     page.wait_for_function("globalThis.finished")
     rows = page.evaluate("finished.rows")
-    assert len(rows) == 7 and all(each["seconds"] > 0 and each["rate"] > 0 for each in rows)
+    assert len(rows) == 8 and all(each["seconds"] > 0 and each["rate"] > 0 for each in rows)
+    # Each program has a bar for this device and one for each recorded one, the fastest as long as the row.
+    recorded = json.loads((site / "devices.json").read_text(encoding="utf-8"))
+    shown = page.eval_on_selector_all(
+        "#comparison .bars",
+        "all => all.map(each => [...each.querySelectorAll('i')].map(bar => parseFloat(bar.style.width)))",
+    )
+    assert [each["name"] for each in rows] == [each["name"] for each in recorded[0]["rows"]]
+    assert [len(each) for each in shown] == [1 + len(recorded)] * 8 and {max(each) for each in shown} == {100.0}
+    with page.expect_download() as download:
+        page.click("#save")
+    report = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    assert report["rows"] == rows and "adapter 0" in report["device"] and report["date"] >= "2026"
     assert page.problems == []
     page.close()
 

@@ -2,7 +2,8 @@
 
 ``python tests/ecosystem/sweep.py FOLDER [NAME ...]`` makes two environments in the folder (the versions of ``packages.txt``; one with
 PyTorch, one with this library), runs the jobs of ``jobs/`` in both, each package in a process of its own, prints a table and
-writes ``FOLDER/table.json``. Nothing is changed in the packages. With ``--page`` it writes the documentation's page of packages, too.
+writes ``FOLDER/table.json``, in which packages that are not named keep their rows. Nothing is changed in the packages. With ``--page``
+it writes the documentation's page of packages from the table.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def page(rows: list[dict[str, Any]], summary: str) -> str:
     by_module = {each.lower().replace("-", "_"): version for each, version in versions.items()}
     lines = [
         HEAD,
-        f"{date.today().isoformat()}: {summary}.",
+        f"{min(row['date'] for row in rows)}: {summary}.",
         "",
         "| package | version | imports | jobs equal | not equal |",
     ]
@@ -190,7 +191,12 @@ def main() -> None:
     folder = Path(given[0]).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     names = given[1:] or sorted(each.stem for each in (HERE / "jobs").glob("*.py"))
-    rows = sweep(folder, names)
+    table = folder / "table.json"
+    kept = {row["package"]: row for row in json.loads(table.read_text())} if table.exists() else {}
+    today = date.today().isoformat()
+    kept |= {row["package"]: {**row, "date": today} for row in sweep(folder, names)}
+    rows = [kept[name] for name in sorted(kept)]
+    table.write_text(json.dumps(rows, indent=1))
     jobs = [each for row in rows for each in row["jobs"].values() if each["state"] != "PyTorch fails"]
     equal = sum(each["state"] == "equal" for each in jobs)
     working = sum(any(each["state"] == "equal" for each in row["jobs"].values()) for row in rows)
@@ -199,7 +205,6 @@ def main() -> None:
         f"{equal} of {len(jobs)} jobs are equal"
     )
     print(summary)
-    (folder / "table.json").write_text(json.dumps(rows, indent=1))
     if "--page" in sys.argv:
         (ROOT / "docs/packages.md").write_text(page(rows, summary), encoding="utf-8")
 

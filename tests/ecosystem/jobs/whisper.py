@@ -3,7 +3,10 @@ import whisper
 
 
 def _model():
-    return whisper.model.Whisper(whisper.model.ModelDimensions(80, 1500, 32, 2, 1, 51865, 32, 32, 2, 1)).eval()
+    model = whisper.model.Whisper(whisper.model.ModelDimensions(80, 1500, 32, 2, 1, 51865, 32, 32, 2, 1)).eval()
+    # Positions begin as whatever the memory held.
+    torch.nn.init.normal_(model.decoder.positional_embedding, std=0.1)
+    return model
 
 
 def spectrogram():

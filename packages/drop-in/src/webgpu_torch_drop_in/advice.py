@@ -7,7 +7,7 @@ _SCRIPT = (
     "call the function or module itself, or capture it with torch.compile; share weights with torch.save or safetensors"
 )
 _DISTRIBUTED = "train in one process; this build has no process groups (torch.distributed.is_available() returns False)"
-_SPARSE = "use dense tensors; torch.Tensor.scatter_add and index_add compute sums over positions"
+_SPARSE = "use torch.sparse_coo_tensor and Tensor.to_sparse, or dense tensors"
 _NESTED = "pad to one length and give a mask, as torch.nn.utils.rnn.pad_sequence does"
 _QUANTIZED = "quantise weights with webgpu_torch's encodings, or compute in torch.float16"
 _GPU = "use device='webgpu' and torch.webgpu, which reach the GPU through WebGPU"

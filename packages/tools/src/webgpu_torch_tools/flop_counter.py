@@ -19,7 +19,7 @@ from webgpu_torch_core.dispatch.overrides import PATHS, TorchFunctionMode, close
 from .module_tracker import ModuleTracker
 
 __all__ = [
-    "FlopCounterMode", "bmm_flop", "conv_flop_count", "flop_registry", "mm_flop", "register_flop_formula", "sdpa_flop_count",
+    "FlopCounterMode", "bmm_flop", "conv_flop_count", "mm_flop", "register_flop_formula", "sdpa_flop_count",
 ]  # fmt: skip
 
 Shape: TypeAlias = Sequence[int]

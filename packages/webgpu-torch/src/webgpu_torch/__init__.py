@@ -675,6 +675,7 @@ from . import overrides as overrides
 from . import random as random
 from . import serialization as serialization
 from . import signal as signal
+from . import sparse as sparse
 from . import special as special
 from . import storage as storage
 from . import types as types
@@ -709,6 +710,8 @@ from .func import vmap as vmap
 from .jit import fork as fork
 from .jit import wait as wait
 from .library import ops as ops
+from .sparse import sparse_coo as sparse_coo
+from .sparse import sparse_coo_tensor as sparse_coo_tensor
 from .version import __version__ as __version__
 
 newaxis = None

@@ -7,7 +7,7 @@ on timing. Otherwise one thread goes through all entries of a lane.
 
 from __future__ import annotations
 
-from webgpu_torch_core.ir.expression import Expression, binary, cast, constant, topological
+from webgpu_torch_core.ir.expression import Expression, binary, cast, constant, make, topological
 from webgpu_torch_core.ir.kernels import Scatter
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
@@ -77,6 +77,11 @@ def separate(index: Expression, depth: int) -> tuple[Expression, Expression] | N
             parts[node] = zero, node
         elif not of_entry:
             parts[node] = node, zero
+        elif node.step == "checked" and not any(lanes[each] for each in node.arguments[1:]):
+            # What is wrong with an entry is wrong in every lane: it is told where the entry's part is computed.
+            whole, *found = node.arguments
+            split = parts[whole]
+            parts[node] = split and (split[0], make("checked", (split[1], *found), node.payload, node.dtype))
         else:
             parts[node] = _separate_node(node, [parts[each] for each in node.arguments])
     return parts[index]

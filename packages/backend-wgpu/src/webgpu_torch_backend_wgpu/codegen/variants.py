@@ -16,6 +16,7 @@ from ..program import Capabilities, Program
 from .attention import generate_attention
 from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
+from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_vector
@@ -77,6 +78,7 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
     return best
 
 
+@lru_cache(1024)
 def estimated_seconds(kernel: Kernel, capabilities: Capabilities) -> float:
     """Return about how long a kernel takes by the variant that is chosen for it."""
     variant, plan = choose(kernel, capabilities)
@@ -158,6 +160,11 @@ def _few_rows(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]
         yield None
 
 
+def _few_channels(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
+    if has_few_channels(kernel) and not _has_few_rows(kernel):
+        yield None
+
+
 def _tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
     # Of few rows most of a block would be outside the result.
     if not _has_few_rows(kernel):
@@ -214,9 +221,10 @@ def _always(kernel: Kernel, capabilities: Capabilities) -> Iterator[None]:
     yield None
 
 
-def _entries(dispatches: float, each: float) -> Callable[[Scatter, Any, Facts], float]:
-    """Return the cost of a scatter: that of some dispatches, and for each entry of a share of one."""
-    return lambda kernel, plan, facts: (dispatches + each * number_of_elements(kernel.entries)) * facts.dispatch
+def _sorting(kernel: Scatter, plan: Any, facts: Facts) -> float:
+    """Return the cost of sorting a scatter's entries, and of a thread for each lane that goes through a run of them."""
+    sorting = (_SORTING + _SORTED * number_of_elements(kernel.entries)) * facts.dispatch
+    return sorting + number_of_elements(kernel.entries) * _reading(kernel, facts, len(kernel.lanes) - 1)
 
 
 def _listing(kernel: Scatter, row: Row, facts: Facts) -> float:
@@ -224,24 +232,22 @@ def _listing(kernel: Scatter, row: Row, facts: Facts) -> float:
     lanes, entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
     groups = max(lanes * WORKGROUP / facts.threads, 1.0)
     listed = groups * (_ROW + _LISTED * -(-(entries + row.size) // WORKGROUP)) * facts.dispatch
-    return max(listed, entries * _reading(kernel, facts, _along_entries(kernel)))
+    return max(listed, entries * _reading(kernel, facts, len(kernel.lanes + kernel.entries) - 1))
 
 
 def _serial(kernel: Scatter, plan: None, facts: Facts) -> float:
     """Return the cost of a thread per lane, each entry of which waits for the one before it."""
-    entry = max(_AFTER_ANOTHER * facts.dispatch, _reading(kernel, facts, not _along_entries(kernel)))
+    entry = max(_AFTER_ANOTHER * facts.dispatch, _reading(kernel, facts, len(kernel.lanes) - 1))
     return number_of_elements(kernel.entries) * entry
 
 
-def _along_entries(kernel: Scatter) -> bool:
-    """Return whether neighbouring entries are neighbours in memory, rather than neighbouring lanes."""
-    last = len(kernel.lanes) + len(kernel.entries) - 1
-    loads = [node.payload[2] for node in topological(kernel.index, kernel.value) if node.step == "load"]
-    return bool(kernel.entries) and any(len(each) > last and each[last] == 1 for each in loads)
-
-
-def _reading(kernel: Scatter, facts: Facts, together: bool) -> float:
-    """Return the seconds in which an entry of every lane is read, together with its neighbours or each for itself."""
+def _reading(kernel: Scatter, facts: Facts, dimension: int) -> float:
+    """Return the seconds in which an entry of every lane is read by threads that are neighbours along a dimension: with their
+    neighbours, where all that is read lies side by side there, else each for itself."""
+    nodes = topological(kernel.index, kernel.value)
+    loads = [node.payload[2] for node in nodes if node.step == "load"]
+    beside = dimension >= 0 and all(len(each) <= dimension or each[dimension] in (0, 1) for each in loads)
+    together = beside and all(node.step != "load_at" for node in nodes)
     return number_of_elements(kernel.lanes) * (_TOGETHER if together else _APART) / facts.bandwidth
 
 
@@ -249,8 +255,9 @@ def _reading(kernel: Scatter, facts: Facts, together: bool) -> float:
 _TOGETHER, _APART = 32, 256
 #: the shares of a dispatch that a workgroup takes for its row and for each element and entry of its threads
 _ROW, _LISTED = 1.0, 0.1
-#: the dispatches of a sort; the share of a dispatch that an entry takes which has to wait for the one before it
-_SORTING, _AFTER_ANOTHER = 4.2, 0.25
+#: the dispatches of a sort, and the share of one for each of its entries; the share that an entry takes which has to wait for
+#: the one before it
+_SORTING, _SORTED, _AFTER_ANOTHER = 4.2, 1e-4, 0.25
 
 
 VARIANTS: dict[type[Kernel], list[Variant]] = {
@@ -268,6 +275,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("few rows", _few_rows, _traffic(0.8), lambda k, c, _: generate_vector(k, c)),
         Variant("tiles of matrices", _matrix_tiles, matrix_seconds, generate_matrix),
         Variant("tiles", _tiles, tile_seconds, generate_tile),
+        Variant("a result per thread", _few_channels, each_seconds, lambda k, c, _: generate_each(k, c)),
     ],
     Attention: [
         Variant("few rows", few_rows, few_rows_seconds, generate_few_rows),
@@ -283,8 +291,8 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("runs that are merged", _sorts(False), _traffic(0.1), generate_run_sort),
     ],
     Scatter: [
-        Variant("an entry per thread", _parallel, _entries(0.0, 0.0), lambda k, c, _: generate_parallel_scatter(k, c)),
-        Variant("sorted entries", _separable, _entries(_SORTING, 1e-4), generate_sorted_scatter),
+        Variant("an entry per thread", _parallel, lambda k, plan, facts: 0.0, lambda k, c, _: generate_parallel_scatter(k, c)),
+        Variant("sorted entries", _separable, _sorting, generate_sorted_scatter),
         Variant("a workgroup per lane", _bounded, _listing, generate_row_scatter),
         Variant("a lane per thread", _always, _serial, lambda k, c, _: generate_serial_scatter(k, c)),
     ],

@@ -106,6 +106,10 @@ def unwatch_properties() -> None:
             setattr(Tensor, name, own)
 
 
+#: what plain attributes are, which have no documentation of their own
+_SLOTS = {"device": "Where the elements are.", "dtype": "The type of the elements."}
+
+
 def _watching(name: str, original: Any) -> property:
     def read(self: Tensor) -> Any:
         if type(self) is Tensor and not mode_stack():
@@ -122,7 +126,7 @@ def _watching(name: str, original: Any) -> property:
         original.__delete__(self)
 
     read.__name__ = name
-    watched = property(read, write, remove, doc=original.__doc__)
+    watched = property(read, write, remove, doc=original.__doc__ or _SLOTS.get(name))
     return watched
 
 

@@ -1,7 +1,7 @@
 """Handing over early: a device that works on its own begins what repeats while the rest of it is still being recorded.
 
 Recording a whole tape before anything runs leaves the device idle for as long as that takes. Handing over at any place
-would cut kernels apart that belong together. So the second time that a tape runs as a whole, the places are noted where
+would cut kernels apart that belong together. So when a tape runs as a whole for the first time, the places are noted where
 nothing that was computed before is read after, where no merged kernel would be cut, and where enough work lies before. A
 later tape of the same kernels is handed over at these places, if no more values are alive there than were in the end.
 """
@@ -9,7 +9,7 @@ later tape of the same kernels is handed over at these places, if no more values
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..backend.interface import Copy
 from ..ir.kernels import Kernel
@@ -18,9 +18,9 @@ from ..scheduling.schedule import Scheduled
 if TYPE_CHECKING:
     from .tape import Tape
 
-#: seconds of the device's work that are handed over first: about what handing over takes the host. Each part that follows
+#: seconds of the device's work that are handed over first: more than handing over takes the host. Each part that follows
 #: may be twice as long as the one before it, as the device has enough to do meanwhile
-FIRST = 1e-4
+FIRST = 2e-4
 #: tapes that a thread remembers
 TRACES = 256
 
@@ -68,11 +68,11 @@ class Ahead:
                     return False
         return True
 
-    def ran(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Any], float]) -> None:
-        """Note the places in a tape that runs as a whole, if that is known by now to repeat."""
+    def ran(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> None:
+        """Note the places in a tape that runs as a whole, the first time that it does."""
         followed, self.trace = self.trace, None
-        scheduled.runs += 1
-        if scheduled.runs != 2 or followed is not None or tape.capture is not None:
+        known, scheduled.followed = scheduled.followed, True
+        if known or followed is not None or tape.capture is not None:
             return
         trace = _trace(tape, scheduled, seconds)
         if trace.places:
@@ -82,7 +82,7 @@ class Ahead:
                 self.traces.pop(next(iter(self.traces)))
 
 
-def _trace(tape: Tape, scheduled: Scheduled, seconds: Callable[[Any], float]) -> Trace:
+def _trace(tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> Trace:
     entries = tape.entries
     maker = {
         first + output: number

@@ -49,10 +49,10 @@ class Scheduled:
 
     ``inputs`` are the leading external buffers (leaf slots); ``outputs`` lists (slot, buffer index); buffer indices below
     ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
-    ``runs`` counts how often tapes of this structure ran.
+    ``followed`` tells whether it was looked at where repetitions may be handed over early.
     """
 
-    __slots__ = ("fresh", "inputs", "outputs", "plan", "runs")
+    __slots__ = ("followed", "fresh", "inputs", "outputs", "plan")
 
     def __init__(
         self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]
@@ -61,7 +61,7 @@ class Scheduled:
         self.inputs = inputs
         self.outputs = outputs
         self.fresh = fresh
-        self.runs = 0
+        self.followed = False
 
 
 class Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import time
 from collections.abc import Callable
@@ -37,6 +38,19 @@ def conformance(torch: ModuleType, every: int = 1) -> int:
     return missed
 
 
+#: tokens that one call of the tiny GPT writes
+TOKENS = 16
+
+
+def _tiny_gpt(torch: ModuleType) -> Callable[[], Tensor]:
+    """Return a function that lets a GPT of two layers, drawn and not trained, write tokens."""
+    models = importlib.import_module("webgpu_torch_models")
+    sizes = {"vocab_size": 256, "n_positions": 64, "n_embd": 64, "n_layer": 2, "n_head": 4}
+    model = models.GPT2LMHeadModel(models.GPT2Config(**sizes, bos_token_id=0, eos_token_id=None)).eval()
+    start = torch.arange(8).unsqueeze(0)
+    return lambda: model.generate(start, max_new_tokens=TOKENS, do_sample=False)
+
+
 def _programs(torch: ModuleType) -> dict[str, tuple[Callable[[], Tensor], float, str]]:
     """Return what is measured: name -> (function, work of one call, unit of the work per second)."""
     functional = torch.nn.functional
@@ -56,6 +70,7 @@ def _programs(torch: ModuleType) -> dict[str, tuple[Callable[[], Tensor], float,
             2 * 64 * 64 * 9 * 56**2 / 1e9,
             "GFLOP/s",
         ),
+        f"tiny GPT, {TOKENS} tokens": (_tiny_gpt(torch), TOKENS, "tokens/s"),
     }
 
 

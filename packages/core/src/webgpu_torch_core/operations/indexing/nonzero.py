@@ -7,6 +7,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, int32, int64
 from ...ir.layouts import broadcast_shapes, contiguous_strides, layout
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart
 from ..creation.factories import arange
@@ -68,17 +69,24 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
     length = flags.numel()
     count = int(total.item()) if size is None else min(size, length)
     # Not before the count is read: so it is part of the kernel that writes.
-    running = (inside + before).reshape(-1)
-    numbers = arange(length, dtype=running.dtype, device=input.device)
-    # The elements that are zero go behind the others: every place is written once, and neighbours write side by side.
-    slots = where(flags, running - 1, numbers - running + total.to(running.dtype))
-    places = numbers.new_zeros((length,)).scatter(0, slots, numbers)[:count].to(int64)
+    places = _places(flags, inside, before, total)[:count].to(int64)
     if size is None:
         return places, total
     places = where(arange(count, device=input.device) < total, places, 0)
     return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
 
 
+@remembered
+def _places(flags: Tensor, inside: Tensor, before: Tensor, total: Tensor) -> Tensor:
+    """Return the positions of the elements that are not zero, in order, and behind them those of the others."""
+    running = (inside + before).reshape(-1)
+    numbers = arange(flags.numel(), dtype=running.dtype, device=flags.device)
+    # The elements that are zero go behind the others: every place is written once, and neighbours write side by side.
+    slots = where(flags, running - 1, numbers - running + total.to(running.dtype))
+    return numbers.new_zeros((flags.numel(),)).scatter(0, slots, numbers)
+
+
+@remembered
 def _running_count(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return how many flags hold in a line up to each place [lines, length], in the lines before [lines, 1], and in all."""
     length, kind = flags.numel(), int32 if flags.numel() < 1 << 31 else int64

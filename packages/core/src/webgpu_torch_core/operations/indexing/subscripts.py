@@ -161,14 +161,16 @@ def _bound(bound: object) -> int:
         raise TypeError("only integer tensors of a single element can be converted to an index") from error
 
 
-def _mask_positions(view: Tensor, mask: Tensor, dim: int) -> list[Tensor]:
+def _mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> list[Tensor]:
+    """Return where a mask of some dimensions holds: positions in each of these or, not ``apart``, in all of them as one."""
     for axis, size in enumerate(mask._layout.shape):
         if view._layout.shape[dim + axis] != size:
             raise IndexError(
                 f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
                 f"{list(view.shape)} at index {dim + axis}"
             )
-    return coordinates(nonzero_positions(mask.to(view.device))[0], mask._layout.shape)
+    positions = nonzero_positions(mask.to(view.device))[0]
+    return coordinates(positions, mask._layout.shape) if apart else [positions]
 
 
 def _looked_at(view: Tensor, indices: _Indices) -> tuple[list[Tensor], Report | None]:
@@ -233,6 +235,12 @@ def _combined(view: Tensor, chosen: list[Tensor], first: int) -> tuple[Tensor, T
 
 def _getitem(self: Tensor, subscript: Any) -> Tensor:
     entries = _expand_subscript(self, subscript)
+    if len(entries) == 1 and isinstance(entries[0], Tensor) and entries[0].dtype in (bool_, uint8) and self.ndim:
+        mask = entries[0]
+        if mask.ndim == self.ndim:
+            # Of everything: positions need not be taken apart into dimensions.
+            positions = _mask_positions(self, mask, 0, apart=False)[0]
+            return take_positions(self.reshape(-1), 0, positions, "IndexBackward0")
     view, indices = _apply_basic(self, entries)
     if all(each is None for each in indices):
         if view is not self:

@@ -68,4 +68,50 @@ with torch.no_grad():
     show(model(torch.stack([x, y], -1).reshape(-1, 2)).softmax(-1)[:, 1].reshape(96, 96), name="what it learned")
 print(f"loss {losses[0]:.3f} -> {losses[-1]:.4f}, {right:.1%} right")
 `,
+  "A tiny GPT": `import webgpu_torch as torch
+from webgpu_torch_models import GPT2Config, GPT2LMHeadModel
+from webgpu_torch_web.site import plot
+
+# Lewis Carroll, 1871. The network reads letters and learns which one comes next.
+TEXT = """'Twas brillig, and the slithy toves
+Did gyre and gimble in the wabe;
+All mimsy were the borogoves,
+And the mome raths outgrabe.
+
+"Beware the Jabberwock, my son!
+The jaws that bite, the claws that catch!
+Beware the Jubjub bird, and shun
+The frumious Bandersnatch!"
+"""
+STEPS = 200
+letters = sorted(set(TEXT))
+data = torch.tensor([letters.index(each) for each in TEXT])
+windows = data.unfold(0, 32, 1)
+
+torch.manual_seed(0)
+config = GPT2Config(vocab_size=len(letters), n_positions=160, n_embd=64, n_layer=2, n_head=4, resid_pdrop=0.0,
+                    embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=None)
+model = GPT2LMHeadModel(config)
+optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
+
+@torch.compile
+def step(batch):
+    loss = model(batch, labels=batch).loss
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+losses = []
+for number in range(STEPS):
+    losses.append(step(windows[torch.randint(len(windows), (16,))]))
+    if number % 5 == 4:
+        losses[-5:] = torch.stack(losses[-5:]).tolist()
+        plot(losses, name="loss")
+print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}")
+
+# It goes on where six letters end.
+written = model.eval().generate(data[:6].unsqueeze(0), max_new_tokens=120, do_sample=False)
+print("".join(letters[each] for each in written[0].tolist()))
+`,
 };
