@@ -26,7 +26,7 @@ from .samples import Samples
 
 #: more entries than that are a page per family, with a page of summaries before them
 MOST_ENTRIES = 50
-MOST_OF_A_PAGE = 36
+MOST_OF_A_PAGE = 30
 #: longer definitions are named by their file only
 MOST_LINES = 150
 #: what every entry has: constants and exceptions raise nothing
