@@ -93,7 +93,8 @@ _SHARES = {
     LOW: (0.48, 16), THIN: (0.48, 16), TINY: (0.26, 16), MIDDLE: (0.6, 24),
 }  # fmt: skip
 _BY_BLOCK = {each.block: found for each, found in _SHARES.items()}
-#: the share of its rate that a unit reaches with one block, and where each thread has many sums; with more it reaches all of it
+#: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split; with more
+#: blocks it reaches all of it
 _ALONE, _ALONE_WITH_MANY = 0.68, 0.9
 #: sums of a thread that are many
 _MANY_SUMS = 64
@@ -148,7 +149,7 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     A large block has a unit to itself; smaller ones share it and hide each other's waiting.
     """
     share, lead = _BY_BLOCK[tile.block]
-    alone = _ALONE_WITH_MANY if tile.rows * tile.columns >= _MANY_SUMS else _ALONE
+    alone = _ALONE_WITH_MANY if tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS else _ALONE
     return blocks_seconds(kernel, tile, facts, share * facts.flops, lead, 1.0 if tile.block == LARGE.block else alone)
 
 
