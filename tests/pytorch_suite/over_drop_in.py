@@ -22,6 +22,7 @@ HELPERS = (
     "torch.testing._comparison",
     "torch.testing._creation",
     "torch.testing._utils",
+    "torch._vendor",
     "torchgen",
 )
 _FOUND = importlib.util.find_spec("torch")
@@ -139,6 +140,7 @@ ANSWERS: dict[str, object] = {
     "torch.compiler.set_stance": lambda *_, **__: contextlib.nullcontext(),
     "torch._logging.scribe.open_source_signpost": lambda *_, **__: None,
     "torch.utils._import_utils._check_module_exists": _exists,
+    "torch.utils._import_utils.import_dill": lambda: None,
     "torch.utils._triton.has_triton": lambda: False,
 }
 
