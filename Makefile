@@ -29,7 +29,7 @@ demo: setup
 	@$(BIN)/python examples/demo.py
 
 web: setup
-	@$(BIN)/webgpu-torch web serve
+	@$(BIN)/webgpu-torch web serve $(if $(wildcard build/docs/index.html),--docs build/docs)
 
 test: check $(VENV)/.stamp-torch
 	@echo "Running the tests"

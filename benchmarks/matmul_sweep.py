@@ -41,7 +41,21 @@ TILES = (
     Tile(128, 128, 8, 8, 8), Tile(128, 128, 8, 8, 8, span=8, band=8), Tile(128, 128, 16, 8, 8, stages=2, span=8, band=8),
     Tile(64, 64, 16, 4, 4), Tile(64, 64, 16, 8, 8, span=4), Tile(64, 64, 16, 4, 4, splits=16),
 )  # fmt: skip
-STRIPS = (Strip(8, 1), Strip(16, 1), Strip(32, 1), Strip(64, 1), Strip(16, 4), Strip(32, 8))
+STRIPS = tuple(
+    Strip(*each)
+    for each in (
+        (8, 1, 1),
+        (16, 1, 1),
+        (32, 1, 1),
+        (64, 1, 1),
+        (16, 1, 4),
+        (32, 1, 2),
+        (32, 1, 4),
+        (64, 1, 4),
+        (16, 4, 1),
+        (32, 8, 1),
+    )
+)
 #: in how many parts sums are tried on matrix units
 SPLITS = (1, 2, 4, 8)
 #: seconds after which no further size is started, and seconds each variant is measured for

@@ -90,7 +90,7 @@ def test_tile_variants_of_types(tile: Tile, kind: dtype, emulate: bool) -> None:
     close(got, exact, 40)
 
 
-STRIPS = [Strip(8, 1), Strip(16, 3), Strip(32, 1), Strip(64, 2)]
+STRIPS = [Strip(8, 1, 1), Strip(16, 3, 1), Strip(32, 1, 4), Strip(64, 2, 1), Strip(8, 1, 3)]
 
 
 @pytest.mark.parametrize("strip", STRIPS, ids=str)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from webgpu_torch_backend_wgpu.backend import chosen_runtime
-from webgpu_torch_backend_wgpu.gpu import dawn
+from webgpu_torch_backend_wgpu.backend import WgpuBackend, chosen_runtime
+from webgpu_torch_backend_wgpu.gpu import choosing, dawn
+from webgpu_torch_backend_wgpu.gpu.interface import DEFAULT_LIMITS, Adapter
 
 PROGRAM = """
 import webgpu_torch as torch
@@ -50,3 +52,49 @@ def test_dawn_trains_as_the_cpu_does() -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith("dawn ")
     assert int(done.stdout.split()[-1]) > 10
+
+
+def _card(kind: str) -> Adapter:
+    return Adapter(0, "vendor", "card", "driver 1", "Vulkan", kind, 1, 2, frozenset(), DEFAULT_LIMITS)
+
+
+def test_the_faster_one_is_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
+    library = tmp_path / "libwebgpu_dawn.so"
+    library.write_bytes(b"one")
+    asked: list[str] = []
+    times = {"wgpu": {"products of halves": 7.0, "sums": 1.0}, "dawn": {"products of halves": 1.0, "sums": 1.5}}
+    monkeypatch.setattr(choosing, "measured", lambda name: asked.append(name) or times[name])
+    name, why = choosing.faster_runtime(_card("discrete"), str(library))
+    assert (name, asked) == ("dawn", ["wgpu", "dawn"])
+    assert why == "measured here: Dawn is 2.16 times as fast (products of halves 7.00, sums 0.67)"
+    assert choosing.faster_runtime(_card("discrete"), str(library)) == (name, why)
+    assert len(asked) == 2
+    # Another library is measured anew; what is slower on the average is not taken.
+    library.write_bytes(b"another")
+    times["dawn"]["products of halves"] = 6.0
+    assert choosing.faster_runtime(_card("discrete"), str(library))[0] == "wgpu"
+    assert len(asked) == 4
+    assert choosing.faster_runtime(_card("cpu"), str(library))[0] == "wgpu"
+    assert len(asked) == 4
+
+
+def test_a_runtime_that_does_not_compute_is_not_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
+
+    def measured(name: str) -> dict[str, float]:
+        if name == "dawn":
+            raise ValueError("it ended with status -11")
+        return {"sums": 1.0}
+
+    monkeypatch.setattr(choosing, "measured", measured)
+    found = choosing.faster_runtime(_card("discrete"), "/nowhere/libwebgpu_dawn.so")
+    assert found == ("wgpu", "the self-test of dawn failed: it ended with status -11")
+
+
+def test_without_a_library_wgpu_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEBGPU_TORCH_RUNTIME", raising=False)
+    monkeypatch.setattr(dawn, "library", lambda: None)
+    runtime, why = chosen_runtime()
+    assert (runtime.name, why) == ("wgpu", "the default")
+    assert WgpuBackend().describe()["runtime"].endswith(", the default")

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from ops_oracle import ORACLE, OURS, TOLERANCES, to_ours, to_torch
-from program_operations import OPERATIONS, WRITERS, Convert, largest, placed
+from program_operations import OPERATIONS, WRITERS, Convert, largest, placed, unique
 from view_programs import (
     REFUSED,
     TRACKED,
@@ -58,6 +58,9 @@ LEFT_OUT = {
         "what a gradient needs differs: PyTorch may refuse where this library does not"
     ),
     "what a refused write at positions outside has written by then": "promised nowhere",
+    "what is unique of elements that the two libraries round apart": (
+        "PyTorch computes the elements behind the last whole vector with other functions, so that equal ones may come out unequal"
+    ),
     "the bits of integers read as subnormal numbers, on GPUs": "drivers may take them for zero",
 }
 
@@ -137,6 +140,9 @@ class OperationProgram:
             # Which of equal elements is taken is promised nowhere, but gradients tell; into nothing PyTorch writes as it likes.
             return
         step = make(self.draw, theirs)
+        if make is unique:
+            # Only of equal elements: how many there are is part of the result's shape.
+            self.compare(theirs, ours, "operand")
         self.attempt(f"{make.__name__} of {describe(theirs)} {arguments(step)}", step, theirs, ours)
 
     def view(self) -> None:

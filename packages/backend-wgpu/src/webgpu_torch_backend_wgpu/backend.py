@@ -37,8 +37,9 @@ def _one_api_each(found: list[Adapter]) -> list[Adapter]:
     return [each for each in found if _API_RANK[each.api] == best[each.vendor_id, each.device_id]]
 
 
-def chosen_runtime() -> Runtime:
-    """Return the WebGPU implementation: wgpu-native, or Dawn where ``WEBGPU_TORCH_RUNTIME=dawn``; in a browser its own.
+def chosen_runtime() -> tuple[Runtime, str]:
+    """Return the WebGPU implementation, and why: the one that ``WEBGPU_TORCH_RUNTIME`` names; in a browser its own; Dawn where
+    it is installed and faster than wgpu-native.
 
     Raises:
         RuntimeError: another name, or no Dawn library works here.
@@ -46,8 +47,28 @@ def chosen_runtime() -> Runtime:
     if sys.platform == "emscripten":
         from .gpu.browser import BrowserRuntime
 
-        return BrowserRuntime()
-    name = config.RUNTIME.text("wgpu")
+        return BrowserRuntime(), "the browser's"
+    name = config.RUNTIME.text()
+    if name:
+        return runtime_named(name), "asked for by WEBGPU_TORCH_RUNTIME"
+    from .gpu.dawn import DawnRuntime, library
+
+    native, path = runtime_named("wgpu"), library()
+    found = adapters(native) if path is not None else []
+    if path is None or not found:
+        return native, "the default"
+    from .gpu.choosing import faster_runtime
+
+    faster, why = faster_runtime(found[0], path)
+    return (DawnRuntime() if faster == "dawn" else native), why
+
+
+def runtime_named(name: str) -> Runtime:
+    """Return the WebGPU implementation of a name: ``wgpu`` or ``dawn``.
+
+    Raises:
+        RuntimeError: another name, or no Dawn library works here.
+    """
     if name == "dawn":
         from .gpu.dawn import DawnRuntime, works
 
@@ -71,13 +92,14 @@ class WgpuBackend(Backend):
 
     def __init__(self, runtime: Runtime | None = None) -> None:
         self._runtime = runtime
+        self._why = "given"
         self._adapters: list[Adapter] | None = None
 
     @property
     def runtime(self) -> Runtime:
         """The WebGPU implementation."""
         if self._runtime is None:
-            self._runtime = chosen_runtime()
+            self._runtime, self._why = chosen_runtime()
         return self._runtime
 
     def adapters(self) -> list[Adapter]:
@@ -118,8 +140,8 @@ class WgpuBackend(Backend):
         return "\n".join([f"{adapter.device}: largest errors in ULP", *map(repr, numerics_table(gpu))])
 
     def describe(self) -> dict[str, str]:
-        asked = "asked for by WEBGPU_TORCH_RUNTIME" if config.RUNTIME.text() else "the default"
-        lines = {"runtime": f"{self.runtime.name} {self.runtime.version()}, {asked}"}
+        runtime = self.runtime
+        lines = {"runtime": f"{runtime.name} {runtime.version()}, {self._why}"}
         for number, each in enumerate(self.adapters()):
             limits = each.limits
             lines[f"adapter {number}"] = f"{each.device} ({each.description}, {each.api}, {each.kind})"

@@ -10,5 +10,7 @@ ADAPTER = Variable(
 CACHE = Variable("WEBGPU_TORCH_CACHE", "where facts about drivers are kept; the platform's folder for caches otherwise")
 DAWN_LIBRARY = Variable("DAWN_LIB", "the file of a Dawn library, in place of the installed one")
 NATIVE_LIBRARY = Variable("WGPU_LIB_PATH", "the file of a wgpu-native library, in place of the one that wgpu-py brings")
-RUNTIME = Variable("WEBGPU_TORCH_RUNTIME", "the WebGPU implementation: wgpu (wgpu-native), or dawn")
+RUNTIME = Variable(
+    "WEBGPU_TORCH_RUNTIME", "the WebGPU implementation: wgpu (wgpu-native), or dawn; the faster one otherwise"
+)
 CHECKED = Variable("WEBGPU_TORCH_CHECKED", "1: WebGPU modules with bounds checks")

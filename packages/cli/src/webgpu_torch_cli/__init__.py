@@ -50,8 +50,9 @@ def _add_web(command: argparse.ArgumentParser) -> None:
     build.add_argument("folder", nargs="?", default="site")
     serve = actions.add_parser("serve", help="build the site and serve it on this machine")
     serve.add_argument("--port", type=int, default=8000)
-    _add_json(build)
-    _add_json(serve)
+    for each in (build, serve):
+        each.add_argument("--docs", help="a folder of built documentation that becomes a part of the site")
+        _add_json(each)
 
 
 class _Version(argparse.Action):

@@ -15,11 +15,11 @@ def run_web(options: argparse.Namespace) -> int:
     """Build the site, and serve it until interrupted if asked to."""
     try:
         if options.action == "build":
-            folder = str(build(options.folder))
+            folder = str(build(options.folder, options.docs))
             said = f"The site is in {folder}. Browsers compute on pages from https and from localhost only."
             print(json.dumps({"folder": folder}) if options.json else said)
             return 0
-        with tempfile.TemporaryDirectory() as folder, serving(build(folder), options.port) as address:
+        with tempfile.TemporaryDirectory() as folder, serving(build(folder, options.docs), options.port) as address:
             said = f"Serving the playground at {address} – Ctrl+C ends it"
             print(json.dumps({"address": address}) if options.json else said, flush=True)
             threading.Event().wait()

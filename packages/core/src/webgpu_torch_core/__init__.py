@@ -92,12 +92,7 @@ from .ir.dtypes import uint64 as uint64
 from .ir.type_limits import finfo as finfo
 from .ir.type_limits import iinfo as iinfo
 from .operations import attach_all as attach_all
-from .operations.creation.conversion import channels_last as channels_last
-from .operations.creation.conversion import channels_last_3d as channels_last_3d
-from .operations.creation.conversion import contiguous_format as contiguous_format
 from .operations.creation.conversion import legacy_contiguous_format as legacy_contiguous_format
-from .operations.creation.conversion import memory_format as memory_format
-from .operations.creation.conversion import preserve_format as preserve_format
 from .operations.creation.untyped_storage import UntypedStorage as UntypedStorage
 from .operations.elementwise.call import default_float as _default_float
 from .operations.elementwise.call import result_type as result_type
@@ -116,6 +111,11 @@ from .record.devices import set_default_device as set_default_device
 from .replay.capture import compile as compile
 from .tensors.kinds import layout as layout
 from .tensors.kinds import strided as strided
+from .tensors.memory_formats import channels_last as channels_last
+from .tensors.memory_formats import channels_last_3d as channels_last_3d
+from .tensors.memory_formats import contiguous_format as contiguous_format
+from .tensors.memory_formats import memory_format as memory_format
+from .tensors.memory_formats import preserve_format as preserve_format
 from .tensors.printing import set_printoptions as set_printoptions
 from .tensors.tensor import Size as Size
 from .tensors.tensor import Tensor as Tensor

@@ -107,7 +107,7 @@ class Buffers:
                 body.add(statements.Store(buffer, index, values[first]))
 
 
-#: gives the value of a load that was made before, by its lane, or None
+#: gives the value of a load that was made before, or of what was computed, by its lane, or None
 Kept = Callable[[Expression, int], Node | None]
 
 
@@ -120,10 +120,11 @@ def evaluate(
     kept: Kept | None = None,
     accumulators: Sequence[Node] = (),
     products: Sequence[Sequence[Node]] = (),
+    computed: Sequence[Expression] = (),
 ) -> list[list[Node]]:
     """Write the statements that compute expressions for each lane; return their values as [lane][expression].
 
-    ``reduced`` are the values of earlier reductions, ``accumulators`` a contraction's sums by lane, ``products`` an
+    ``computed`` are the expressions besides loads whose values are ``kept``, ``reduced`` those of earlier reductions, ``accumulators`` a contraction's sums by lane, ``products`` an
     attention's by lane, which are in the reductions' place.
     """
     groups: dict[Any, Name] = {}
@@ -147,7 +148,8 @@ def evaluate(
             moved = position + ir.fixed(lane) if lane and node.payload == buffers.vector else position
             return convert_to("i32", moved)
 
-        lowering = Lowering(buffers.module, leaf, blocks)
+        given = {node: value for node in computed if kept is not None and (value := kept(node, lane)) is not None}
+        lowering = Lowering(buffers.module, leaf, blocks, given)
         for node, own in bits.items():
             if node.step == "bitwise_and" and own > 0:
                 lowering.values[node] = ir.fixed(lane & own)

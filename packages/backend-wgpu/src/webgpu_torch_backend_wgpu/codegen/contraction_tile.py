@@ -82,17 +82,22 @@ FLAT = Tile(64, 128, 16, 8, 8, pad=4)
 EIGHTY = Tile(128, 80, 16, 8, 8, pad=4)
 FORTY = Tile(128, 40, 16, 8, 4, pad=4)
 SMALL = Tile(64, 64, 16, 4, 4)
+LOW = Tile(32, 64, 16, 4, 4)
+THIN = Tile(64, 32, 16, 4, 4)
 TINY = Tile(32, 32, 16, 4, 4)
 
 #: the share of an adapter's operations per second that tiles reach with all units busy, and how many steps of k pass
 #: before they do
 _SHARES = {
     LARGE: (0.94, 200), NARROW: (0.82, 24), FLAT: (0.78, 24), EIGHTY: (0.7, 24), FORTY: (0.58, 24), SMALL: (0.54, 16),
-    TINY: (0.26, 16), MIDDLE: (0.6, 24),
+    LOW: (0.48, 16), THIN: (0.48, 16), TINY: (0.26, 16), MIDDLE: (0.6, 24),
 }  # fmt: skip
 _BY_BLOCK = {each.block: found for each, found in _SHARES.items()}
-#: the share of its rate that a unit reaches with one block; with more it reaches all of it
-_ALONE = 0.68
+#: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split; with more
+#: blocks it reaches all of it
+_ALONE, _ALONE_WITH_MANY = 0.68, 0.9
+#: sums of a thread that are many
+_MANY_SUMS = 64
 #: how much faster a split sum must be
 _MARGIN = 1.15
 #: in how many parts a sum may be split
@@ -144,7 +149,8 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     A large block has a unit to itself; smaller ones share it and hide each other's waiting.
     """
     share, lead = _BY_BLOCK[tile.block]
-    return blocks_seconds(kernel, tile, facts, share * facts.flops, lead, 1.0 if tile.block == LARGE.block else _ALONE)
+    alone = _ALONE_WITH_MANY if tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS else _ALONE
+    return blocks_seconds(kernel, tile, facts, share * facts.flops, lead, 1.0 if tile.block == LARGE.block else alone)
 
 
 def blocks_seconds(kernel: Contraction, tile: Tile, facts: Facts, flops: float, lead: int, alone: float) -> float:

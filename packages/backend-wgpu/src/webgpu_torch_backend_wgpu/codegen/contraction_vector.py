@@ -22,12 +22,19 @@ SKINNY = 8
 _ENOUGH = 2
 
 
-class Strip(Record):
-    """A variant: ``team`` threads sum one output (a power of two up to 64); ``splits`` workgroups share the sum over k."""
+#: from how many rows of the small side on, and how many rows of the large one a thread takes then, where these are halves:
+#: what it read of the small side serves all of them
+_MANY, _ACROSS = 4, 4
 
-    __slots__ = fields = ("team", "splits")
+
+class Strip(Record):
+    """A variant: ``team`` threads sum one output (a power of two up to 64); ``splits`` workgroups share the sum over k;
+    a thread of a team along k takes ``across`` rows of the large side."""
+
+    __slots__ = fields = ("team", "splits", "across")
     team: int
     splits: int
+    across: int
 
 
 def generate_vector(kernel: Contraction, capabilities: Capabilities, strip: Strip | None = None) -> Program:
@@ -41,12 +48,15 @@ def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
     """Return teams large enough to fill an adapter, and split sums where even these do not."""
     enough = _ENOUGH * capabilities.facts.units
     if big.axis == "k":
+        many = min(frame.m, frame.n) >= _MANY
         team = 8
         while team < 64 and team * big.lanes * 2 < frame.k and (
-            team < 32 or big.rows * frame.batch * team < enough * WORKGROUP
+            team < 32 or many or big.rows * frame.batch * team < enough * WORKGROUP
         ):  # fmt: skip
             team *= 2
-        return Strip(team, 1)
+        narrow = many and all(node.dtype.itemsize < 4 for node in big.loads)
+        filled = big.rows * frame.batch * team >= enough * WORKGROUP * _ACROSS
+        return Strip(team, 1, _ACROSS if narrow and filled else 1)
     team = 8
     while team < 32 and big.rows * frame.batch * team < enough * WORKGROUP * big.lanes and team * 16 < frame.k:
         team *= 2
@@ -54,7 +64,7 @@ def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
     splits = 1
     if groups * 2 <= enough // 2 and not capabilities.software:
         splits = max(1, min(-(-enough // groups), frame.k // (team * 8), 16))
-    return Strip(team, splits)
+    return Strip(team, splits, 1)
 
 
 class _Generator:
@@ -72,11 +82,15 @@ class _Generator:
         self.width = self.workgroup // strip.team
         #: elements of a sum held together: neighbouring outputs, unless the vectors run along k
         self.lanes = 1 if self.along_k else big.lanes
-        self.columns = self.width * self.lanes
+        self.across = strip.across if self.along_k else 1
+        #: columns of which a thread has one each, and those of the workgroup
+        self.span = self.width * self.lanes
+        self.columns = self.span * self.across
         #: how far along k one load reaches
         self.reach = big.lanes if self.along_k else 1
         self.kind = "f32" if self.lanes == 1 else "vec4<f32>"
-        self.sums = [Name(f"sum{row}", self.kind) for row in range(self.rows)]
+        #: by row of the small side and of the large one
+        self.sums = [[Name(f"sum{row}_{each}", self.kind) for each in range(self.across)] for row in range(self.rows)]
         self.parts = Parts(frame, strip.splits)
 
     def generate(self) -> Program:
@@ -93,19 +107,24 @@ class _Generator:
         part, local = across if self.along_k else (THREAD // self.width, THREAD % self.width)
         self.part, local = body.let("part", part), body.let("local", local)
         # Threads past the end repeat the last outputs, which nobody stores.
-        self.column = body.let("column", minimum(self.base + local * self.lanes, self.big.rows - self.lanes))
+        own = self.base + local * self.lanes
+        places = [own + fixed(each * self.span) if each else own for each in range(self.across)]
+        last = self.big.rows - self.lanes
+        self.column = [body.let(f"column{number}", minimum(each, last)) for number, each in enumerate(places)]
         self.coordinates = frame.batch_coordinates(self.batch)
-        for each in self.sums:
-            body.var(each.text, zero(self.kind))
+        for sums in self.sums:
+            for each in sums:
+                body.var(each.text, zero(self.kind))
         self._loop()
         most = SKINNY if self.lanes == 1 else LANES
         self.partial = frame.module.array("partial", self.kind, self.workgroup * min(self.rows, most))
-        for first in range(0, self.rows, most):
-            if first:
-                body.barrier()
-            count = min(most, self.rows - first)
-            self._merge(first, count)
-            self._store(first, count)
+        for each in range(self.across):
+            for first in range(0, self.rows, most):
+                if first or each:
+                    body.barrier()
+                count = min(most, self.rows - first)
+                self._merge(first, count, each)
+                self._store(first, count, each)
         found = frame.module.finish(self.workgroup, total, " (parts)" if splits > 1 else "")
         return Program((found,), ()) if splits == 1 else self.parts.program(frame.kernel, self.capabilities, found)
 
@@ -115,7 +134,7 @@ class _Generator:
         turn = self.team * self.reach
         share = -(-k // self.strip.splits)
         depth = -(-share // turn) * turn
-        unroll = 4 if self.rows <= LANES else 2
+        unroll = 4 if self.rows <= LANES and self.across == 1 else 2
         first = body.let("first", self.split * depth)
         last = body.let("last", minimum(first + depth, k))
         deep = body.var("deep", first + self.part * self.reach)
@@ -130,15 +149,19 @@ class _Generator:
         body, frame = self.body, self.frame
         load = frame.vector_of if self.big.lanes > 1 else frame.element
         names: list[Node] = []
-        weights: list[Node] = []
+        weights: list[list[Node]] = []
         for number, deep in enumerate(depths):
             names.append(body.let(f"deep{number}", deep))
-            weights.append(body.let(f"weights{number}", load(self.big, self.coordinates, self.column, names[-1])))
-        for weight, deep in zip(weights, names, strict=True):
-            for row, total in enumerate(self.sums):
+            read = [load(self.big, self.coordinates, column, names[-1]) for column in self.column]
+            weights.append([body.let(f"weights{number}_{each}", value) for each, value in enumerate(read)])
+        for number, (own, deep) in enumerate(zip(weights, names, strict=True)):
+            for row, sums in enumerate(self.sums):
                 value = self._small(row, deep)
-                product = Call("dot", (weight, value), "f32") if self.reach > 1 else weight * value
-                body.add(Assign(total, product, "+="))
+                if self.across > 1:
+                    value = body.let(f"near{number}_{row}", value)
+                for total, weight in zip(sums, own, strict=True):
+                    product = Call("dot", (weight, value), "f32") if self.reach > 1 else weight * value
+                    body.add(Assign(total, product, "+="))
 
     def _small(self, row: int, deep: Node) -> Node:
         """Return the small side's element, or its vector along k."""
@@ -151,11 +174,11 @@ class _Generator:
             "f32", [frame.element(self.small, self.coordinates, at, deep + fixed(lane)) for lane in range(LANES)]
         )
 
-    def _merge(self, first: int, count: int) -> None:
-        """Write the sum of every team's parts into its first thread's place, four at a time."""
+    def _merge(self, first: int, count: int, column: int) -> None:
+        """Write the sum of every team's parts into its first thread's place, four at a time, for one of a thread's columns."""
         body = self.body
         for each in range(count):
-            body.set(self.partial[THREAD + fixed(each * self.workgroup)], self.sums[first + each])
+            body.set(self.partial[THREAD + fixed(each * self.workgroup)], self.sums[first + each][column])
         body.barrier()
         stride = 1 if self.along_k else self.width
         team = self.team
@@ -181,22 +204,23 @@ class _Generator:
             return self.partial[start + column]
         return self.partial[start + column // fixed(LANES)][column % fixed(LANES)]
 
-    def _store(self, first: int, count: int) -> None:
+    def _store(self, first: int, count: int, column: int) -> None:
         """Write the stores of the merged rows, shared by all threads; four columns of the result at a time if possible."""
         frame, body, lanes = self.frame, self.body, self.frame.columns
         wide = self.big.group == "n"
-        across, down = (self.columns // lanes, count) if wide else (self.columns, count // lanes)
+        across, down = (self.span // lanes, count) if wide else (self.span, count // lanes)
+        base = self.base + fixed(column * self.span) if column else self.base
         with body.loop("out", THREAD, lambda out: out < across * down, self.workgroup) as out:
             over, under = out % across, out // across
             at = body.let("across", over * lanes if wide and lanes > 1 else over)
             row = body.let("down", under * lanes if not wide and lanes > 1 else under)
-            with body.when(self.base + at < self.big.rows):
+            with body.when(base + at < self.big.rows):
                 totals: list[Node] = []
                 for lane in range(lanes):
                     moved: list[Node] = [row, at]
                     moved[wide] = moved[wide] + fixed(lane) if lane else moved[wide]
                     totals.append(body.let(f"total{lane}", self._total(*moved)))
-                big, small = body.let("big", self.base + at), body.let("small", u32(first) + row)
+                big, small = body.let("big", base + at), body.let("small", u32(first) + row)
                 place = (small, big) if wide else (big, small)
                 if self.strip.splits == 1:
                     frame.epilogue(self.coordinates, *place, totals)

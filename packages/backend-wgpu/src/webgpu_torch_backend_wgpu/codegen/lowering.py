@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from webgpu_torch_core.backend.interface import REPORT_SLOTS
 from webgpu_torch_core.ir.expression import Expression, topological
@@ -23,21 +23,41 @@ class Lowering:
     """Writes the statements of expressions into a module; leaves are given by the caller.
 
     ``leaf(node, index)`` returns the value of a load, load_at (at that index), coordinate, reduced, accumulator or argument.
-    ``blocks`` keeps the blocks of random words drawn so far, by counter and key.
+    ``blocks`` keeps the blocks of random words drawn so far, by counter and key; ``given``: values that are there already.
     """
 
-    def __init__(self, module: Module, leaf: Leaf, blocks: dict[tuple[Node, ...], Name] | None = None) -> None:
+    def __init__(
+        self,
+        module: Module,
+        leaf: Leaf,
+        blocks: dict[tuple[Node, ...], Name] | None = None,
+        given: Mapping[Expression, Node] | None = None,
+    ) -> None:
         self.module = module
         self.leaf = leaf
-        self.values: dict[Expression, Node] = {}
+        self.given: Mapping[Expression, Node] = given or {}
+        self.values = dict(self.given)
         self.blocks = {} if blocks is None else blocks
 
     def value(self, root: Expression) -> Node:
         """Write what computes an expression; return a name or a literal."""
-        for node in topological(root):
+        if any(each.arguments for each in self.given):
+            self._value_of_given(root)
+        for node in topological(root) if root not in self.values else ():
             if node not in self.values:
                 self.values[node] = self._named(node)
         return self.values[root]
+
+    def _value_of_given(self, root: Expression) -> None:
+        """Do what :meth:`value` does, without what only given values are computed from."""
+        pending = [root]
+        while pending:
+            missing = [each for each in pending[-1].arguments if each not in self.values]
+            if not missing and pending[-1] not in self.values:
+                self.values[pending[-1]] = self._named(pending[-1])
+            pending += missing
+            while pending and pending[-1] in self.values:
+                pending.pop()
 
     def _named(self, node: Expression) -> Node:
         if node.step == "constant":

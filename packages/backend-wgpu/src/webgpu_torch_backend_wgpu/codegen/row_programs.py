@@ -6,7 +6,7 @@ dependent reductions leaves the chunks' states in scratch memory, the next one m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import RowProgram
@@ -116,17 +116,25 @@ class RowWriter:
         """Write the loads of everything that several stages use into registers."""
         if not self.team.cached:
             return
-        for node in self.team.cached:
-            name = self.cache[node] = self.module.fresh("kept")
+        self.cache = self._registers(self.team.cached)
+        for inner, number in self.rounds():
+            values = evaluate(self.buffers, list(self.cache), self.outer + inner, self.team.lanes)
+            self._keep(self.cache, number, values)
+
+    def _registers(self, nodes: Sequence[Expression]) -> dict[Expression, str]:
+        """Declare the variables that keep values of a thread's elements; return their names, less round and lane."""
+        names = {node: self.module.fresh("kept") for node in nodes}
+        for node, name in names.items():
             scalar = self.module.type(node.dtype).scalar
             for number in range(self.team.rounds):
                 for lane in range(self.team.lanes):
                     self.body.var(f"{name}_{number}_{lane}", None, scalar)
-        for inner, number in self.rounds():
-            values = evaluate(self.buffers, list(self.cache), self.outer + inner, self.team.lanes)
-            for lane, row in enumerate(values):
-                for name, value in zip(self.cache.values(), row, strict=True):
-                    self.body.set(Name(f"{name}_{number}_{lane}", value.type), value)
+        return names
+
+    def _keep(self, names: dict[Expression, str], number: int | None, values: Sequence[Sequence[Node]]) -> None:
+        for lane, row in enumerate(values):
+            for name, value in zip(names.values(), row, strict=True):
+                self.body.set(Name(f"{name}_{number}_{lane}", value.type), value)
 
     def values(self, roots: list[Expression], inner: list[Node], number: int | None) -> list[list[Node]]:
         """Write the statements that compute expressions of elements; return their values as [lane][expression]."""
@@ -135,7 +143,8 @@ class RowWriter:
             name = self.cache.get(node)
             return Name(f"{name}_{number}_{lane}", self.module.type(node.dtype).scalar) if name else None
 
-        return evaluate(self.buffers, roots, self.outer + inner, self.team.lanes, self.reduced, kept)
+        computed = [node for node in self.cache if node.arguments]
+        return evaluate(self.buffers, roots, self.outer + inner, self.team.lanes, self.reduced, kept, computed=computed)
 
     def reduce(self, number: int) -> State:
         """Write the rounds that fold a thread's elements and the merge of the team's; return the state."""
@@ -144,11 +153,14 @@ class RowWriter:
         if team.several > 1:
             self._fold_several(state, reduction.value)
         elif team.length:
+            kept = self._registers(team.shared[number] if team.shared else ())
             for inner, round_number in self.rounds():
-                values = self.values([reduction.value], inner, round_number)
+                values = self.values([reduction.value, *kept], inner, round_number)
+                self._keep(kept, round_number, [row[1:] for row in values])
                 counted = state.monoid.uses_positions
                 places = [self._place(inner, lane) if counted else self.row for lane in range(team.lanes)]
-                state.fold([value for (value,) in values], places)
+                state.fold([row[0] for row in values], places)
+            self.cache |= kept
         else:
             state.assign(state.names, [hidden(name) for name in state.names])
         self.merge(state)

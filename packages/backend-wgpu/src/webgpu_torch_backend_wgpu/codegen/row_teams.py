@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import RowProgram
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities
 from .access import LANES, aligned
+from .steps import step_length
 from .types import element_type
 from .wgsl import type_bytes
 from .workgroup import shared_type
@@ -21,6 +24,8 @@ SPLIT_ROUNDS = 16
 SEVERAL = 4
 #: elements that a thread takes in one after the other, as far as a team may grow: a sum's error grows with them
 CHAIN = 32
+#: statements from which on a value of an element is kept rather than computed again
+WORTH_KEEPING = 8
 
 
 class Team:
@@ -43,14 +48,21 @@ class Team:
         limit = min(capabilities.invocations, 1024)
         while limit * _thread_bytes(kernel, capabilities) > capabilities.workgroup_bytes:
             limit //= 2
-        self.size = self._interleaved_size() if self.interleaved else self._size(limit)
-        self.workgroup = max(min(WORKGROUP, limit), self.size)
+        software = capabilities.software
+        self.size = self._interleaved_size() if self.interleaved else self._size(limit, software)
+        # Where the host computes, a barrier makes it switch between all threads of a workgroup, one after the other.
+        alone = software and self.size > 1 and not self.interleaved
+        self.workgroup = self.size if alone else max(min(WORKGROUP, limit), self.size)
         self.rows = self.workgroup // self.size
         self.rounds = -(-self.steps // self.size)
         self.chunks = self._chunks()
         self.per_chunk = -(-self.steps // self.chunks)
         if not self.length or self.chunks > 1 or self.rounds * self.lanes * max(len(self.cached), 1) > REGISTERS:
             self.cached = ()
+        #: by reduction what it computes of elements that later stages use, too
+        self.shared = _shared_values(kernel, capabilities) if self.cached else ()
+        if self.rounds * self.lanes * (len(self.cached) + sum(map(len, self.shared))) > REGISTERS:
+            self.shared = ()
         #: elements that a thread has under way at once, where it reads them one by one
         self.several = SEVERAL if self.interleaved and not self.cached and self.rounds >= 2 * SEVERAL else 1
 
@@ -60,12 +72,12 @@ class Team:
         team.row_count, team.length = self.row_count, self.chunks
         team.size = team.workgroup = min(WORKGROUP, capabilities.invocations)
         team.rows = team.chunks = team.lanes = team.several = 1
-        team.interleaved, team.vector, team.cached = False, None, ()
+        team.interleaved, team.vector, team.cached, team.shared = False, None, (), ()
         return team
 
-    def _size(self, limit: int) -> int:
+    def _size(self, limit: int, software: bool) -> int:
         size = 1
-        rounds = 4 if self.vector is not None else 8
+        rounds = min(CHAIN, REGISTERS // self.lanes) if software else 4 if self.vector is not None else 8
         while (
             size < limit
             and size < self.steps
@@ -135,3 +147,31 @@ def _cached_loads(kernel: RowProgram) -> tuple[Expression, ...]:
             if node.step == "load" and any(node.payload[2][depth:]):
                 count[node] = count.get(node, 0) + 1
     return tuple(node for node, stage_count in count.items() if stage_count > 1)
+
+
+def _shared_values(kernel: RowProgram, capabilities: Capabilities) -> tuple[tuple[Expression, ...], ...]:
+    """Return by reduction the largest expressions of elements that it computes, that later stages use, too, and that are long."""
+    stages = [[each.value] for each in kernel.reductions] + [[each.value for each in kernel.stores]]
+    found: list[tuple[Expression, ...]] = []
+    known: set[Expression] = set()
+    for number, (root,) in enumerate(stages[:-1]):
+        later = set(topological(*chain.from_iterable(stages[number + 1 :])))
+        pending, mine = [root], list[Expression]()
+        while pending:
+            node = pending.pop()
+            if node in later and node not in known and _is_long(node, len(kernel.outer), capabilities):
+                mine.append(node)
+                known.add(node)
+            else:
+                pending += node.arguments
+        found.append(tuple(mine))
+    return tuple(found)
+
+
+def _is_long(root: Expression, depth: int, capabilities: Capabilities) -> bool:
+    """Return whether an expression depends on elements and computing it takes many statements."""
+    nodes = topological(root)
+    if not any(each.step == "load" and any(each.payload[2][depth:]) for each in nodes):
+        return False
+    kinds = [(each.step, element_type(each.arguments[0].dtype.name, capabilities)) for each in nodes if each.arguments]
+    return sum(step_length(step, kind.scalar) for step, kind in kinds) >= WORTH_KEEPING

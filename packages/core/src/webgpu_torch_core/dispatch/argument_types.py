@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple, SupportsIndex, TypeGuard
 
 from ..ir.dtypes import dtype
+from ..tensors.memory_formats import memory_format
 from ..tensors.tensor import Tensor
 from .numpy_names import NAMES
 
@@ -64,6 +65,7 @@ _KINDS = {
     "OutputSize": _Kind(
         lambda value: value is None or _SIZES.takes(value) or isinstance(value, tuple | list), "tuple of ints", True
     ),
+    "memory_format": _Kind(lambda value: isinstance(value, memory_format), "torch.memory_format"),
     "EllipsisType": _Kind(lambda value: value is ..., "ellipsis"),
     "None": _NONE,
 }
@@ -74,7 +76,7 @@ _BY_DEFAULT = {bool: "bool", str: "str", int: "Number", float: "Number"}
 _UNCHECKED = frozenset(
     ("inplace", "size_average", "reduce", "return_indices", "center", "antialias", "recompute_scale_factor", "_stacklevel") +
     ("unbiased", "add_zero_attn", "use_separate_proj_weight", "reduction", "mode", "padding_mode", "compute_mode") +
-    ("get_infos", "sym", "full")
+    ("get_infos", "sym", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 )  # fmt: skip
 
 
@@ -148,9 +150,7 @@ class Options:
         self.by_name.clear()
         for each in parameters:
             kinds = _kinds(each, self.in_python)
-            # Which tensors may be missing, a function written in Python finds out when it uses them.
-            plain = {_TENSOR, _NONE} if self.in_python else {_TENSOR}
-            found = self.by_name[each.name] = _Classes(kinds if {*kinds} - plain else ())
+            found = self.by_name[each.name] = _Classes(kinds if {*kinds} != {_TENSOR} else ())
             if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
                 places.append(found)
         for alias, name in NAMES.items():

@@ -115,7 +115,7 @@ step(
     "copysign",
     numbers.copysign,
     lambda g, r, a, b: (
-        select(binary("equal", a, 0), 0.0, g * (r / a)),
+        g * select(binary("equal", a, 0), 0.0, r / a),
         None,
     ),
 )
@@ -151,8 +151,8 @@ def _extremum_gradient(
 
 def _atan2_gradient(grad: Expression, a: Expression, b: Expression) -> tuple[Expression, Expression]:
     length = a * a + b * b
-    scale = select(binary("equal", length, 0), 0.0, grad / length)
-    return scale * b, scale * -a
+    inverse = select(binary("equal", length, 0), 0.0, 1.0 / length)
+    return grad * b * inverse, grad * -a * inverse
 
 
 def differentiate(expression: Expression, grad: Expression) -> dict[int, Expression]:

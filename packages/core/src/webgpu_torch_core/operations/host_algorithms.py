@@ -9,8 +9,8 @@ from typing import Any
 
 from ..ir.dtypes import dtype
 from ..record.devices import MetaEngine, canonical_device, engine_for
+from ..tensors.memory_formats import contiguous_format
 from ..tensors.tensor import Tensor
-from .creation.conversion import contiguous_format
 from .creation.factories import from_bytes
 
 _counts: dict[str, int] = {}

@@ -16,6 +16,7 @@ from ..record.engine import Engine
 from ..record.grad_mode import recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds, warn_of_inner_gradient
+from .memory_formats import contiguous_format, memory_format
 from .saved_tensors import SavedResult, SavedTensor
 from .storage import DataStorage, check_countable, require_differentiable
 from .storage import MetaValue as MetaValue
@@ -167,9 +168,9 @@ class Tensor(TensorKinds, TensorMethods):
         """Return bytes per element."""
         return self.dtype.itemsize
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
+    def is_contiguous(self, memory_format: memory_format = contiguous_format) -> bool:
         """Return whether elements follow each other in row-major order, or in that of a memory format."""
-        if memory_format is None:
+        if memory_format is contiguous_format:
             return self._layout.is_contiguous
         # A floor above this one: looked up when it is used.
         from ..operations.creation.conversion import has_memory_format

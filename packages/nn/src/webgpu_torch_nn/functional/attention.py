@@ -162,7 +162,7 @@ def _check_biases(keys: Tensor | None, values: Tensor | None, static_k: Tensor |
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
     in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
-    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
+    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: object = True, key_padding_mask: Tensor | None = None,
     need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
     q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
     static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,

@@ -190,7 +190,7 @@ def _one_broadcast(shape: Sequence[int], other: Sequence[int]) -> bool:
 
 
 def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    input: Tensor, target: Tensor, var: Tensor | float, full: object = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """``(log v + (x - y)² / v) / 2`` with ``v = max(var, eps)``, plus ``log(2 pi) / 2`` where ``full``, reduced.
 

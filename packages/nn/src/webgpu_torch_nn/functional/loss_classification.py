@@ -48,8 +48,10 @@ def linear_cross_entropy(
 
     Raises:
         RuntimeError: shapes that do not fit, or ``ignore_index`` with probabilities.
+        AttributeError: ``options`` is something else.
     """
-    del options
+    if options is not None and not hasattr(options, "acc_policy"):
+        raise AttributeError(f"'{type(options).__name__}' object has no attribute 'acc_policy'")
     if input.ndim not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
     if linear_weight.ndim < 2:

@@ -179,7 +179,7 @@ def triplet_margin_loss(
 
 def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *,
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: object = False,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """:func:`triplet_margin_loss` with any distance (the Euclidean one by default)."""
@@ -192,7 +192,7 @@ def triplet_margin_with_distance_loss(
             f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
             f"{anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
         )
-    return _triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)
+    return _triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, bool(swap), reduction)
 
 
 def _triplet(

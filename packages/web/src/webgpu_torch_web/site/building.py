@@ -13,10 +13,14 @@ _RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib
 _STATIC = Path(__file__).with_name("static")
 #: where a page's import map goes
 _PLACE = "<!-- import map -->"
+#: where the link to the documentation goes
+_LINK = "<!-- documentation -->"
 
 
-def build(folder: str | Path) -> Path:
+def build(folder: str | Path, documentation: str | Path | None = None) -> Path:
     """Write the whole site into a folder and return it; what other files are there stays.
+
+    ``documentation``: a folder of built documentation (``make docs``) that becomes a part of the site.
 
     Raises:
         MissingTool: Node.js or npm is not installed.
@@ -26,12 +30,16 @@ def build(folder: str | Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     _copy_runtime(target / "pyodide")
     started(target)
+    link = ""
+    if documentation is not None:
+        shutil.copytree(documentation, target / "docs", dirs_exist_ok=True)
+        link = ' <a href="./docs/index.html">Documentation</a>'
     import_map = json.dumps({"imports": _copy_editor(target / "editor")})
     for each in _STATIC.iterdir():
         data = each.read_bytes()
         if each.name.endswith(".html"):
             inserted = f'<script type="importmap">{import_map}</script>'
-            data = data.decode().replace(_PLACE, inserted).encode()
+            data = data.decode().replace(_PLACE, inserted).replace(_LINK, link).encode()
         (target / each.name).write_bytes(data)
     return target
 

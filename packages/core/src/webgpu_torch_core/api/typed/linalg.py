@@ -11,6 +11,7 @@ from typing import Any
 
 from ...ir.dtypes import dtype
 from ...record.devices import device
+from ...tensors.memory_formats import memory_format
 from ...tensors.tensor import Size, Tensor
 from ...tensors.type_aliases import DeviceLike, Dimensions, Number
 

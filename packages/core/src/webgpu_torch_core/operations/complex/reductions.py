@@ -7,6 +7,7 @@ from typing import Any
 
 from ...ir.dtypes import complex64
 from ...ir.layouts import wrap_dimension
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_shape
@@ -111,7 +112,9 @@ def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, o
 
 def _own(line: Tensor, shown: Tensor) -> Tensor:
     """Return a result, which ``line`` holds, row-major in memory that is nobody else's."""
-    return no_view(shown) if line._base is None and shown.is_contiguous() else shown.clone(memory_format="contiguous")
+    return (
+        no_view(shown) if line._base is None and shown.is_contiguous() else shown.clone(memory_format=contiguous_format)
+    )
 
 
 def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:

@@ -335,4 +335,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
 
 Tensor.__matmul__ = lambda self, other: self.matmul(other)  # type: ignore[attr-defined]
-Tensor.__rmatmul__ = lambda self, other: matmul(other, self)  # type: ignore[attr-defined]
+
+
+def _reflected(self: Tensor, other: object) -> object:
+    return matmul(other, self) if isinstance(self, Tensor) and isinstance(other, Tensor) else NotImplemented
+
+
+Tensor.__rmatmul__ = _reflected  # type: ignore[attr-defined]

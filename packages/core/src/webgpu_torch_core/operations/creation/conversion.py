@@ -12,6 +12,13 @@ from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, fl
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, dense_strides, is_dense, layout, real_layout
 from ...record.devices import canonical_device, device, host_device
+from ...tensors.memory_formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
 from ...tensors.tensor import Tensor, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
@@ -56,12 +63,12 @@ def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     return copied(part_alias(input, 0), kind, target)
 
 
-def dense_layout(input: Tensor, memory_format: Any) -> Layout:
+def dense_layout(input: Tensor, memory_format: memory_format | None) -> Layout:
     """Return the layout of a copy: in a named order of elements, else in that of the input."""
     if memory_format is None or memory_format is preserve_format:
         return _preserved(input._layout)
     shape = input._layout.shape
-    if memory_format is contiguous_format or memory_format == "contiguous":
+    if memory_format is contiguous_format:
         return contiguous_layout(shape)
     return layout(shape, _channels_last_strides(shape, memory_format))
 
@@ -72,7 +79,7 @@ def _preserved(source: Layout) -> Layout:
     return layout(source.shape, strides)
 
 
-def _channels_last_strides(shape: tuple[int, ...], memory_format: Any) -> tuple[int, ...]:
+def _channels_last_strides(shape: tuple[int, ...], memory_format: memory_format) -> tuple[int, ...]:
     rank = _CHANNELS_LAST_RANKS.get(memory_format)
     if rank is None:
         raise TypeError(f"memory_format must be a torch.memory_format, not {type(memory_format).__name__}")
@@ -81,8 +88,14 @@ def _channels_last_strides(shape: tuple[int, ...], memory_format: Any) -> tuple[
     return channels_last_strides(shape)
 
 
-def has_memory_format(input: Tensor, memory_format: Any) -> bool:
-    """Return whether elements lie in a named order; strides of dimensions of one element do not matter."""
+def has_memory_format(input: Tensor, memory_format: memory_format | None) -> bool:
+    """Return whether elements lie in a named order; strides of dimensions of one element do not matter.
+
+    Raises:
+        TypeError: it is no such name.
+    """
+    if not isinstance(memory_format, contiguous_format.__class__):
+        raise TypeError(f"memory_format must be torch.memory_format, not {memory_format.__class__.__name__}")
     if memory_format not in _CHANNELS_LAST_RANKS:
         return input._layout.is_contiguous
     shape = input._layout.shape
@@ -95,7 +108,7 @@ def has_memory_format(input: Tensor, memory_format: Any) -> bool:
 
 
 @operation("composite")
-def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """A copy of the elements with gradient; dense strides are kept unless a memory format orders them.
 
     Raises:
@@ -105,36 +118,50 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     return attach(result, "CloneBackward0", (input,), lambda grad: grad)
 
 
-class memory_format:
-    """A named order of elements in memory."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
-
-    def __reduce__(self) -> str:
-        return self.name
-
-
-contiguous_format = memory_format("contiguous_format")
 legacy_contiguous_format = contiguous_format
-preserve_format = memory_format("preserve_format")
-channels_last = memory_format("channels_last")
-channels_last_3d = memory_format("channels_last_3d")
 _CHANNELS_LAST_RANKS = {channels_last: 4, channels_last_3d: 5}
 
 
-def _target(self: Tensor, args: tuple[Any, ...], kind: Any, place: Any) -> tuple[dtype, device]:
-    for each in args:
-        if isinstance(each, Tensor):
-            kind, place = each.dtype, each.device
-        elif isinstance(each, dtype) or each in (float, int, bool):
-            kind = as_dtype(each)
-        elif isinstance(each, str | device | int) and not isinstance(each, bool):
-            place = each
-    return as_dtype(kind) or self.dtype, self.device if place is None else canonical_device(place)
+_OF_NUMBERS = {bool: bool_, float: float64, complex: complex64}
+
+
+def _is_dtype(value: object) -> bool:
+    return isinstance(value, dtype) or value is float or value is int or value is bool or value is complex
+
+
+def parse_to(
+    args: tuple[Any, ...], kind: Any, place: Any, flags: tuple[bool, ...] = (False, False)
+) -> tuple[Any, Any, tuple[bool, ...]]:
+    """Return the type, the device and the flags (``non_blocking``, ``copy``) that ``to`` was asked for.
+
+    ``args``: a tensor (or a number, for its type), a type, or a device and a type, with flags behind; the others were given by name.
+
+    Raises:
+        TypeError: PyTorch has no such form of it.
+    """
+    rest, named = list(args), (kind, place)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+        kind, place = other.dtype, other.device
+    elif rest and isinstance(rest[0], bool | float | complex):
+        kind = _OF_NUMBERS[rest.pop(0).__class__]
+    elif rest and _is_dtype(rest[0]):
+        kind = rest.pop(0)
+    elif rest:
+        place = rest.pop(0)
+        if rest:
+            kind = rest.pop(0)
+    forms = (
+        (kind is None or _is_dtype(kind)),
+        (place is None or (isinstance(place, str | device | int) and not isinstance(place, bool))),
+        len(rest) <= len(flags) and all(isinstance(each, bool) for each in (*rest, *flags)),
+        not args or named == (None, None) or (_is_dtype(args[0]) and named[0] is None)
+        or (len(args) == 1 and named[1] is None and place is args[0]),
+    )  # fmt: skip
+    if not all(forms):
+        given = ", ".join(each.__class__.__name__ for each in args)
+        raise TypeError(f"to() received an invalid combination of arguments - got ({given})")
+    return kind, place, (*rest, *flags[len(rest) :])
 
 
 @operation("composite", namespace="method")
@@ -145,11 +172,11 @@ def to(
     device: DeviceLike = None,
     non_blocking: bool = False,
     copy: bool = False,
-    memory_format: Any = None,
+    memory_format: memory_format | None = None,
 ) -> Tensor:
     """The tensor in another type, on another device or in another memory format; itself where nothing changes."""
-    del non_blocking
-    kind, place = _target(self, args, dtype, device)
+    wanted, where, (_, copy) = parse_to(args, dtype, device, (non_blocking, copy))
+    kind, place = as_dtype(wanted) or self.dtype, self.device if where is None else canonical_device(where)
     if kind is self.dtype and place == self.device and not copy:
         # A tensor that is not channels-last counts as contiguous here, whatever its strides.
         if memory_format not in _CHANNELS_LAST_RANKS or has_memory_format(self, memory_format):
@@ -205,7 +232,7 @@ def is_whole(source: Tensor) -> bool:
 
 
 def _conversion(name: str, kind: dtype) -> None:
-    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+    def method(self: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
         return to(self, kind, memory_format=memory_format)
 
     method.__name__ = method.__qualname__ = name
@@ -227,7 +254,7 @@ def type_as(self: Tensor, other: Tensor | Number) -> Tensor:
 
 
 @operation("composite", namespace="method")
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+def cpu(self: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """The tensor in the host's memory: on the CPU, or on device ``python`` where no CPU backend is installed."""
     del memory_format
     return to(self, device=host_device())
@@ -269,6 +296,8 @@ def type(self: Tensor, dtype: dtype | str | TypedTensorType | None = None, non_b
             raise ValueError(f"invalid type: '{dtype}'; expected one of {', '.join(f'torch.{each}' for each in TYPES)}")
         dtype = TYPES[dtype.removeprefix("torch.")]
     if dtype is not None:
+        if not _is_dtype(dtype) and not isinstance(dtype, TypedTensorType):
+            raise TypeError(f"dtype must be a type, str, or dtype object, not {dtype.__class__.__name__}")
         return to(self, dtype.dtype if isinstance(dtype, TypedTensorType) else dtype)
     prefix = "torch." if self.device.type == "cpu" else f"torch.{self.device.type}."
     name = next((name for name, kind in TYPES.items() if kind is self.dtype), "ComplexFloatTensor")

@@ -33,6 +33,7 @@ from ..elementwise.call import default_float
 from ..outputs import into
 
 if TYPE_CHECKING:
+    from ...tensors.memory_formats import memory_format
     from ...tensors.type_aliases import DeviceLike, Number
 
 _PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex64}
@@ -284,7 +285,7 @@ def empty(
     device: DeviceLike = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-    memory_format: Any = None,
+    memory_format: memory_format | None = None,
 ) -> Tensor:
     """A tensor of undefined contents."""
     require_layout(layout, pin_memory, memory_format)
@@ -295,7 +296,7 @@ def empty(
     return result.requires_grad_() if requires_grad else result
 
 
-def _laid_out_as(result: Tensor, input: Tensor, memory_format: Any) -> Tensor:
+def _laid_out_as(result: Tensor, input: Tensor, memory_format: memory_format | None) -> Tensor:
     """Return equal or undefined elements in the order in memory that a copy of ``input`` would have."""
     # A circle: that module imports this one.
     from .conversion import dense_layout
@@ -314,7 +315,7 @@ def _like(name: str, doc: str, make: Any) -> Any:
         layout: Any = None,
         device: DeviceLike = None,
         requires_grad: bool = False,
-        memory_format: Any = None,
+        memory_format: memory_format | None = None,
         pin_memory: bool = False,
     ) -> Tensor:
         require_layout(layout, pin_memory)
@@ -343,7 +344,7 @@ def full_like(
     layout: Any = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
+    memory_format: memory_format | None = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """One number in the input's shape and type."""

@@ -12,6 +12,7 @@ from ...ir.host_bytes import require_numpy, unpack
 from ...ir.layouts import Layout, contiguous_layout
 from ...record.devices import host_device
 from ...record.grad_mode import recording
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.printing import format_tensor
 from ...tensors.tensor import MetaValue, Tensor
 from ..complex.interleaving import real_alias
@@ -36,7 +37,7 @@ def _dense(self: Tensor) -> Tensor:
     if self.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     source = self.detach()
-    whole = source if source._layout.is_contiguous else clone(source, memory_format="contiguous")
+    whole = source if source._layout.is_contiguous else clone(source, memory_format=contiguous_format)
     return whole if is_whole(whole) else copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))
 
 
@@ -102,7 +103,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
     share = getattr(engine.device, "as_array", None) if not isinstance(source._storage.value, MetaValue) else None
     if share is None or source._layout.numel == 0:
         array = np.frombuffer(
-            bytes(engine.read(clone(source, memory_format="contiguous")._storage.value)),
+            bytes(engine.read(clone(source, memory_format=contiguous_format)._storage.value)),
             dtype=np.dtype(source.dtype.name),
         )
         return array.reshape(source._layout.shape).copy()

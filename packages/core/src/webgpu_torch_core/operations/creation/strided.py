@@ -19,6 +19,7 @@ from .factories import as_dtype, asked, empty, filled, place_of
 from .ranges import linspace
 
 if TYPE_CHECKING:
+    from ...tensors.memory_formats import memory_format
     from ...tensors.type_aliases import DeviceLike, Number
 
 
@@ -143,6 +144,6 @@ _pad = pad
 
 
 @operation("view")
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """Change to another tensor's shape in place, with contiguous strides or those of a memory format."""
     return resize_(self, the_template.shape, memory_format=memory_format)

@@ -214,6 +214,11 @@ def lerp_tensor_(input, end, weight):
     return where(less(_absolute(weight), 0.5), input + weight * difference, end - difference * (1.0 - weight))
 
 
+@lerp_tensor_.backward
+def _(grad, input, end, weight):
+    return grad * (1.0 - weight), grad * weight, grad * (end - input)
+
+
 @elementwise(method=True, tensors=3, refuses=no_booleans("addcmul_cpu_out"))
 def addcmul(input, tensor1, tensor2, *, value=1):
     """``input + value * tensor1 * tensor2``."""

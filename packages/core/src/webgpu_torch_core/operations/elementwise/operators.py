@@ -36,6 +36,11 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
     if reflected is not None:
 
         def backward(self: Tensor, other: Any) -> Any:
+            if not isinstance(self, Tensor) and name != "truediv":
+                # PyTorch defines these in C.
+                if name in ("add", "mul", "and", "or", "xor"):
+                    raise TypeError(f"descriptor '__r{name}__' requires a Tensor, not a {type(self).__name__}")
+                return NotImplemented
             if not isinstance(other, int | float | complex | Tensor):
                 return reflected(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
             return reflected(self, other)

@@ -20,6 +20,7 @@ from ...ir.layouts import (
 )
 from ...ir.monoids import monoid
 from ...replay.recipes import remembered
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_empty, check_apart, kernel_cache, needs_gradient, no_view, record
 from ..elementwise.overloads import where
@@ -308,7 +309,7 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
     if index.numel() and index.ndim != input.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     if index.numel() == 0:
-        return input.clone(memory_format="contiguous")
+        return input.clone(memory_format=contiguous_format)
     if source.ndim != index.ndim and source.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     for each in range(input.ndim):
@@ -472,7 +473,7 @@ def write_slices(
 
         def run_backward(grad: Tensor) -> tuple[Tensor | None, ...]:
             chosen = saved.unpack()
-            kept = grad if kind == "sum" else index_fill(grad, axis, chosen, 0)
+            kept = grad if kind == "sum" else index_fill(grad, axis, chosen.to(int64), 0)
             return kept, None, take_positions(grad, axis, chosen, "IndexSelectBackward0")
 
         title = "".join(part.capitalize() for part in name.split("_")) + "Backward0"

@@ -285,13 +285,8 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
             value = value.squeeze(0)
         view.copy_(value)
         return
-    if value.dtype is not self.dtype:
+    if value.numel() == 1 and _is_one_mask(entries):
         # A single mask fills with any one number; elements that are picked are not converted.
-        if value.numel() != 1 or not _is_one_mask(entries):
-            raise RuntimeError(
-                f"Index put requires the source and destination dtypes match, got {type_title(self)} for the destination "
-                f"and {type_title(value)} for the source."
-            )
         value = value.to(self.dtype)
     check_writable(view, needs_gradient(view, value))
     _put(view, indices, value, accumulate=False)
@@ -304,6 +299,11 @@ def _is_one_mask(entries: list[Any]) -> bool:
 
 
 def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> None:
+    if value.dtype is not view.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {type_title(view)} for the destination "
+            f"and {type_title(value)} for the source."
+        )
     plain = view
     view, together, first = _joint(view, indices)
     shape, last = view._layout.shape, first + sum(each is not None for each in indices)

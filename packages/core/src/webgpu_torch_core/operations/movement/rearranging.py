@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Size, Tensor
 from ..common import no_view, require_layout, sizes_from
 from ..creation.factories import arange, as_tensor
@@ -118,7 +119,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return flip(input, (first, second))
     if turns == 3:
         return no_view(flip(input, (first,)).transpose(first, second))
-    return input.clone(memory_format="contiguous")
+    return input.clone(memory_format=contiguous_format)
 
 
 @operation("view", title="SliceBackward0")

@@ -9,6 +9,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.layouts import channels_last_strides, contiguous_strides, layout, wrap_dimension
 from ...record.changes import changed_tensor
+from ...tensors.memory_formats import contiguous_format, memory_format
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import sizes_from
 from ..creation.conversion import has_memory_format
@@ -79,22 +80,19 @@ def _several(views: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 @operation("view", namespace="method")
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor with elements in row-major order, or in another memory format: itself where they already are."""
-    if memory_format is None:
-        return self if self._layout.is_contiguous else self.clone(memory_format="contiguous")
-
     return self if has_memory_format(self, memory_format) else self.clone(memory_format=memory_format)
 
 
-def _strides_of(shape: Size, memory_format: object) -> tuple[int, ...]:
+def _strides_of(shape: Size, memory_format: memory_format | None) -> tuple[int, ...]:
     if memory_format is None or str(memory_format).endswith("contiguous_format"):
         return contiguous_strides(shape)
     return channels_last_strides(shape)
 
 
 @operation("view", namespace="method")
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
     """Change shape in place, growing the storage where needed; new elements are undefined."""
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")

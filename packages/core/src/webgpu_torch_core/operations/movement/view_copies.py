@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import OPERATIONS, operation
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..complex.views import view_as_complex, view_as_real
-from ..creation.conversion import contiguous_format
 from ..outputs import into
 
 #: functions of torch whose result is a view

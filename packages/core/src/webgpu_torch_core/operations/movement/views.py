@@ -24,6 +24,7 @@ from ...ir.layouts import (
     wrap_dimension,
 )
 from ...record.grad_mode import recording
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
 from ..common import as_dimensions, attach, needs_gradient, sizes_from
 
@@ -95,7 +96,7 @@ def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
 def copy_as(input: Tensor, sizes: tuple[int, ...], title: str) -> Tensor:
     """Return the elements in another shape and in new memory; nobody else holds it, so it is no view of anything."""
     original = input._layout.shape
-    copied = input.clone(memory_format="contiguous")
+    copied = input.clone(memory_format=contiguous_format)
     result = Tensor._from_storage(copied._storage, contiguous_layout(sizes), input.dtype, input.device)
     return attach(result, title, (copied,), lambda grad: grad.reshape(original))
 

@@ -34,6 +34,7 @@ from ..value_checks import check_deviations, check_probabilities, check_weights
 from .generator import Generator, default_generator
 
 if TYPE_CHECKING:
+    from ...tensors.memory_formats import memory_format
     from ...tensors.type_aliases import DeviceLike, Number
 
 
@@ -209,7 +210,7 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         layout: Any = None,
         device: DeviceLike = None,
         requires_grad: bool = False,
-        memory_format: Any = None,
+        memory_format: memory_format | None = None,
         pin_memory: bool = False,
     ) -> Tensor:
         require_layout(layout, pin_memory)
@@ -279,7 +280,7 @@ def randint_like(
     layout: Any = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
+    memory_format: memory_format | None = None,
     generator: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:

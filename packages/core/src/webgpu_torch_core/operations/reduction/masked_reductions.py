@@ -103,12 +103,12 @@ _reduction("mean", "The mean over dimensions of what the mask shows.", _mean)
 
 @operation("composite", namespace="masked", method=False)
 def logsumexp(
-    input: Tensor, dim: Any = None, *, keepdim: object = False, dtype: dtype | None = None, mask: Tensor | None = None
+    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """``log(sum(exp(input)))`` over dimensions of what the mask shows."""
     input = _converted(input, dtype, False)
     wide = input.float() if input.dtype.category < 2 else input
-    return _filled(wide, mask, -math.inf).logsumexp(_dims(input, dim), bool(keepdim)).to(input.dtype)
+    return _filled(wide, mask, -math.inf).logsumexp(_dims(input, dim), keepdim).to(input.dtype)
 
 
 @operation("composite", namespace="masked", method=False)
@@ -161,7 +161,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
 
 @operation("composite", namespace="masked", method=False)
 def median(
-    input: Tensor, dim: int = -1, *, keepdim: object = False, dtype: dtype | None = None, mask: Tensor | None = None
+    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """The lower median of what the mask shows; NaN where it shows nothing.
 

@@ -12,9 +12,10 @@ from ...ir.kernels import Operand, Output, Scan, Sort
 from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ...ir.monoids import monoid
 from ...replay.recipes import remembered
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, no_view, record, refuse_types
-from ..creation.conversion import contiguous_format, copied, dense_layout
+from ..creation.conversion import copied, dense_layout
 from ..creation.ranges import eye
 from ..movement.joining import cat
 from ..outputs import into
@@ -294,7 +295,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     if input.ndim == 0:
         return into(make("kthvalue", values=values, indices=positions), out, True)
     found = [each.narrow(dim, k - 1, 1) if keepdim else each.select(dim, k - 1) for each in (values, positions)]
-    found = [each.clone(memory_format="contiguous") for each in found]
+    found = [each.clone(memory_format=contiguous_format) for each in found]
     return into(make("kthvalue", values=found[0], indices=found[1]), out, True)
 
 

@@ -10,6 +10,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, wrap_dimension
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, no_view, record, refuse_types, refusing, type_title
 from ..creation.factories import arange, tensor
@@ -220,7 +221,7 @@ def repeat_interleave(
     spread = elements.unsqueeze(axis + 1)
     sizes = list(spread._layout.shape)
     sizes[axis + 1] = count
-    return spread.expand(sizes).clone(memory_format="contiguous").flatten(axis, axis + 1)
+    return spread.expand(sizes).clone(memory_format=contiguous_format).flatten(axis, axis + 1)
 
 
 def _repeated(repeats: Tensor, size: int, total: int | None) -> Tensor:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core import Tensor
+from webgpu_torch_core import Tensor, contiguous_format
 from webgpu_torch_core.operations.creation.factories import from_bytes
 
 
@@ -20,7 +20,7 @@ class _Pickler(pickle.Pickler):
         if type(obj) is not Tensor or obj.requires_grad or obj.is_meta or obj.is_complex() or vars(obj):
             return NotImplemented
         # A copy, so that the storage holds these elements and no others.
-        host = obj.cpu().clone(memory_format="contiguous")
+        host = obj.cpu().clone(memory_format=contiguous_format)
         data = host._engine.read(host._storage.value)
         return _rebuild, (pickle.PickleBuffer(data), tuple(obj.shape), obj.dtype, str(obj.device))
 
