@@ -29,7 +29,7 @@ MODES = {"wide": (1280, 800, "light"), "phone": (390, 844, "light"), "dark": (12
 #: the page of which all is shown: its plots are at the end
 LONG = "benchmark"
 MOST_BYTES = 60_000
-COLOURS = 32
+COLOURS = 16
 
 
 def _playground(page: Any) -> None:
