@@ -76,8 +76,34 @@ def rows() -> None:
     run("sum of rows", lambda t, f, x: x.sum(1), [x], gigabytes, "GB/s")
 
 
+def positions(high: int, *shape):
+    """Return lists of equal random positions below ``high`` here and there (None there without PyTorch)."""
+    data = [torch.randint(0, high, shape, device=device()) for _ in range(COPIES)]
+    other = [pytorch.tensor(each.tolist(), device="cuda") for each in data] if pytorch is not None else None
+    return data, other
+
+
+def indexing() -> None:
+    """What a mask picks, and sums at positions: within rows, and of rows."""
+    m, n, k = int(8192 * SCALE) or 1, 4096, int(65536 * SCALE) or 8
+    x, w = pair(m, n), pair(k, 1024)
+    gigabytes = m * n * 4 / 1e9
+    run("x[x > 1] 8192x4096", lambda t, f, x: x[x > 1], [x], gigabytes, "GB/s")
+    run("var of rows", lambda t, f, x: x.var(1), [x], gigabytes, "GB/s")
+    run("argmax of rows", lambda t, f, x: x.argmax(1), [x], gigabytes, "GB/s")
+    index = positions(m, k)
+    add = lambda t, f, i, w: t.zeros((m, 1024), device=w.device).index_add(0, i, w)  # noqa: E731
+    run("index_add 65536 rows of 1024", add, [index, w], k * 4096 / 1e9, "GB/s")
+
+
 def products() -> None:
-    """Matrix products, square and with one row."""
+    """Matrix products, square, with eight rows and with one."""
+    for small in (512, 1024):
+        a, b = pair(small, small), pair(small, small)
+        run(f"matmul {small}", lambda t, f, a, b: a @ b, [a, b], 2 * small**3 / 1e12, "TFLOP/s")
+    m = int(16384 * SCALE) or 8
+    v, w = pair(8, 4096), pair(m, 4096)
+    run(f"8x4096 @ {m}x4096.T", lambda t, f, v, w: v @ w.t(), [v, w], m * 4096 * 4 / 1e9, "GB/s")
     n = int(4096 * SCALE**0.5) // 64 * 64 or 64
     a, b = pair(n, n), pair(n, n)
     run(f"matmul {n}", lambda t, f, a, b: a @ b, [a, b], 2 * n**3 / 1e12, "TFLOP/s")
@@ -91,11 +117,15 @@ def products() -> None:
 
 
 def convolution() -> None:
-    """The middle of an image network."""
+    """The middle of an image network, and a depthwise convolution."""
     channels = int(320 * SCALE) or 4
     x, w = pair(2, channels, 64, 64), pair(channels, channels, 3, 3)
     flops = 2 * 2 * channels**2 * 9 * 64 * 64 / 1e12
     run("conv2d n2 c320 64x64 k3", lambda t, f, x, w: f.conv2d(x, w, padding=1), [x, w], flops, "TFLOP/s")
+    images = int(32 * SCALE) or 1
+    x, w = pair(images, 256, 56, 56), pair(256, 1, 3, 3)
+    depthwise = lambda t, f, x, w: f.conv2d(x, w, padding=1, groups=256)  # noqa: E731
+    run("conv2d n32 c256 56x56 k3 depthwise", depthwise, [x, w], 2 * images * 256 * 56 * 56 * 4 / 1e9, "GB/s")
 
 
 def attention() -> None:
@@ -117,6 +147,7 @@ if __name__ == "__main__":
     print(torch.webgpu.get_device_name() if device().startswith("webgpu") else device())
     elementwise()
     rows()
+    indexing()
     products()
     convolution()
     attention()

@@ -26,10 +26,10 @@ from compare import opened
 TARGET = Path(__file__).parents[1] / "docs/_static/pages"
 #: what a picture is of: the width and height of its window, and the colours that the visitor prefers
 MODES = {"wide": (1280, 800, "light"), "phone": (390, 844, "light"), "dark": (1280, 800, "dark")}
-#: the page of which all is shown: its plots are at the end
+#: the page of which all is shown, but on phones: its plots are at the end
 LONG = "benchmark"
 MOST_BYTES = 60_000
-COLOURS = 32
+COLOURS = 16
 
 
 def _playground(page: Any) -> None:
@@ -84,7 +84,11 @@ def taken(page: Any, name: str) -> None:
         page.set_viewport_size({"width": width, "height": height})
         page.evaluate("scrollTo(0, 0)")
         page.wait_for_timeout(500)
-        picture = Image.open(io.BytesIO(page.screenshot(full_page=name == LONG))).convert("RGB").quantize(COLOURS)
+        picture = (
+            Image.open(io.BytesIO(page.screenshot(full_page=name == LONG and mode != "phone")))
+            .convert("RGB")
+            .quantize(COLOURS)
+        )
         path = TARGET / f"{name}-{mode}.png"
         picture.save(path, optimize=True)
         print(f"{path}: {path.stat().st_size} bytes", flush=True)

@@ -3,6 +3,7 @@
 import * as jax from "./peers/jax/index.js";
 import * as ort from "./peers/onnxruntime-web/ort.webgpu.bundle.min.mjs";
 import { load } from "./export/runner.js";
+import { loadText } from "./gpt/text.js";
 import { Library } from "./library.js";
 
 const [tf, original] = [globalThis.tf, globalThis.torch];
@@ -185,7 +186,23 @@ export async function prepare(library, name) {
   return error;
 }
 
+// Our export of a GPT: milliseconds of a token, each of which is read before the next one is computed.
+let writer;
+const prompt = Array.from({ length: 8 }, (_, at) => at);
+
+export async function onceGpt(count) {
+  const start = performance.now();
+  let found = 0;
+  for await (const _ of writer.tokens(prompt, { maxTokens: count })) found++;
+  return (performance.now() - start) / found;
+}
+
+export async function prepareGpt() {
+  writer = await loadText("./gpt/");
+  await onceGpt(4);
+}
+
 export const libraries = Object.keys(LIBRARIES);
 // The library itself, under Pyodide.
 export const startPython = () => new Library(() => {});
-Object.assign(globalThis, { libraries, prepare, once, startPython });
+Object.assign(globalThis, { libraries, prepare, once, prepareGpt, onceGpt, startPython });

@@ -123,3 +123,13 @@ def test_gradients_of_strided_convolution(
     device: str, shape: tuple[int, ...], weight: tuple[int, ...], options: dict[str, Any]
 ) -> None:
     check(device, "conv2d", tensor(*shape), tensor(*weight), tensor(weight[0]), atol=1e-4, **options)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("size", [(5, 4), (13, 17), (4, 20)])
+def test_images_of_bytes_are_rounded_as_pytorch_rounds_them(mode: str, antialias: bool, size: tuple[int, int]) -> None:
+    image = torch.randint(0, 256, (2, 3, 9, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    expected = torch.nn.functional.interpolate(image, size, mode=mode, antialias=antialias)
+    found = functional.interpolate(to_ours(image, "cpu"), size, mode=mode, antialias=antialias)
+    assert found.tolist() == expected.tolist()

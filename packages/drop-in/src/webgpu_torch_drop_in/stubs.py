@@ -185,7 +185,8 @@ class StubObject:
 
     def __getattr__(self, name: str) -> StubObject:
         if name.startswith("_"):
-            raise AttributeError(f"{self._path} has no attribute '{name}'")
+            # A copy that is being made has no path yet.
+            raise AttributeError(f"{vars(self).get('_path')} has no attribute '{name}'")
         return StubObject(f"{self._path}.{name}")
 
     def __repr__(self) -> str:

@@ -358,28 +358,23 @@ def _roi_pool_backward(
     return result.index_add(0, where.flatten(), counted.flatten()).reshape(batch_size, channels, height, width)
 
 
-def _ps_roi_align_backward(
-    grad: Tensor, rois: Tensor, channel_mapping: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int,
-    sampling_ratio: int, batch_size: int, channels: int, height: int, width: int,
-) -> Tensor:  # fmt: skip
+def _gradient_of_image(
+    pool: Callable[..., tuple[Tensor, ...]], grad: Tensor, rois: Tensor, numbers: Sequence[float]
+) -> Tensor:
+    """Return the product of a gradient with the Jacobian of pooling an image, whose sizes are the last four numbers."""
+    *options, batch_size, channels, height, width = numbers
+    image = grad.new_zeros((int(batch_size), int(channels), int(height), int(width)))
+    return _gradients(lambda each: pool(each, rois, *options)[0], [image], grad)[0]
+
+
+def _ps_roi_align_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor, *numbers: float) -> Tensor:
     del channel_mapping
-
-    def forward(input: Tensor) -> Tensor:
-        return ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio)[0]
-
-    return _gradients(forward, [grad.new_zeros((batch_size, channels, height, width))], grad)[0]
+    return _gradient_of_image(ps_roi_align, grad, rois, numbers)
 
 
-def _ps_roi_pool_backward(
-    grad: Tensor, rois: Tensor, channel_mapping: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int,
-    batch_size: int, channels: int, height: int, width: int,
-) -> Tensor:  # fmt: skip
+def _ps_roi_pool_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor, *numbers: float) -> Tensor:
     del channel_mapping
-
-    def forward(input: Tensor) -> Tensor:
-        return ps_roi_pool(input, rois, spatial_scale, pooled_height, pooled_width)[0]
-
-    return _gradients(forward, [grad.new_zeros((batch_size, channels, height, width))], grad)[0]
+    return _gradient_of_image(ps_roi_pool, grad, rois, numbers)
 
 
 def _deform_conv2d_backward(

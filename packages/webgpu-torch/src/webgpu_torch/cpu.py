@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from types import TracebackType
 from typing import Any
 
@@ -102,3 +103,8 @@ def current_stream(device: Any = None) -> Stream:
 def stream(stream: Any) -> StreamContext:
     """Return a context that changes nothing."""
     return StreamContext(stream)
+
+
+def get_capabilities() -> dict[str, object]:
+    """Return what is known of the processor: its architecture."""
+    return {"architecture": platform.machine()}

@@ -5,6 +5,7 @@ Other layouts (rows or columns compressed, blocks) are not there.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,43 @@ if TYPE_CHECKING:
 #: how such tensors are stored
 sparse_coo = layout("sparse_coo")
 
-__all__ = ["mm", "sparse_coo_tensor", "sum", "to_sparse"]
+__all__ = ["check_sparse_tensor_invariants", "mm", "sparse_coo_tensor", "sum", "to_sparse"]
+
+
+class check_sparse_tensor_invariants(contextlib.ContextDecorator):
+    """A switch for checks of positions, also for a block or a function: it is read back as it was set; positions are always checked.
+
+    Args:
+        enable: whether it is on in the block.
+    """
+
+    _enabled = False
+
+    def __init__(self, enable: bool = True) -> None:
+        self._wanted = enable
+        self._before: list[bool] = []
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Return whether it is on."""
+        return check_sparse_tensor_invariants._enabled
+
+    @staticmethod
+    def enable() -> None:
+        """Turn it on."""
+        check_sparse_tensor_invariants._enabled = True
+
+    @staticmethod
+    def disable() -> None:
+        """Turn it off."""
+        check_sparse_tensor_invariants._enabled = False
+
+    def __enter__(self) -> None:
+        self._before.append(self.is_enabled())
+        check_sparse_tensor_invariants._enabled = self._wanted
+
+    def __exit__(self, *_: object) -> None:
+        check_sparse_tensor_invariants._enabled = self._before.pop()
 
 
 # Their class is loaded when the first one is made: calls then look for them among their arguments.

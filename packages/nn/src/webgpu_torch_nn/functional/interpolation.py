@@ -15,6 +15,7 @@ from functools import lru_cache
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
+from webgpu_torch_core.record.devices import has_float64
 
 from .adaptive_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -120,6 +121,34 @@ def _interpolation_table(
     return Table(size, [_linear_row(size, count, position, place) for place, position in enumerate(positions)])
 
 
+#: bits of the integers that weights of images of bytes are rounded to
+_WEIGHT_BITS = 15
+
+
+@lru_cache(maxsize=256)
+def _rounded(table: Table) -> Table:
+    """Return a table with weights as PyTorch, after Pillow, rounds them for images of bytes: integers over one power of two."""
+    largest = max((weight for row in table.rows for _, weight in row), default=0.0)
+    shift = 0
+    while shift < 22 and int(0.5 + largest * 2 ** (shift + 1)) < 2**_WEIGHT_BITS:
+        shift += 1
+    scale = 2.0**shift
+    rows = [
+        [(position, math.trunc(weight * scale + math.copysign(0.5, weight)) / scale) for position, weight in row]
+        for row in table.rows
+    ]
+    return Table(table.size, rows)
+
+
+def _resampled_bytes(input: Tensor, tables: Sequence[Table]) -> Tensor:
+    """Return [n, c, h, w] of bytes resized along the width, then along the height, each time rounded to bytes."""
+    image = input.to(torch.float64 if has_float64(input.device) else torch.float32)
+    for index in (1, 0):
+        image = resampled(image, [_rounded(table) if place == index else None for place, table in enumerate(tables)])
+        image = (image + 0.5).floor().clamp(0, 255)
+    return image.to(torch.uint8)
+
+
 def _target(
     input: Tensor, size: int | Sequence[int] | None, scale_factor: float | Sequence[float] | None,
     recompute: bool | None,
@@ -201,11 +230,14 @@ def interpolate(
     if mode == "area":
         return _AREA[input.ndim](input, sizes)
     kind = mode if mode.startswith("nearest") else "cubic" if mode == "bicubic" else "linear"
-    double = input.dtype is torch.float64
+    of_bytes = input.dtype is torch.uint8 and kind in ("linear", "cubic") and input.ndim == 4
+    double = input.dtype is torch.float64 or of_bytes
     tables = [
         _interpolation_table(kind, have, count, bool(align_corners), factor, bool(antialias), double)
         for have, count, factor in zip(input.shape[2:], sizes, factors, strict=True)
     ]
+    if of_bytes:
+        return _resampled_bytes(input, tables)
     if input.dtype.is_floating_point or kind.startswith("nearest"):
         return resampled(input, tables)
     exact = resampled(input.to(torch.float32), tables)

@@ -10,6 +10,7 @@ from ..compiler import disable as disable
 from ..compiler import is_compiling as is_compiling
 from ..compiler import reset as reset
 from . import _trace_wrapped_higher_order_op as _trace_wrapped_higher_order_op
+from . import config as config
 from . import eval_frame as eval_frame
 from .eval_frame import OptimizedModule as OptimizedModule
 

@@ -9,3 +9,7 @@ from . import mkldnn as mkldnn
 from . import mps as mps
 from . import opt_einsum as opt_einsum
 from . import xpu as xpu
+
+
+def disable_global_flags() -> None:
+    """Do nothing: flags of other libraries' kernels are read back as they were set, and change nothing."""

@@ -13,6 +13,7 @@ from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, contiguous_strides, layout, wrap_dimension
 from ...replay.recipes import remembered
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_empty, check_apart, kernel_cache, no_view, record, sizes_from, type_title
 from ..creation.conversion import dense_layout
@@ -408,7 +409,9 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    return into(input.diagonal(diagonal).clone() if input.ndim == 2 else _diagonal_matrix(input, diagonal), out)
+    if input.ndim == 1:
+        return into(_diagonal_matrix(input, diagonal), out)
+    return into(input.diagonal(diagonal).clone(memory_format=contiguous_format), out)
 
 
 def _diagonal_matrix(values: Tensor, diagonal: int) -> Tensor:

@@ -1,0 +1,40 @@
+"""pytest plugin: one line of JSON for each test, its name, outcome and the last line of its error, in the file that OUTCOMES names."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+
+import pytest
+
+PLACE = os.environ["OUTCOMES"]
+#: of how many tests one runs, chosen by its name
+EVERY = int(os.environ.get("EVERY", "1"))
+_outcomes: dict[str, tuple[str, str]] = {}
+
+
+def _write(**row: object) -> None:
+    with open(PLACE, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = [each for each in items if zlib.crc32(each.name.encode()) % EVERY == 0]
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.failed:
+        _write(name=None, outcome="not collected", error=str(report.longrepr)[-2000:])
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    outcome, error = _outcomes.get(report.nodeid, ("passed", ""))
+    if report.outcome == "failed" and outcome != "failed":
+        crash = getattr(report.longrepr, "reprcrash", None)
+        outcome, error = "failed", str(crash.message if crash is not None else report.longrepr)[:400]
+    elif outcome == "passed" and (report.outcome == "skipped" or hasattr(report, "wasxfail")):
+        outcome = "skipped"
+    _outcomes[report.nodeid] = (outcome, error)
+    if report.when == "teardown":
+        _write(name=report.nodeid.partition("::")[2], outcome=outcome, error=error)

@@ -1,0 +1,122 @@
+"""Runs files of PyTorch's own tests, unchanged, over this library and over PyTorch, and counts what passes in both.
+
+``python tests/pytorch_suite/run.py FOLDER FILE [FILE ...] [--every N] [--patience SECONDS] [--page]`` takes a folder with PyTorch's
+``test`` files, runs each of the named ones once with PyTorch and once with this library under the name ``torch``, on the CPU, in
+processes of their own, and prints per file what both pass. Helpers (``torch.testing._internal``) come from the PyTorch that is
+installed; nothing is fetched. ``--every 5`` runs each fifth test, chosen by its name. ``--page`` writes ``docs/pytorch-tests.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs/pytorch-tests.md"
+
+Outcomes = dict[str, tuple[str, str]]
+
+
+def outcomes(folder: Path, file: str, ours: bool, every: int, patience: int) -> tuple[Outcomes, str]:
+    """Return (outcome, error) by test, and why the file was not collected, if it was not."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch, "outcomes.jsonl")
+        plugins = [part for name in (("over_drop_in", "recorded") if ours else ("recorded",)) for part in ("-p", name)]
+        line = [
+            sys.executable,
+            "-m",
+            "pytest",
+            *plugins,
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            ".",
+            "--noconftest",
+        ]
+        line += ["-q", "--tb=native", "-W", "ignore", file]
+        environment = {
+            **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder))), "OUTCOMES": str(place), "EVERY": str(every),
+            "TESTS": str(folder), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu", "OMP_NUM_THREADS": "1",
+        }  # fmt: skip
+        why = ""
+        try:
+            done = subprocess.run(
+                line, cwd=folder, env=environment, capture_output=True, text=True, timeout=patience, check=False
+            )
+            why = (done.stdout + done.stderr)[-1500:]
+        except subprocess.TimeoutExpired:
+            why = f"took longer than {patience} s"
+        rows = [json.loads(each) for each in place.read_text(encoding="utf-8").splitlines()] if place.exists() else []
+    lost = [row["error"] for row in rows if row["name"] is None]
+    found = {row["name"]: (row["outcome"], row["error"]) for row in rows if row["name"] is not None}
+    return found, lost[0] if lost else why if not found else ""
+
+
+def counted(folder: Path, file: str, every: int, patience: int) -> dict[str, object]:
+    """Return a file's row: how many tests PyTorch passes, how many of these pass here, and the commonest errors."""
+    reference, reference_why = outcomes(folder, file, False, every, patience)
+    found, why = outcomes(folder, file, True, every, patience)
+    passes = [name for name, (outcome, _) in reference.items() if outcome == "passed"]
+    # Tests that did not get their turn count as failed, unless the file was cut short for both.
+    equal = [name for name in passes if found.get(name, ("", ""))[0] == "passed"]
+    errors = Counter(
+        (found[name][1].splitlines() or ["no message"])[0][:100] if name in found else "did not run"
+        for name in passes
+        if name not in equal
+    )
+    return {
+        "file": file, "reference": len(passes), "ours": len(equal), "why": why or reference_why,
+        "errors": errors.most_common(40), "failed": [name for name in passes if name not in equal],
+    }  # fmt: skip
+
+
+def page(rows: list[dict[str, object]], every: int) -> str:
+    """Return the documentation's page."""
+    sample = f"each {every}th test, chosen by its name" if every > 1 else "all tests"
+    lines = [
+        "# PyTorch's own tests\n",
+        "Files of PyTorch's tests, unchanged, over this library under the name `torch`, on the CPU: of the tests that PyTorch itself passes,",
+        f"how many pass here ({date.today().isoformat()}; {sample}). `tests/pytorch_suite/run.py FOLDER FILE ... --page` wrote this page.\n",
+        "| file | PyTorch passes | of these pass here | share |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        share = f"{row['ours'] / row['reference']:.0%}" if row["reference"] else ""  # type: ignore[operator]
+        lines.append(f"| `{row['file']}` | {row['reference']} | {row['ours']} | {share} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run the files and print a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--patience", type=int, default=600)
+    parser.add_argument("--page", action="store_true")
+    given = parser.parse_args()
+    rows = []
+    for file in given.files:
+        row = counted(given.folder.absolute(), file, given.every, given.patience)
+        rows.append(row)
+        print(f"{file:34} PyTorch passes {row['reference']}, of these pass here {row['ours']}", flush=True)
+        if row["why"]:
+            print("    " + str(row["why"]).strip().replace("\n", "\n    ")[-600:], flush=True)
+        for error, count in row["errors"][:12]:  # type: ignore[index]
+            print(f"    {count:4} {error}", flush=True)
+    if given.page:
+        PAGE.write_text(page(rows, given.every), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
