@@ -26,7 +26,7 @@ from .samples import Samples
 
 #: more entries than that are a page per family, with a page of summaries before them
 MOST_ENTRIES = 50
-MOST_OF_A_PAGE = 30
+MOST_OF_A_PAGE = 24
 #: longer definitions are named by their file only
 MOST_LINES = 150
 #: what every entry has: constants and exceptions raise nothing
@@ -268,7 +268,9 @@ def _groups(found: dict[str, list[Entry]]) -> list[tuple[str, str, list[Entry]]]
         step = -(-len(inside) // -(-len(inside) // MOST_OF_A_PAGE))
         for first in range(0, len(inside), step):
             part = inside[first : first + step]
-            letters = "" if step == len(inside) else f", {part[0].name} to {part[-1].name}"
+            # A name's last underscore would make it a reference in a title.
+            first_name, last_name = part[0].name.rstrip("_"), part[-1].name.rstrip("_")
+            letters = "" if step == len(inside) else f", {first_name} to {last_name}"
             parts.append((title + letters, module, part))
     return parts
 
