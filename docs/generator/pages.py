@@ -25,7 +25,7 @@ from .public_names import NAMESPACES, Entry, Namespace, entries, members_of, sig
 from .samples import Samples
 
 #: more entries than that are a page per family, with a page of summaries before them
-MOST_ENTRIES = 50
+MOST_ENTRIES = 40
 MOST_OF_A_PAGE = 24
 #: longer definitions are named by their file only
 MOST_LINES = 150
