@@ -87,6 +87,14 @@ def as_pytorch(app: Sphinx, doctree: nodes.document) -> None:
             node += nodes.Text(text.replace("webgpu_torch.", "torch.", 1))
 
 
+def add_names(app: Sphinx, env: Any) -> None:
+    """Put every object into the inventory under the name that PyTorch's users write, too; the search has it once."""
+    objects = env.domains["py"].objects
+    for name, entry in list(objects.items()):
+        if name.startswith("webgpu_torch."):
+            objects.setdefault(name.removeprefix("webgpu_"), entry._replace(aliased=True))
+
+
 def list_entries(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
@@ -131,6 +139,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", generate)
     app.connect("missing-reference", resolve)
     app.connect("doctree-read", as_pytorch)
+    app.connect("env-updated", add_names)
     app.connect("doctree-resolved", tables.load_rows)
     # After the theme, which hides the list of a page that has no sections.
     app.connect("html-page-context", list_entries, priority=600)

@@ -14,9 +14,8 @@ import pytest
 from filelock import FileLock
 
 sys.path.insert(0, str(Path(__file__).parent))
-from engines import Node, Page
+from engines import Node, Page, Python
 
-PROGRAMS = Path(__file__).parent / "programs"
 #: WebGPU without a graphics card, and root's Chromium
 FLAGS = ("--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 REQUIRED = os.environ.get("WEBGPU_TORCH_REQUIRE_BROWSER") == "1"
@@ -98,29 +97,6 @@ def opened(chromium: Any, address: str) -> Callable[[str], Any]:
 def _answer_with(text: str, route: Any, request: Any) -> None:
     del request
     route.fulfill(body=text, headers={"Content-Type": "text/javascript"})
-
-
-class Python:
-    """Python of a page, in its worker."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-        page.wait_for_function("globalThis.library", timeout=60_000)
-        self.started = page.evaluate("library.ready")
-
-    def run(self, code: str, keep: bool = False) -> str | None:
-        """Run a program and return the text of its last expression.
-
-        Raises:
-            AssertionError: the program raised something.
-        """
-        done = self.page.evaluate("([code, keep]) => library.run(code, keep)", [code, keep])
-        assert "error" not in done, done["error"]
-        return done["value"]
-
-    def run_file(self, name: str) -> str | None:
-        """Run one of the programs beside the tests."""
-        return self.run((PROGRAMS / name).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

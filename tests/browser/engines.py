@@ -1,4 +1,5 @@
-"""Where exported folders run in tests: Node with the npm package ``webgpu`` (Dawn), and a page of Chromium.
+"""Where tests run outside of Python's own process: exported folders in Node (the npm package ``webgpu``, which is Dawn) and in a
+page of Chromium, and Python in a page.
 
 A job is the text of an ES module whose default export takes ``{base, gpu}`` (the address of the folders, where to ask for
 an adapter) and returns what JSON can hold. Neither needs a GPU: both use the SwiftShader that comes with Chromium.
@@ -15,6 +16,8 @@ from typing import Any
 from webgpu_torch_web.site.registry import MissingTool, npm_package, tool
 
 HERE = Path(__file__).parent
+#: what the tests run in the page's Python
+PROGRAMS = HERE / "programs"
 #: Dawn for Node
 WEBGPU = ("webgpu", "0.6.2")
 _SOFTWARE = ("/usr/lib/chromium", "/usr/lib/chromium-browser", "/opt/google/chrome")
@@ -111,3 +114,26 @@ class Page(Engine):
 
     def close(self) -> None:
         self.page.close()
+
+
+class Python:
+    """Python of a page, in its worker."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        page.wait_for_function("globalThis.library", timeout=60_000)
+        self.started = page.evaluate("library.ready")
+
+    def run(self, code: str, keep: bool = False) -> str | None:
+        """Run a program and return the text of its last expression.
+
+        Raises:
+            AssertionError: the program raised something.
+        """
+        done = self.page.evaluate("([code, keep]) => library.run(code, keep)", [code, keep])
+        assert "error" not in done, done["error"]
+        return done["value"]
+
+    def run_file(self, name: str) -> str | None:
+        """Run one of the programs beside the tests."""
+        return self.run((PROGRAMS / name).read_text(encoding="utf-8"))

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from sphinx.util.inventory import InventoryFile
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = (
@@ -53,6 +54,15 @@ def test_links_lead_somewhere(book: Path) -> None:
             if not found.exists() or (place and place not in places.get(found, {place})):
                 broken.add(f"{path.relative_to(book)}: {link}")
     assert not broken
+
+
+def test_inventory_has_both_names(book: Path) -> None:
+    """Other projects may refer to an object by this library's name and by PyTorch's."""
+    with (book / "objects.inv").open("rb") as stream:
+        found = InventoryFile.load(stream, "", lambda base, place: place)
+    names = {name for objects in found.values() for name in objects}
+    for each in ("relu", "nn.Linear", "Tensor.view", "optim.AdamW", "nn.functional.softmax", "webgpu.is_available"):
+        assert {f"webgpu_torch.{each}", f"torch.{each}"} <= names
 
 
 @pytest.mark.parametrize(

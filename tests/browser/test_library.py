@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Python
+from engines import Python
 
 #: run in one page by the quick test: starting Python takes longer than they do
 QUICK = ("tensors.py", "errors.py")

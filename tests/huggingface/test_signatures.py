@@ -16,7 +16,7 @@ BY_TYPE = {
     "std_mean", "var", "var_mean", "norm", "to", "fractional_max_pool2d", "fractional_max_pool3d",
 }  # fmt: skip
 #: what PyTorch's stubs say and its functions do not do: one may not call them so
-WRONG_STUBS = {"linspace", "logspace", "tensor", "new_tensor", "requires_grad_", "numel", "vander"} | {
+WRONG_STUBS = {"linspace", "logspace", "tensor", "new_tensor", "requires_grad_", "numel", "vander", "cpu"} | {
     "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0",
 }  # fmt: skip
 #: functions that differ, and where

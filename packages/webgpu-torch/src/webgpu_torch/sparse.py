@@ -106,16 +106,33 @@ def sparse_coo_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
-def to_sparse(input: Tensor, sparse_dim: int | None = None, *, layout: layout | None = None) -> SparseTensor:
+def to_sparse(
+    input: Tensor,
+    sparse_dim: int | None = None,
+    *,
+    layout: layout | None = None,
+    blocksize: Sequence[int] | None = None,
+    dense_dim: int | None = None,
+) -> SparseTensor:
     """Return a tensor's elements that are not zero, with their positions in the first ``sparse_dim`` dimensions, all by default.
+
+    Args:
+        input: of any shape and type.
+        sparse_dim: how many dimensions positions have.
+        layout: ``torch.sparse_coo``.
+        blocksize, dense_dim: of layouts that are compressed; the second is looked at by no other.
 
     Raises:
         NotImplementedError: another layout than ``sparse_coo`` is asked for.
+        RuntimeError: ``blocksize`` is given.
     """
+    del dense_dim
     from ._coordinates import _from_dense
 
     if layout not in (None, sparse_coo):
         raise NotImplementedError(f"sparse tensors have the layout torch.sparse_coo here, not {layout}")
+    if blocksize is not None:
+        raise RuntimeError(f"to_sparse(): blocksize {tuple(blocksize)} is for blocks, which sparse_coo has not")
     return _from_dense(input, sparse_dim)
 
 

@@ -139,7 +139,7 @@ def norm(
     p: Any = "fro",
     dim: Dimensions = None,
     keepdim: bool = False,
-    out: Tensor | None = None,
+    out: Tensor | dtype | None = None,
     dtype: dtype | None = None,
 ) -> Tensor:
     """The vector norm over dimensions: 2-norm by default, ``p`` any real number or infinity."""
