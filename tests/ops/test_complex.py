@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import warnings
 from typing import Any
 
@@ -332,3 +333,19 @@ def test_written_with_others(name: str, device: str) -> None:
         ),
     }
     check(functions[name], device)
+
+
+def test_strides_of_parts() -> None:
+    """Which layouts of floats are complex numbers, and where these lie: all of two dimensions and small strides."""
+
+    def viewed(library: Any, sizes: tuple[int, ...], strides: tuple[int, ...]) -> object:
+        floats = library.as_strided(library.arange(12.0), (*sizes, 2), (*strides, 1))
+        try:
+            found = library.view_as_complex(floats)
+        except RuntimeError:
+            return RuntimeError
+        return tuple(found.shape), found.stride(), found.tolist()
+
+    for sizes in itertools.product(range(3), repeat=2):
+        for strides in itertools.product(range(5), repeat=2):
+            assert viewed(core, sizes, strides) == viewed(torch, sizes, strides), (sizes, strides)

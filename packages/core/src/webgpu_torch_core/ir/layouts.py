@@ -323,7 +323,8 @@ def complex_layout(source: Layout) -> Layout:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     if source.strides[-1] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
-    if any(stride % 2 for stride in source.strides[:-1]):
+    # The stride of a dimension of one element leads nowhere.
+    if any(stride % 2 and size != 1 for size, stride in zip(source.shape[:-1], source.strides[:-1], strict=True)):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     if source.offset % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
