@@ -128,8 +128,8 @@ def _link(node: nodes.Element, shown: str) -> str:
 
 def refuse_large(app: Sphinx, exception: Exception | None) -> None:
     """Warn of pages that a phone would wait for."""
-    for path in Path(app.outdir).rglob("*.html"):
-        if exception is None and path.stat().st_size > LARGEST:
+    for path in Path(app.outdir).rglob("*.html") if exception is None else ():
+        if path.stat().st_size > LARGEST:
             logger.warning("%s has %d bytes, at most %d", path.name, path.stat().st_size, LARGEST)
 
 

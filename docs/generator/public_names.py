@@ -9,6 +9,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -275,6 +276,7 @@ def _plain(value: Any) -> Any:
     return getattr(value, "__func__", value)
 
 
+@cache
 def entries(module: str) -> list[Entry]:
     """Return what a module offers: one entry per object, with its other names and its in-place form."""
     found: dict[str, Entry] = {}

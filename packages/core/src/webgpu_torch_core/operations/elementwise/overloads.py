@@ -171,9 +171,11 @@ def _both_alike(low: _Limit, high: _Limit) -> tuple[_Limit, _Limit]:
 
 def _check_limits(input: Tensor, *limits: _Limit) -> None:
     """Refuse a number that the result's type cannot hold."""
-    for each in limits:
-        if isinstance(each, int | float):
-            check_number(each, result_type(input, *(limit for limit in limits if limit is not None)))
+    numbers = [each for each in limits if isinstance(each, int | float)]
+    if numbers:
+        kind = result_type(input, *(each for each in limits if each is not None))
+        for each in numbers:
+            check_number(each, kind)
 
 
 @operation("elementwise", aliases=("clip",))

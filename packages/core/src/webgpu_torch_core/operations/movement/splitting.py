@@ -86,7 +86,7 @@ def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -
 
 
 def _strides_of(shape: Size, memory_format: memory_format | None) -> tuple[int, ...]:
-    if memory_format is None or str(memory_format).endswith("contiguous_format"):
+    if memory_format is None or memory_format is contiguous_format:
         return contiguous_strides(shape)
     return channels_last_strides(shape)
 
