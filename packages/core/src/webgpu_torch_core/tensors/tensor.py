@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ..ir.dtypes import complex64, dtype, float32
+from ..ir.dtypes import ALL_DTYPES, dtype
 from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ..record.changes import Hooks, changed_tensor
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
@@ -471,14 +471,14 @@ class Tensor(TensorKinds, TensorMethods):
 def storage_size(tensor: Tensor) -> int:
     """Return how many of a tensor's elements its whole storage holds."""
     numel = tensor._storage.value.numel
-    return numel // 2 if tensor.dtype is complex64 else numel
+    return numel // 2 if tensor.dtype.is_complex else numel
 
 
 def check_supported(engine: Engine, dtype: dtype) -> None:
     """Raise where a device has no such element type, worded as PyTorch does for devices without float64."""
-    if dtype not in engine.device.dtypes:
+    if not isinstance(engine, MetaEngine) and dtype.to_real() not in engine.device.dtypes:
         place = engine.device.name
-        names = ", ".join(sorted(each.name for each in engine.device.dtypes))
+        names = ", ".join(sorted(each.name for each in ALL_DTYPES if each.to_real() in engine.device.dtypes))
         raise TypeError(
             f"Cannot convert a {place} Tensor to {dtype.name} dtype as the {place} device doesn't support {dtype.name}. "
             f"It supports: {names}."
@@ -492,8 +492,8 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
     place = canonical_device(place)
     engine = engine_for(place)
     # A storage of complex elements holds their parts, interleaved.
-    kind, numel = (float32, 2 * layout.numel) if dtype is complex64 else (dtype, layout.numel)
+    kind, numel = dtype.to_real(), 2 * layout.numel if dtype.is_complex else layout.numel
     if isinstance(engine, MetaEngine):
         return Tensor._from_value(MetaValue(engine, kind, numel), layout, dtype, place)
-    check_supported(engine, kind)
+    check_supported(engine, dtype)
     return Tensor._from_value(engine.allocate(kind, numel), layout, dtype, place)

@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ...ir.dtypes import (
+    bfloat16,
+    bool_,
+    complex32,
+    complex64,
+    complex128,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, dense_strides, is_dense, layout, real_layout
 from ...record.devices import canonical_device, device, host_device
@@ -19,7 +34,7 @@ from ...tensors.memory_formats import (
     memory_format,
     preserve_format,
 )
-from ...tensors.tensor import Tensor, empty_tensor, storage_size
+from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
 from ..in_place.writing import assign, check_writable, converted
@@ -47,17 +62,18 @@ def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: 
 
 def copied(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     """Return a copy in an element type and a dense layout, without gradient."""
-    if input.dtype is complex64 or kind is complex64:
+    if input.dtype.is_complex or kind.is_complex:
         return _copy_complex(input.detach(), kind, target)
     kernel = cast_kernel(input._layout, input._storage.value.numel, input.dtype, kind, target)
     return record_on(input._engine, input.device, kernel, (input._storage.value,), (), (target,))
 
 
 def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
-    if input.dtype is not complex64:
-        return copy_real(input, target)
-    if kind is complex64:
-        return complex_alias(copied(real_alias(input), float32, real_layout(target)))
+    check_supported(input._engine, kind)
+    if not input.dtype.is_complex:
+        return copy_real(input, kind, target)
+    if kind.is_complex:
+        return complex_alias(copied(real_alias(input), kind.to_real(), real_layout(target)))
     if kind is bool_:
         return copied(input != 0, kind, target)
     return copied(part_alias(input, 0), kind, target)
@@ -122,7 +138,7 @@ legacy_contiguous_format = contiguous_format
 _CHANNELS_LAST_RANKS = {channels_last: 4, channels_last_3d: 5}
 
 
-_OF_NUMBERS = {bool: bool_, float: float64, complex: complex64}
+_OF_NUMBERS = {bool: bool_, float: float64, complex: complex128}
 
 
 def _is_dtype(value: object) -> bool:
@@ -202,7 +218,7 @@ def to(
 
 
 def _warn_discarded(source: dtype, kind: dtype) -> None:
-    if source is complex64 and kind is not complex64 and kind is not bool_:
+    if source.is_complex and not kind.is_complex and kind is not bool_:
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
 
 
@@ -242,7 +258,8 @@ def _conversion(name: str, kind: dtype) -> None:
 
 for _name, _kind in {
     "half": float16, "bfloat16": bfloat16, "float": float32, "double": float64, "bool": bool_, "byte": uint8, "char": int8,
-    "short": int16, "int": int32, "long": int64, "cfloat": complex64,
+    "short": int16, "int": int32, "long": int64, "cfloat": complex64, "chalf": complex32,
+    "cdouble": complex128,
 }.items():  # fmt: skip
     _conversion(_name, _kind)
 
@@ -317,7 +334,8 @@ def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
     if not isinstance(source, Tensor):
         if not (hasattr(source, "__float__") or isinstance(source, complex)):
             raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
-        source = self.new_tensor(other, dtype=complex64 if isinstance(other, complex) else None)
+        wide = self.dtype if self.dtype.category >= 2 else float64
+        source = self.new_tensor(other, dtype=wide.to_complex() if isinstance(other, complex) else None)
     if source.device != self.device:
         source = to(source, device=self.device)
     if source._layout.shape != self._layout.shape:

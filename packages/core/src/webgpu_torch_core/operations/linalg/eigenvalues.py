@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import complex64
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient
 from ..host_algorithms import host_call
@@ -170,7 +169,8 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 def _eig(A: Tensor) -> tuple[Tensor, Tensor]:
     shapes = (tuple(A.shape[:-1]), tuple(A.shape))
-    values, vectors = host_call("eig", (A,), shapes, (complex64, complex64))
+    kind = A.dtype.to_complex()
+    values, vectors = host_call("eig", (A,), shapes, (kind, kind))
     if needs_gradient(A):
         saved, kept = A._save(), (values._save_result(), vectors._save_result(1))
 

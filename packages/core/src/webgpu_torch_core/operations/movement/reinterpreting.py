@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ...ir.dtypes import complex64, dtype, float32
+from ...ir.dtypes import dtype
 from ...ir.layouts import Layout, layout
 from ...record.tape import Value
 from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
@@ -21,7 +21,7 @@ def view_as_type(self: Tensor, kind: dtype) -> Tensor:
         TypeError: the device has no such type.
     """
     target = self._layout if kind.itemsize == self.dtype.itemsize else _converted(self, kind)
-    stored, own = (float32 if each is complex64 else each for each in (kind, self.dtype))
+    stored, own = kind.to_real(), self.dtype.to_real()
     storage = self._storage if stored is own else _twin(self._storage, own, stored)
     return Tensor._from_storage(storage, target, kind, self.device)
 
