@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -162,6 +163,14 @@ def test_precisions_meet() -> None:
     single.requires_grad_()
     (single * double).abs().sum().backward()
     assert single.grad.dtype is core.complex64
+
+
+def test_double_precision_in_files(tmp_path: Path) -> None:
+    wide = Z.to(torch.complex128)
+    core.save(to_ours(wide, "cpu"), tmp_path / "ours.pt")
+    assert torch.equal(torch.load(tmp_path / "ours.pt"), wide)
+    torch.save(wide, tmp_path / "theirs.pt")
+    assert torch.equal(to_torch(core.load(tmp_path / "theirs.pt")), wide)
 
 
 def test_double_precision_on_a_device_without_it() -> None:

@@ -16,7 +16,7 @@ from ..record.engine import Engine
 from ..record.grad_mode import recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds, warn_of_inner_gradient
-from .memory_formats import contiguous_format, memory_format
+from .memory_formats import contiguous_format, has_memory_format, memory_format
 from .saved_tensors import SavedResult, SavedTensor
 from .storage import DataStorage, check_countable, require_differentiable
 from .storage import MetaValue as MetaValue
@@ -73,17 +73,6 @@ class Tensor(TensorKinds, TensorMethods):
         from ..dispatch.overrides import default_handler
 
         return default_handler(cls, func, types, args, kwargs)
-
-    def as_subclass(self, cls: Any) -> Any:
-        """Return the tensor as an instance of a subclass: the same memory, and the same place in the graph.
-
-        Raises:
-            TypeError: not a class of tensors.
-        """
-        # A floor above this one: looked up when it is used.
-        from ..dispatch.overrides import as_subclass
-
-        return as_subclass(self, cls)
 
     @classmethod
     def _from_storage(cls, storage: Storage, layout: Layout, dtype: dtype, place: device) -> Tensor:
@@ -172,10 +161,7 @@ class Tensor(TensorKinds, TensorMethods):
         """Return whether elements follow each other in row-major order, or in that of a memory format."""
         if memory_format is contiguous_format:
             return self._layout.is_contiguous
-        # A floor above this one: looked up when it is used.
-        from ..operations.creation.conversion import has_memory_format
-
-        return has_memory_format(self, memory_format)
+        return has_memory_format(self._layout, memory_format)
 
     def is_floating_point(self) -> bool:
         """Return whether elements are real floating-point numbers."""
@@ -224,15 +210,6 @@ class Tensor(TensorKinds, TensorMethods):
             return (self._storage.number << 40) + offset
         array = share(value.realize(), value.dtype, value.numel)
         return array.__array_interface__["data"][0] + offset
-
-    def untyped_storage(self) -> Any:
-        """Return the memory that the tensor and its views share, as bytes."""
-        # A floor above this one: looked up when it is used.
-        from ..operations.creation.untyped_storage import UntypedStorage
-
-        return UntypedStorage.of_tensor(self)
-
-    storage = untyped_storage
 
     # Gradients
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -25,14 +24,14 @@ from ...ir.dtypes import (
     uint8,
 )
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, dense_strides, is_dense, layout, real_layout
+from ...ir.layouts import Layout, real_layout
 from ...record.devices import canonical_device, device, host_device
 from ...tensors.memory_formats import (
-    channels_last,
-    channels_last_3d,
+    CHANNELS_LAST_RANKS,
     contiguous_format,
+    dense_layout,
+    has_memory_format,
     memory_format,
-    preserve_format,
 )
 from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
@@ -79,50 +78,6 @@ def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     return copied(part_alias(input, 0), kind, target)
 
 
-def dense_layout(input: Tensor, memory_format: memory_format | None) -> Layout:
-    """Return the layout of a copy: in a named order of elements, else in that of the input."""
-    if memory_format is None or memory_format is preserve_format:
-        return _preserved(input._layout)
-    shape = input._layout.shape
-    if memory_format is contiguous_format:
-        return contiguous_layout(shape)
-    return layout(shape, _channels_last_strides(shape, memory_format))
-
-
-@lru_cache(maxsize=4096)
-def _preserved(source: Layout) -> Layout:
-    strides = source.strides if source.numel == 0 or is_dense(source) else dense_strides(source.shape, source.strides)
-    return layout(source.shape, strides)
-
-
-def _channels_last_strides(shape: tuple[int, ...], memory_format: memory_format) -> tuple[int, ...]:
-    rank = _CHANNELS_LAST_RANKS.get(memory_format)
-    if rank is None:
-        raise TypeError(f"memory_format must be a torch.memory_format, not {type(memory_format).__name__}")
-    if len(shape) != rank:
-        raise RuntimeError(f"required rank {rank} tensor to use {memory_format.name} format")
-    return channels_last_strides(shape)
-
-
-def has_memory_format(input: Tensor, memory_format: memory_format | None) -> bool:
-    """Return whether elements lie in a named order; strides of dimensions of one element do not matter.
-
-    Raises:
-        TypeError: it is no such name.
-    """
-    if not isinstance(memory_format, contiguous_format.__class__):
-        raise TypeError(f"memory_format must be torch.memory_format, not {memory_format.__class__.__name__}")
-    if memory_format not in _CHANNELS_LAST_RANKS:
-        return input._layout.is_contiguous
-    shape = input._layout.shape
-    if len(shape) != _CHANNELS_LAST_RANKS[memory_format] or 0 in shape:
-        return False
-    wanted = _channels_last_strides(shape, memory_format)
-    return all(
-        size == 1 or own == stride for size, own, stride in zip(shape, input._layout.strides, wanted, strict=True)
-    )
-
-
 @operation("composite")
 def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """A copy of the elements with gradient; dense strides are kept unless a memory format orders them.
@@ -130,12 +85,11 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
     Raises:
         RuntimeError: a channels-last format for another number of dimensions than it has.
     """
-    result = copied(input, input.dtype, dense_layout(input, memory_format))
+    result = copied(input, input.dtype, dense_layout(input._layout, memory_format))
     return attach(result, "CloneBackward0", (input,), lambda grad: grad)
 
 
 legacy_contiguous_format = contiguous_format
-_CHANNELS_LAST_RANKS = {channels_last: 4, channels_last_3d: 5}
 
 
 _OF_NUMBERS = {bool: bool_, float: float64, complex: complex128}
@@ -195,7 +149,7 @@ def to(
     kind, place = as_dtype(wanted) or self.dtype, self.device if where is None else canonical_device(where)
     if kind is self.dtype and place == self.device and not copy:
         # A tensor that is not channels-last counts as contiguous here, whatever its strides.
-        if memory_format not in _CHANNELS_LAST_RANKS or has_memory_format(self, memory_format):
+        if memory_format not in CHANNELS_LAST_RANKS or has_memory_format(self._layout, memory_format):
             return self
         return clone(self, memory_format=memory_format)
     _warn_discarded(self.dtype, kind)
@@ -210,9 +164,9 @@ def to(
         attach(result, "ToCopyBackward0", (source,), lambda grad: converted(grad, own).to(device=back))
     if kind is not result.dtype or result is self:
         own = result.dtype
-        converted_copy = copied(result, kind, dense_layout(result, memory_format))
+        converted_copy = copied(result, kind, dense_layout(result._layout, memory_format))
         result = attach(converted_copy, "ToCopyBackward0", (result,), lambda grad: converted(grad, own))
-    if memory_format in _CHANNELS_LAST_RANKS and not has_memory_format(result, memory_format):
+    if memory_format in CHANNELS_LAST_RANKS and not has_memory_format(result._layout, memory_format):
         return clone(result, memory_format=memory_format)
     return result
 

@@ -24,6 +24,7 @@ from ...ir.host_bytes import check_number, flatten, pack, require_numpy
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
+from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
 from ..common import kernel_cache, one_tuple_of_sizes, record_on, require_layout, require_tensor, sizes_from
@@ -32,7 +33,6 @@ from ..elementwise.call import default_float
 from ..outputs import into
 
 if TYPE_CHECKING:
-    from ...tensors.memory_formats import memory_format
     from ...tensors.type_aliases import DeviceLike, Number
 
 _PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
@@ -297,10 +297,7 @@ def empty(
 
 def _laid_out_as(result: Tensor, input: Tensor, memory_format: memory_format | None) -> Tensor:
     """Return equal or undefined elements in the order in memory that a copy of ``input`` would have."""
-    # A circle: that module imports this one.
-    from .conversion import dense_layout
-
-    wanted = dense_layout(input, memory_format)
+    wanted = dense_layout(input._layout, memory_format)
     if wanted.strides == result._layout.strides:
         return result
     return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)

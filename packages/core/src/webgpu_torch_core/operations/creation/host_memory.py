@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,6 @@ def over_memory(
 
 def bytes_at(address: int, nbytes: int, keeper: Any) -> memoryview:
     """Return the bytes at an address, writable; they keep their owner alive."""
-    # Slow to import, and seldom needed.
-    import ctypes
-
     window: Any = (ctypes.c_ubyte * nbytes).from_address(address)
     window.keeper = keeper
     return memoryview(window).cast("B")

@@ -12,6 +12,7 @@ from ..outputs import into
 from ..return_types import make
 from .common import adjoint, batch_shape, real_of, require_matrix, require_square
 from .factorizations import qr
+from .solving import solve
 
 
 def _sizes(A: Tensor, full: bool) -> tuple[tuple[int, ...], ...]:
@@ -188,9 +189,6 @@ def _eig(A: Tensor) -> tuple[Tensor, Tensor]:
                 inner = part if inner is None else inner + part
             if inner is None:
                 return None
-            # A circle: that module imports this one.
-            from .solving import solve
-
             result = solve(adjoint(V), inner @ adjoint(V))
             return result if A.dtype.is_complex else result.real
 
