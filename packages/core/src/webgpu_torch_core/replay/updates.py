@@ -131,19 +131,25 @@ def _observed(function: Callable[..., None], args: tuple[Any, ...], tensors: lis
             if storage.value.place[0] is not tape or storage.value.place[1] in slots:
                 return None
             writes.append((number, storage.value.place[1], storage.version - version))
-    plain = _unfused(entries, slots)
+    plain = _unfused(entries, slots, len(tensors))
     if plain is None:
         return None
-    steps, made = (None if engine.eager else _fused(engine, entries, slots, [slot for _, slot, _ in writes])) or plain
+    fuses = engine.device.fuses and not engine.eager
+    steps, made = (
+        _fused(engine, entries, slots, len(tensors), [slot for _, slot, _ in writes]) if fuses else None
+    ) or plain
     numbered = tuple([each._replace(numbers=tuple([places[at] for at in each.numbers])) for each in steps])
     # What several arguments share is written once.
     unique = {id(tensors[number]._storage): (number, made[slot], times) for number, slot, times in writes}
     return _Update(numbered, tuple(unique.values()))
 
 
-def _unfused(entries: Sequence[Entry], slots: dict[int, int]) -> tuple[list[_Step], dict[int, int]] | None:
-    """Return entries as steps and the numbers of all slots' values, None where they read what is no argument."""
-    made, taken, count = dict(slots), 0, max(slots.values(), default=-1) + 1
+def _unfused(entries: Sequence[Entry], slots: dict[int, int], count: int) -> tuple[list[_Step], dict[int, int]] | None:
+    """Return entries as steps and the numbers of all slots' values, None where they read what is no argument.
+
+    ``count``: how many values there are before.
+    """
+    made, taken = dict(slots), 0
     steps: list[_Step] = []
     for kernel, operands, first, parameters in entries:
         if any(each not in made for each in operands):
@@ -153,12 +159,13 @@ def _unfused(entries: Sequence[Entry], slots: dict[int, int]) -> tuple[list[_Ste
         )
         taken += len(parameters)
         for output in range(len(kernel.outputs)):
-            made[first + output] = len(made)
+            made[first + output] = count
+            count += 1
     return steps, made
 
 
 def _fused(
-    engine: Any, entries: Sequence[Entry], slots: dict[int, int], wanted: Sequence[int]
+    engine: Any, entries: Sequence[Entry], slots: dict[int, int], count: int, wanted: Sequence[int]
 ) -> tuple[list[_Step], dict[int, int]] | None:
     """Return the one step that entries merge to and the numbers of the values that are wanted, None where they do not."""
     described = {slot: Slot(None, 0, True) for slot in slots}
@@ -178,7 +185,7 @@ def _fused(
     if found is None:
         return None
     step = _Step(found.kernel, tuple(slots[each] for each in found.operands), found.parameters)
-    return [step], {slot: len(slots) + number for number, slot in enumerate(found.outputs)}
+    return [step], {slot: count + number for number, slot in enumerate(found.outputs)}
 
 
 __all__ = ["updating"]
