@@ -15,6 +15,7 @@ from ..dispatch.direct import PLAIN
 from ..dispatch.overrides import intercepted
 from ..ir.kernels import Kernel
 from ..record.context import context, default_float
+from ..record.engine import Engine
 from ..record.tape import Entry, Tape
 from ..scheduling import Recorded, joined
 from ..scheduling.schedule import Slot
@@ -48,8 +49,8 @@ def updating(function: Callable[..., None]) -> Callable[..., None]:
     known: dict[tuple[Any, ...], _Update | None] = {}
 
     @wraps(function)
-    def call(*args: Any) -> None:
-        key: list[Any] = [default_float[0], context.capture is None]
+    def call(*args: object) -> None:
+        key: list[object] = [default_float[0], context.capture is None]
         tensors: list[Tensor] = []
         numbers: list[float] = []
         if context.enabled or context.casting or intercepted() or not _describe(args, key, tensors, numbers):
@@ -69,9 +70,10 @@ def updating(function: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _describe(args: tuple[Any, ...], key: list[Any], tensors: list[Tensor], numbers: list[float]) -> bool:
+def _describe(args: tuple[object, ...], key: list[object], tensors: list[Tensor], numbers: list[float]) -> bool:
     """Sort arguments into tensors and numbers, and add what their kernels depend on to a key; False where a call is special."""
     values: list[Any] = []
+    each: Any
     for each in args:
         kind = each.__class__
         if kind in PLAIN:
@@ -109,10 +111,10 @@ def _repeat(update: _Update, tensors: list[Tensor], numbers: list[float]) -> Non
         storage.version += times - 1
 
 
-def _observed(function: Callable[..., None], args: tuple[Any, ...], tensors: list[Tensor]) -> _Update | None:
+def _observed(function: Callable[..., None], args: tuple[object, ...], tensors: list[Tensor]) -> _Update | None:
     """Call a rule; return what it recorded, None where that cannot be repeated."""
     # Numbers of their own, so that each is found again among the kernels' parameters.
-    given = [each + 0.0 if each.__class__ in (float, int) else each for each in args]
+    given = [each + 0.0 if isinstance(each, float | int) and each.__class__ in (float, int) else each for each in args]
     numbers = {id(each): place for place, each in enumerate(each for each in given if isinstance(each, float))}
     before = [(each._storage.value, each._storage.version) for each in tensors]
     engine = before[0][0].engine
@@ -165,7 +167,7 @@ def _unfused(entries: Sequence[Entry], slots: dict[int, int], count: int) -> tup
 
 
 def _fused(
-    engine: Any, entries: Sequence[Entry], slots: dict[int, int], count: int, wanted: Sequence[int]
+    engine: Engine, entries: Sequence[Entry], slots: dict[int, int], count: int, wanted: Sequence[int]
 ) -> tuple[list[_Step], dict[int, int]] | None:
     """Return the one step that entries merge to and the numbers of the values that are wanted, None where they do not."""
     described = {slot: Slot(None, 0, True) for slot in slots}

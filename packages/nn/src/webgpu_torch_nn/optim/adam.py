@@ -84,7 +84,7 @@ class Adam(ParameterwiseOptimizer):
 def _descend(
     values: Tensor, grad: Tensor, mean: Tensor, mean_square: Tensor, largest: Tensor | None,
     mean_rate: float, kept: float, square_rate: float, scale: float, eps: float,
-    step: Any, climbs: bool, decayed: Any, shrinks: Any,
+    step: float | Tensor, climbs: bool, decayed: float | None, shrinks: float | Tensor | None,
 ) -> None:  # fmt: skip
     """Change a parameter, its two running means and the largest mean square there was."""
     grad = descent(values, grad, climbs, decayed, shrinks)

@@ -70,7 +70,7 @@ def options(**given: Any) -> dict[str, Any]:
     return given
 
 
-def count(state: dict[str, Any]) -> None:
+def count(state: dict[str, float]) -> None:
     """Count a step."""
     state["step"] = state["step"] + 1
 
@@ -82,8 +82,8 @@ def gradient(parameter: Tensor, group: dict[str, Any]) -> tuple[Any, Any]:
     return values, descent(values, grad, *decay(values, group))
 
 
-def decay(values: Tensor, group: dict[str, Any]) -> tuple[bool, Any, Any]:
-    """Return whether to climb, how much of the parameter is added to the gradient, and what the parameter shrinks by: None
+def decay(values: Tensor, group: dict[str, Any]) -> tuple[bool, float | None, float | Tensor | None]:
+    """Return whether to climb, how much of the parameter is added to the gradient, and which scalar it shrinks by: None
     for nothing."""
     given = group.get("weight_decay", 0)
     if not isinstance(given, Tensor) and given == 0:
@@ -93,8 +93,10 @@ def decay(values: Tensor, group: dict[str, Any]) -> tuple[bool, Any, Any]:
     return group["maximize"], to_scalar(given), None
 
 
-def descent(values: Any, grad: Any, climbs: bool, decayed: Any, shrinks: Any) -> Any:
-    """Return the gradient to descend along, given what :func:`decay` says; the parameter shrinks here."""
+def descent(
+    values: Tensor, grad: Tensor, climbs: bool, decayed: float | None, shrinks: float | Tensor | None
+) -> Tensor:
+    """Return the gradient to descend along, of the parameter's shape, given what :func:`decay` says; the parameter shrinks here."""
     grad = -grad if climbs else grad
     if shrinks is not None:
         values.mul_(shrinks)

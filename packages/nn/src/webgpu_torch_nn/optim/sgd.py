@@ -74,16 +74,24 @@ class SGD(ParameterwiseOptimizer):
 
 
 @updating
-def _descend(values: Tensor, grad: Tensor, rate: Any, *more: Any) -> None:
-    """Change a parameter along its gradient; ``more`` is what :func:`decay` says."""
-    values.sub_(descent(values, grad, *more) * rate)
+def _descend(
+    values: Tensor,
+    grad: Tensor,
+    rate: float | Tensor,
+    climbs: bool,
+    decayed: float | None,
+    shrinks: float | Tensor | None,
+) -> None:
+    """Change a parameter along its gradient."""
+    values.sub_(descent(values, grad, climbs, decayed, shrinks) * rate)
 
 
 @updating
 def _roll(
-    values: Tensor, grad: Tensor, average: Tensor, rate: Any, momentum: float, part: float, nesterov: bool, *more: Any
-) -> None:
+    values: Tensor, grad: Tensor, average: Tensor, rate: float | Tensor, momentum: float, part: float, nesterov: bool,
+    climbs: bool, decayed: float | None, shrinks: float | Tensor | None,
+) -> None:  # fmt: skip
     """Change a running sum of gradients, and a parameter along it or along where it will point next."""
-    grad = descent(values, grad, *more)
+    grad = descent(values, grad, climbs, decayed, shrinks)
     average.mul_(momentum).add_(grad * part)
     values.sub_((grad + average * momentum if nesterov else average) * rate)
