@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from webgpu_torch_core.backend.interface import Copy, Device, Plan
-from webgpu_torch_core.ir.dtypes import complex64, dtype
+from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
 
@@ -184,7 +184,7 @@ class CpuDevice(Device):
         for buffer, kind, shape in operands:
             count = number_of_elements(shape)
             # Complex numbers lie in memory as NumPy has them.
-            of = np.complex64 if kind is complex64 else np.dtype(TYPES[kind.name])
+            of = np.dtype(kind.name if kind.is_complex else TYPES[kind.name])
             arrays.append(buffer.array[: count * kind.itemsize].view(of).reshape(shape))
         try:
             with np.errstate(all="ignore"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ..backend.interface import Plan
 from ..ir.expression import Expression, make, rewrite
 from ..ir.kernels import Kernel, Pointwise, RowProgram
 from ..ir.layouts import contiguous_strides
@@ -14,7 +13,7 @@ from .domain import schedule_cache
 from .inlining import REPORTS, Inliner, bindings, bound_slots
 from .limits import Limits
 from .localizing import localize, unfused
-from .memory import assign_buffers
+from .memory import Scheduled, assign_buffers
 
 #: bindings left free by a merger of independent row programs
 ROOM = 3
@@ -42,26 +41,6 @@ class Slot:
         self.dtype = dtype
         self.numel = numel
         self.is_leaf = is_leaf
-
-
-class Scheduled:
-    """A plan and which graph slots its external buffers are.
-
-    ``inputs`` are the leading external buffers (leaf slots); ``outputs`` lists (slot, buffer index); buffer indices below
-    ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
-    ``followed`` tells whether it was looked at where repetitions may be handed over early.
-    """
-
-    __slots__ = ("followed", "fresh", "inputs", "outputs", "plan")
-
-    def __init__(
-        self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]
-    ):
-        self.plan = plan
-        self.inputs = inputs
-        self.outputs = outputs
-        self.fresh = fresh
-        self.followed = False
 
 
 class Group:
