@@ -9,6 +9,26 @@ from ..ir.kernels import Operand
 from .localizing import Finished
 
 
+class Scheduled:
+    """A plan and which graph slots its external buffers are.
+
+    ``inputs`` are the leading external buffers (leaf slots); ``outputs`` lists (slot, buffer index); buffer indices below
+    ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
+    ``followed`` tells whether it was looked at where repetitions may be handed over early.
+    """
+
+    __slots__ = ("followed", "fresh", "inputs", "outputs", "plan")
+
+    def __init__(
+        self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]
+    ):
+        self.plan = plan
+        self.inputs = inputs
+        self.outputs = outputs
+        self.fresh = fresh
+        self.followed = False
+
+
 class Place:
     """A buffer of the plan: an input, an output that outlives the plan (``fresh``), or a shared temporary."""
 
@@ -154,9 +174,6 @@ def _touched(item: Finished) -> list[int]:
 
 def assign_buffers(finished: list[Finished], slots: list[Any], alive: frozenset[int], donatable: frozenset[int]) -> Any:
     """Return the scheduled plan: steps, buffer sizes, and which slots the external buffers hold."""
-    # A circle: that module imports this one.
-    from .schedule import Scheduled
-
     planner = Planner(finished, slots, alive, donatable)
     planner.run()
     fresh, temporaries = planner.number()
