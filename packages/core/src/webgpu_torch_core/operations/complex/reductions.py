@@ -116,9 +116,7 @@ def _own(line: Tensor, shown: Tensor) -> Tensor:
     )
 
 
-def mean_square_rule(
-    function: Any, deviation: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float
-) -> Tensor:
+def mean_square_rule(function: Any, deviation: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:
     """Return the mean square of each part, added: what is infinite in one may be NaN in the other."""
     real, imaginary = (function(part(deviation, each), dims, keepdim, divisor) for each in (0, 1))
     return real + imaginary
