@@ -6,9 +6,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes
-from ...random_streams.counts import fill_binomial
-from ...random_streams.distributions import draw
-from ...record.devices import on_host
+from ...record.devices import engine_for, host_device, on_host
 from ...tensors.tensor import Tensor
 from ..common import attach, require_tensor, type_title
 from ..creation.factories import from_bytes
@@ -28,8 +26,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     require_tensor("poisson", "input", 1, input)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"poisson_cpu" not implemented for {input.dtype!r}')
-    data = draw("poisson", _stream(input, generator), input.numel(), input.dtype, read_bytes(input), None)
-    result = from_bytes(data, tuple(input._layout.shape), input.dtype, input.device)
+    result = _drawn("poisson", input, generator, input, None)
     return attach(result, "PoissonBackward0", (input,), lambda grad: grad.new_zeros(grad.shape))
 
 
@@ -54,10 +51,16 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     if count.dtype.itemsize < 4:
         raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{type_title(count)}'")
     shape = broadcast_shapes(count._layout.shape, prob._layout.shape)
-    trials, chances = (each.detach().expand(shape).reshape(-1).tolist() for each in (count, prob))
-    data = fill_binomial(_stream(count, generator), trials, chances, count.dtype)
-    result = from_bytes(data, shape, count.dtype, count.device)
+    trials, chances = (each.detach().expand(shape) for each in (count, prob))
+    result = _drawn("binomial", count, generator, trials, read_bytes(chances))
     return attach(result, "BinomialBackward0", (count, prob), lambda grad: (count.new_zeros(count.shape), None))
+
+
+def _drawn(kind: str, input: Tensor, generator: Any, first: Tensor, second: Any) -> Tensor:
+    """Return what the host draws by the elements of a tensor, in its shape and on its device."""
+    host = engine_for(host_device()).device
+    data = host.draw(kind, _stream(input, generator), first.numel(), first.dtype, read_bytes(first), second)
+    return from_bytes(data, tuple(first._layout.shape), first.dtype, first.device)
 
 
 def _stream(input: Tensor, generator: Any) -> Any:
