@@ -353,7 +353,7 @@ class ContractionWriter(Writer):
             counts = (len(kernel.batch), len(kernel.m), len(kernel.n))
             self.body.append(f"total = w.contract({left}, patches, {counts}).reshape({shape})")
         else:
-            kernel = self.kernel = _in_order_of_memory(kernel)
+            kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
             sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
             self.body.append(
@@ -387,21 +387,6 @@ class ContractionWriter(Writer):
         name = self._spread(value, domain, group)
         target = (*kernel.batch, number_of_elements(getattr(kernel, group)), number_of_elements(kernel.k))
         return f"{name}.reshape({target})"
-
-
-def _in_order_of_memory(kernel: Contraction) -> Contraction:
-    """Return the same products with the sides exchanged if the rows of the result then lie as what is stored does."""
-    batch, m, n, k = (len(each) for each in (kernel.batch, kernel.m, kernel.n, kernel.k))
-    if not m or not n:
-        return kernel
-    strides = [(each.strides[batch + m - 1], each.strides[batch + m + n - 1]) for each in kernel.stores]
-    if not all(0 < rows < columns for rows, columns in strides):
-        return kernel
-    ends = batch, batch + m, batch + m + n, batch + m + n + k
-    order = (*range(batch), *range(ends[1], ends[2]), *range(ends[0], ends[1]), *range(ends[2], ends[3]))
-    terms = tuple(((axis, 1),) for axis in order)
-    turned = kernel.reindexed((kernel.batch, kernel.n, kernel.m, kernel.k), terms)
-    return turned.replace(left=turned.right, right=turned.left)
 
 
 #: the functions of NumPy that combine as standard monoids do, without and with positions

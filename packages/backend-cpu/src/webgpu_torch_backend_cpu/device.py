@@ -21,6 +21,8 @@ from .compiler import compile_kernel, source_of
 from .printer import TYPES
 
 KERNEL_CACHE_LIMIT = 2048
+#: a kernel with its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
+Entry = tuple[Any, Any, Any, Any]
 
 
 class Pool:
@@ -140,7 +142,7 @@ class CpuDevice(Device):
     def advance(self, run: Run) -> None:
         self._run(run, self._prepared(run.plan))
 
-    def _run(self, run: Run, entries: Sequence[Any]) -> None:
+    def _run(self, run: Run, entries: Sequence[Entry]) -> None:
         count = len(run.externals)
         if run.table is None:
             temporaries = [self.pool.take(nbytes) for nbytes in run.plan.temporaries]
@@ -222,7 +224,7 @@ class _Quiet(threading.local):
             context.run(np.seterr, all="ignore")
             self._run = context.run
 
-    def run(self, function: Callable[..., None], *arguments: Any) -> None:
+    def run(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a function."""
         # Whatever runs inside, such as a finaliser that reads a tensor, finds no context to enter.
         enter, self._run = self._run, None
@@ -241,7 +243,7 @@ _BY_CONTEXT = int(np.__version__.partition(".")[0]) >= 2
 _quiet = _Quiet()
 
 
-def _run_entries(run: Run, entries: Sequence[Any]) -> None:
+def _run_entries(run: Run, entries: Sequence[Entry]) -> None:
     """Run what is left of a plan's steps."""
     arrays, parameters = run.table, run.parameters
     for number in run.remaining():

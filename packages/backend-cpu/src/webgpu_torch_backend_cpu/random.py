@@ -18,6 +18,7 @@ from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, float64
 from webgpu_torch_core.random_streams import box_muller as scalar
 from webgpu_torch_core.random_streams import counts
 from webgpu_torch_core.random_streams import distributions as core
+from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from .printer import TYPES
 from .runtime import to_bfloat16
@@ -409,22 +410,22 @@ def _greatest(scores: Array, count: int) -> Array:
     return candidates[np.argsort(-scores[candidates], kind="stable")[:count]]
 
 
-def _poisson(stream: Any, count: int, element: dtype, rates: Any, _: Any) -> Array:
+def _poisson(stream: MersenneTwister, count: int, element: dtype, rates: bytearray, _: object) -> Array:
     """Return what :func:`counts.fill_poisson` returns: how many numbers each takes is known only when it has taken them."""
     return np.frombuffer(counts.fill_poisson(stream, _listed(rates, element), element, _listed_doubles), np.uint8)
 
 
-def _binomial(stream: Any, count: int, element: dtype, trials: Any, chances: Any) -> Array:
+def _binomial(stream: MersenneTwister, count: int, element: dtype, trials: bytearray, chances: bytearray) -> Array:
     """Return what :func:`counts.fill_binomial` returns."""
     numbers = _listed(trials, element), _listed(chances, element)
     return np.frombuffer(counts.fill_binomial(stream, *numbers, element, _listed_doubles), np.uint8)
 
 
-def _listed(data: Any, element: dtype) -> list[float]:
+def _listed(data: bytearray, element: dtype) -> list[float]:
     return np.frombuffer(data, TYPES[element.name]).tolist()
 
 
-def _listed_doubles(stream: Any, count: int) -> list[float]:
+def _listed_doubles(stream: MersenneTwister, count: int) -> list[float]:
     return _doubles(stream, count).tolist()
 
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..operations.indexing.gathering import place_of_part
+from ..operations.indexing.parts import place_of_part
 from ..operations.movement.joining import stack
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running

@@ -6,7 +6,7 @@ them as there are places, and adding them takes the square of their number. What
 
 from __future__ import annotations
 
-from ..operations.indexing.gathering import Place, place_of_part
+from ..operations.indexing.parts import Place, place_of_part
 from ..operations.movement.joining import cat
 from ..tensors.tensor import Tensor
 

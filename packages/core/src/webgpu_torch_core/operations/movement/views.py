@@ -378,7 +378,7 @@ def select_dimension(input: Tensor, dim: int, index: int) -> Tensor:
 
     def run_backward(grad: Tensor) -> Any:
         # A circle: that module imports this one.
-        from ..indexing.gathering import embed
+        from ..indexing.parts import embed
 
         return embed(grad.unsqueeze(position), shape, position, start, 1)
 
@@ -423,7 +423,7 @@ def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> T
 
     def run_backward(grad: Tensor) -> Any:
         # A circle: that module imports this one.
-        from ..indexing.gathering import embed
+        from ..indexing.parts import embed
 
         return embed(grad, full, dim, start, step)
 

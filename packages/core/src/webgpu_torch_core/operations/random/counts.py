@@ -12,6 +12,7 @@ from ..common import attach, require_tensor, type_title
 from ..creation.factories import from_bytes
 from ..creation.reading import read_bytes
 from .draws import source_generator
+from .generator import Generator
 
 
 @operation("random", method=False)
@@ -56,14 +57,14 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     return attach(result, "BinomialBackward0", (count, prob), lambda grad: (count.new_zeros(count.shape), None))
 
 
-def _drawn(kind: str, input: Tensor, generator: Any, first: Tensor, second: Any) -> Tensor:
+def _drawn(kind: str, input: Tensor, generator: Generator | None, first: Tensor, second: bytearray | None) -> Tensor:
     """Return what the host draws by the elements of a tensor, in its shape and on its device."""
     host = engine_for(host_device()).device
     data = host.draw(kind, _stream(input, generator), first.numel(), first.dtype, read_bytes(first), second)
     return from_bytes(data, tuple(first._layout.shape), first.dtype, first.device)
 
 
-def _stream(input: Tensor, generator: Any) -> Any:
+def _stream(input: Tensor, generator: Generator | None) -> Any:
     if on_host(input.device):
         return source_generator(generator, input.device).host_stream()
     # A stream of its own for this draw, told by the device's seed and how many draws there were.
