@@ -8,16 +8,18 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from webgpu_torch_core.backend.interface import Copy, Device, Plan
-from webgpu_torch_core.ir.dtypes import complex64, dtype
+from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
 
 from . import random
 from .compiler import compile_kernel, source_of
+from .jit.adaptive import compiled, description
 from .printer import TYPES
 
 KERNEL_CACHE_LIMIT = 2048
@@ -165,7 +167,7 @@ class CpuDevice(Device):
     def _function(self, kernel: Any) -> Callable[..., None]:
         found = self._compiled.get(kernel)
         if found is None:
-            found = self._compiled[kernel] = compile_kernel(kernel)
+            found = self._compiled[kernel] = compiled(kernel, partial(compile_kernel, kernel))
             if len(self._compiled) > KERNEL_CACHE_LIMIT:
                 self._compiled.popitem(last=False)
         return found
@@ -179,7 +181,7 @@ class CpuDevice(Device):
         for buffer, kind, shape in operands:
             count = number_of_elements(shape)
             # Complex numbers lie in memory as NumPy has them.
-            of = np.complex64 if kind is complex64 else np.dtype(TYPES[kind.name])
+            of = np.dtype(kind.name if kind.is_complex else TYPES[kind.name])
             arrays.append(buffer.array[: count * kind.itemsize].view(of).reshape(shape))
         try:
             with np.errstate(all="ignore"):
@@ -199,7 +201,7 @@ class CpuDevice(Device):
     def description(self) -> dict[str, str]:
         import platform
 
-        return {"adapter": platform.processor() or platform.machine(), "numpy": np.__version__}
+        return {"adapter": platform.processor() or platform.machine(), "numpy": np.__version__, "jit": description()}
 
     def memory_allocated(self) -> int:
         return self.allocated

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, float64
 from webgpu_torch_core.random_streams import box_muller as scalar
-from webgpu_torch_core.random_streams import counts
-from webgpu_torch_core.random_streams import distributions as core
+from webgpu_torch_core.random_streams import counts, drawing
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from .printer import TYPES
@@ -45,10 +44,10 @@ _UNIT_24, _UNIT_53 = np.float32(2.0**-24), 2.0**-53
 
 
 def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
-    """Return ``count`` draws of a distribution as host bytes; arguments and errors as :func:`random_distributions.draw`."""
+    """Return ``count`` draws of a distribution as host bytes; arguments and errors as :func:`~webgpu_torch_core.random_streams.drawing.draw`."""
     chosen = _VECTORISED.get(kind)
     if chosen is None or count < SMALLEST or element.category > 2 or not _is_valid(kind, element, first, second):
-        return core.draw(kind, stream, count, element, first, second)
+        return drawing.draw(kind, stream, count, element, first, second)
     with np.errstate(all="ignore"):
         if kind not in _ONE_BY_ONE or count < 2 * PIECE:
             return np.ascontiguousarray(chosen(stream, count, element, first, second)).view(np.uint8)
@@ -332,7 +331,7 @@ def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> A
 
 
 def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Array:
-    """Return what :func:`random_distributions.fill_permutation` returns.
+    """Return what :func:`~webgpu_torch_core.random_streams.distributions.fill_permutation` returns.
 
     Exchange ``i`` takes what place ``others[i]`` holds and leaves there what place ``i`` held. So numbers are followed back: what a
     place holds was left there by the exchange with it before, or is the place's own number. Sorted by places, the exchanges with one
@@ -383,7 +382,7 @@ def _bernoulli_of(stream: Any, count: int, element: dtype, chances: Any, kind: d
 
 
 def _multinomial(stream: Any, count: int, element: dtype, weights: Any, options: tuple[int, int, bool]) -> Array:
-    """Return what :func:`random_distributions.fill_multinomial` returns."""
+    """Return what :func:`~webgpu_torch_core.random_streams.distributions.fill_multinomial` returns."""
     rows, samples, replacement = options
     table = np.frombuffer(weights, TYPES[element.name]).reshape(rows, -1)
     if replacement and samples > 1:

@@ -95,7 +95,7 @@ class Engine:
         self._reports: dict[int, tuple[int, int]] = {}
         self.paused: _Work | None = None
         self.recorder = Recorder()
-        self._limits = Limits(device)
+        self.limits = Limits(device)
         # What a device that works on its own does in between has states that no exception may interrupt.
         self._hold: Any = hold if device.asynchronous else _not_held
 
@@ -400,7 +400,7 @@ class Engine:
             slots,
             frozenset(wanted),
             frozenset(donatable),
-            self._limits,
+            self.limits,
             fuses and self.device.fuses and not self.eager,
         )
 

@@ -396,6 +396,7 @@ def index_add(
 
 
 @operation("scatter")
+@remembered
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
     return into(_index_write(input, dim, index, source, None, "index_copy"), out, True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes
+from ...random_streams.streams import MersenneTwister
 from ...record.devices import engine_for, host_device, on_host
 from ...tensors.tensor import Tensor
 from ..common import attach, require_tensor, type_title
@@ -68,7 +69,5 @@ def _stream(input: Tensor, generator: Generator | None) -> Any:
     if on_host(input.device):
         return source_generator(generator, input.device).host_stream()
     # A stream of its own for this draw, told by the device's seed and how many draws there were.
-    from ...random_streams.streams import MersenneTwister
-
     seed, offset = source_generator(generator, input.device).philox_state(input.numel())
     return MersenneTwister((seed + 0x9E3779B97F4A7C15 * (int(offset) + 1)) & 0xFFFFFFFFFFFFFFFF)
