@@ -1,30 +1,39 @@
-"""The CPU backend next to PyTorch: single operations and training steps, one thread on both sides, in one run.
+"""The CPU backend next to PyTorch: single operations and fifteen jobs, both sides in one run.
 
-Run with the threads of both fixed before NumPy loads: ``OPENBLAS_NUM_THREADS=1 python benchmarks/cpu.py [name …]``. Prints the
-median times in milliseconds, their ratio, and the geometric mean of the ratios.
+``python benchmarks/cpu.py [name …]`` prints a row for each whose name holds one of the arguments. Times are medians of rounds in
+which both sides take turns, in milliseconds. Each job also runs in a process of its own per side, for its first run and for the
+memory that it takes at most beyond what importing takes. Options: ``--threads 1,2`` (one by default), ``--jobs`` or
+``--operations`` for one half, ``--page`` to write the table into the documentation.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import math
 import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+from cpu_jobs import JOBS, Job, Library, classified
 
-import math  # noqa: E402
-import statistics  # noqa: E402
-import sys  # noqa: E402
-import time  # noqa: E402
-
-import torch as pytorch  # noqa: E402
-import webgpu_torch as ours  # noqa: E402
-from webgpu_torch_core.record.devices import synchronize  # noqa: E402
-
-THREADS = int(os.environ["OPENBLAS_NUM_THREADS"])
+#: as many threads as the processes that measure are started with
+THREADS = int(os.environ.get("OPENBLAS_NUM_THREADS", "1"))
+#: seconds that a row is repeated for, and rounds that it takes at least, after two that warm up
+SECONDS, LEAST_ROUNDS = 1.0, 5
+#: where the tables stand in the documentation
+PAGE = Path(__file__).parent.parent / "docs" / "how-fast-and-why.md"
+MARKS = ("<!-- benchmarks/cpu.py writes from here -->", "<!-- to here -->")
 WORDS = 1 << 20
 
 
-def fills(t):
+def fills(t: Library) -> dict[str, Job]:
     """Random numbers: a million each, and draws by weight."""
     weights, rates = t.rand(64, 5000), t.rand(WORDS // 16) * 5
     return {
@@ -41,7 +50,7 @@ def fills(t):
     }
 
 
-def convolutions(t):
+def convolutions(t: Library) -> dict[str, Job]:
     """Convolutions forward."""
     functional = t.nn.functional
     cases = {
@@ -58,7 +67,7 @@ def convolutions(t):
     }
 
 
-def operations(t):
+def operations(t: Library) -> dict[str, Job]:
     """Operations that NumPy has no single function for, and chains that fuse."""
     functional = t.nn.functional
     rows, long, three = t.randn(256, 5000), t.randn(1 << 20), t.randn(3)
@@ -81,81 +90,187 @@ def operations(t):
     }
 
 
-def training(t):
-    """Training steps."""
-    nn, functional = t.nn, t.nn.functional
-
-    def step(model, x, labels, reduce=lambda y: y):
-        optimizer = t.optim.AdamW(model.parameters())
-
-        def run():
-            loss = functional.cross_entropy(reduce(model(x)), labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        return run
-
-    perceptron = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
-    digits = nn.Sequential(
-        nn.Conv2d(1, 16, 3),
-        nn.ReLU(),
-        nn.Conv2d(16, 32, 3),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(4608, 10),
-    )
-    recurrent = nn.LSTM(64, 128, batch_first=True)
-    encoder = nn.TransformerEncoderLayer(128, 4, 256, batch_first=True)
-    separable = nn.Sequential(
-        nn.Conv2d(32, 32, 3, padding=1, groups=32),
-        nn.BatchNorm2d(32),
-        nn.Hardswish(),
-        nn.Conv2d(32, 64, 1),
-        nn.BatchNorm2d(64),
-    )
-    labels = t.randint(0, 10, (32,))
-    return {
-        "MLP step": step(perceptron, t.randn(32, 784), labels),
-        "MNIST CNN step": step(digits, t.randn(32, 1, 28, 28), labels),
-        "LSTM step": step(recurrent, t.randn(32, 40, 64), labels, lambda y: y[0][:, -1]),
-        "Transformer step": step(encoder, t.randn(32, 32, 128), labels, lambda y: y.mean(1)),
-        "separable convolution step": step(separable, t.randn(32, 32, 28, 28), labels, lambda y: y.mean((2, 3))),
-    }
+def separable(t: Library) -> Job:
+    """Return the training step of a convolution by channels and one of single places."""
+    nn = t.nn
+    depthwise = (nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.BatchNorm2d(32), nn.Hardswish())
+    model = nn.Sequential(*depthwise, nn.Conv2d(32, 64, 1), nn.BatchNorm2d(64))
+    return classified(t, model, t.randn(32, 32, 28, 28), of=lambda y: y.mean((2, 3)))
 
 
-def milliseconds(call, wait, repeats: int = 7) -> float:
-    """Return the median time of a call and its wait, after two that warm up."""
+def steps(t: Library) -> dict[str, Job]:
+    """Training steps that are no job of their own."""
+    return {"separable convolution step": separable(t)}
+
+
+# One process
+
+
+def library(name: str) -> tuple[Library, Callable[[], None]]:
+    """Return a library by name, and how to wait for it."""
+    if name == "ours":
+        import webgpu_torch as ours
+        from webgpu_torch_core.record.devices import synchronize
+
+        ours.set_default_device("cpu")
+        ours.set_num_threads(THREADS)
+        return ours, lambda: synchronize("cpu")
+    import torch as pytorch
+
+    pytorch.set_num_threads(THREADS)
+    return pytorch, lambda: None
+
+
+def milliseconds(call: Job, wait: Callable[[], None]) -> float:
+    """Return the time of a call and its wait."""
+    start = time.perf_counter()
+    result = call()
+    wait()
+    del result
+    return (time.perf_counter() - start) * 1e3
+
+
+def compared(jobs: Callable[[Library], dict[str, Job]]) -> Iterator[tuple[str, float, float]]:
+    """Yield names and median times of both sides."""
+    sides = [library(name) for name in ("ours", "PyTorch")]
+    made = [jobs(side) for side, _ in sides]
+    for name in made[0]:
+        found: list[list[float]] = [[], []]
+        until = time.perf_counter() + SECONDS
+        while len(found[0]) < LEAST_ROUNDS + 2 or time.perf_counter() < until:
+            for times, (_, wait), side in zip(found, sides, made, strict=True):
+                times.append(milliseconds(side[name], wait))
+        own, other = (statistics.median(times[2:]) for times in found)
+        yield name, own, other
+
+
+def chosen(names: list[str], jobs: dict[str, Any]) -> dict[str, Any]:
+    """Return those whose name holds one of some words, all if there is none."""
+    return {name: job for name, job in jobs.items() if not names or any(each in name for each in names)}
+
+
+def operations_of(names: list[str]) -> None:
+    """Print the times of operations as lines of JSON."""
+    for group in (fills, convolutions, operations, steps):
+        for row in compared(lambda t, group=group: chosen(names, group(t))):
+            print(json.dumps(row), flush=True)
+
+
+def job_of(name: str) -> None:
+    """Print the times of a job as a line of JSON."""
+    for row in compared(lambda t: {name: JOBS[name](t)}):
+        print(json.dumps(row), flush=True)
+
+
+def alone(name: str, side: str) -> None:
+    """Print how long the first and the second run take on one side, and how many MiB it needs at most beyond importing."""
+    t, wait = library(side)
+    milliseconds(lambda: t.randn(3) @ t.randn(3), wait)
+    before = _resident()
+    job = JOBS[name](t)
+    wait()
+    times = [milliseconds(job, wait) for _ in range(4)]
+    print(json.dumps([times[0], times[1], max(_peak() - before, 0.0)]))
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _resident() -> float:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize() / 2**20
+
+
+# All of them
+
+
+def child(threads: int, *arguments: str) -> Iterator[Any]:
+    """Yield what another process prints, whose libraries have so many threads from the start."""
+    counts = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    command = [sys.executable, __file__, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **counts}) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield json.loads(line)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} ended with {process.returncode}")
+
+
+class Table:
+    """Rows of Markdown, printed as they come, and the geometric mean of what they say."""
+
+    def __init__(self, *heads: str) -> None:
+        self.lines: list[str] = []
+        self.ratios: list[float] = []
+        self._add(*heads)
+        self._add("---", *("--:" for _ in heads[1:]))
+
+    def _add(self, *cells: str) -> None:
+        self.lines.append(f"| {' | '.join(cells)} |")
+        print(self.lines[-1], flush=True)
+
+    def row(self, name: str, own: float, other: float, *more: str) -> None:
+        """Add a row with the ratio of two times."""
+        self.ratios.append(own / other)
+        self._add(name, f"{own:.3g}", f"{other:.3g}", f"{own / other:.2f}", *more)
+
+    def end(self) -> str:
+        """Return the whole text."""
+        mean = math.exp(statistics.fmean(map(math.log, self.ratios))) if self.ratios else math.nan
+        self._add("geometric mean", "", "", f"{mean:.2f}", *("" for _ in range(self.lines[0].count("|") - 5)))
+        return "\n".join(self.lines)
+
+
+def tables(names: list[str], threads: int, halves: tuple[bool, bool]) -> list[str]:
+    """Return the tables of jobs and of operations with so many threads."""
     found = []
-    for number in range(repeats + 2):
-        start = time.perf_counter()
-        result = call()
-        wait()
-        del result
-        if number >= 2:
-            found.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(found)
+    plural = "thread" if threads == 1 else "threads"
+    if halves[0] and chosen(names, JOBS):
+        first = f"job, {threads} {plural}"
+        table = Table(first, "ours ms", "PyTorch ms", "ratio", "first run ms", "PyTorch's", "memory MiB", "PyTorch's")
+        for name in chosen(names, JOBS):
+            ((_, own, other),) = child(threads, "--job", name)
+            sides = [next(iter(child(threads, "--alone", side, "--job", name))) for side in ("ours", "PyTorch")]
+            firsts, peaks = ([f"{side[at]:.0f}" for side in sides] for at in (0, 2))
+            table.row(name, own, other, *firsts, *peaks)
+        found.append(table.end())
+    if halves[1]:
+        table = Table(f"operation, {threads} {plural}", "ours ms", "PyTorch ms", "ratio")
+        for row in child(threads, "--rows", *names):
+            table.row(*row)
+        found.append(table.end())
+    return found
+
+
+def write_page(text: str) -> None:
+    """Put the tables into the page of the documentation that shows them."""
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    PAGE.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")
 
 
 def main() -> None:
-    """Print a row for each job whose name holds one of the arguments (all without any)."""
-    pytorch.set_num_threads(THREADS)
-    print(f"{THREADS} thread(s), milliseconds{'':18} ours   PyTorch   ratio")
-    ratios = []
-    for group in (fills, convolutions, operations, training):
-        with ours.device("cpu"):
-            mine = group(ours)
-        for name, theirs in group(pytorch).items():
-            if sys.argv[1:] and not any(each in name for each in sys.argv[1:]):
-                continue
-            with ours.device("cpu"):
-                own = milliseconds(mine[name], lambda: synchronize("cpu"))
-            other = milliseconds(theirs, lambda: None)
-            ratios.append(own / other)
-            print(f"{name:34} {own:10.3f} {other:10.3f} {own / other:7.2f}", flush=True)
-    print(f"geometric mean of {len(ratios)}: {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
+    """Do what the arguments ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--threads", default="1")
+    for option in ("--jobs", "--operations", "--page", "--rows"):
+        parser.add_argument(option, action="store_true")
+    parser.add_argument("--job")
+    parser.add_argument("--alone", choices=("ours", "PyTorch"))
+    options = parser.parse_args()
+    if options.alone:
+        alone(options.job, options.alone)
+    elif options.job:
+        job_of(options.job)
+    elif options.rows:
+        operations_of(options.names)
+    else:
+        halves = options.jobs or not options.operations, options.operations or not options.jobs
+        found = [each for count in options.threads.split(",") for each in tables(options.names, int(count), halves)]
+        if options.page:
+            write_page("\n\n".join(found))
 
 
 if __name__ == "__main__":

@@ -83,6 +83,35 @@ def test_node(node):
     close(found["output1"], expected[1])
 
 
+def test_the_host_has_kernels_of_its_own(engine):
+    """They compute the same; by default they are taken where the adapter says that the host does its work, as it does here."""
+
+    def function(x):
+        return torch.softmax(x, -1), x * 2
+
+    x = torch.linspace(-4, 4, 512).reshape(2, 256)
+    torch.web.export(function, x, engine.root / "host")
+    found = engine.run(
+        """
+export default async ({ base, gpu }) => {
+  const { load } = await import(`${base}host/runner.js`);
+  const results = [];
+  for (const software of [undefined, true, false]) {
+    const model = await load(`${base}host`, { gpu, software });
+    const { commands, commandsForHost } = model.plan.functions.run;
+    const { output0, output1 } = await model.run({ x: %s });
+    results.push([commands === commandsForHost, output0.toNumbers(), output1.toNumbers()]);
+  }
+  return results;
+};"""
+        % x.flatten().tolist()
+    )
+    assert [ours for ours, *_ in found] == [True, True, False]
+    for _, soft, double in found:
+        torch.testing.assert_close(torch.tensor(soft).reshape(2, 256), torch.softmax(x, -1).cpu(), rtol=1e-5, atol=1e-6)
+        assert double == (x * 2).flatten().tolist()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", ["float32", "float16"])
 def test_convolutions(engine, weights):

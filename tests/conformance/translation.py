@@ -9,9 +9,6 @@ from database import ours, rebound, torch
 from webgpu_torch_core.operations.creation.conversion import contiguous_format
 from webgpu_torch_core.operations.creation.factories import from_bytes
 
-#: element types that have a name here, but that no device computes with
-NAMED_ONLY = ("complex128", "complex32")
-
 
 class Untranslatable(Exception):
     """A sample uses what we do not have, such as an element type."""
@@ -21,7 +18,7 @@ def kind(dtype: Any) -> Any:
     """Return our element type of the same name."""
     name = str(dtype).removeprefix("torch.")
     found = getattr(ours, name, None)
-    if found is None or name in NAMED_ONLY:
+    if found is None:
         raise Untranslatable(f"no element type {name}")
     return found
 

@@ -35,13 +35,12 @@ from view_writes import WRITES
 
 FLOATS = ("float32", "float32", "float64", "float16", "bfloat16")
 REAL = (*FLOATS, "int64", "int64", "bool", "uint8", "int32", "int8", "int16")
-#: there is no complex128 here
-COMPLEX = ("complex64", "complex64", "float32", "float16", "int64", "bool")
+COMPLEX = ("complex64", "complex64", "complex128", "float32", "float64", "int64", "bool")
 Step = Callable[[Any, Any, Convert], Any]
 #: what programs leave out or tell apart, and why; the page "Numerics" says so, too
 LEFT_OUT = {
     "the product of a complex and a real matrix": "PyTorch refuses it; here there is one",
-    "float16 beside complex numbers, float64 beside them": "complex32 and complex128 are complex64 here",
+    "float16 beside complex numbers": "PyTorch has complex32, but few of its operations take it",
     "sums of complex numbers with an infinite part": (
         "PyTorch multiplies by 1 + 0i before it adds, which leaves NaN in the other part, or in both"
     ),

@@ -62,9 +62,6 @@ def unary(draw: random.Random, x: torch.Tensor) -> Step:
 
 def binary(draw: random.Random, x: torch.Tensor) -> Step:
     name, value, turned = draw.choice(BINARY), other(draw, x), draw.random() < 0.3 and x.ndim > 0
-    if name == "float_power" and "complex64" in draw.kinds:  # type: ignore[attr-defined]
-        # There is no complex128 here.
-        name = "pow"
     if name == "copysign" and x.isnan().any():
         # Of NaN the sign is promised nowhere.
         name = "maximum"

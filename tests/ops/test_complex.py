@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -102,10 +103,13 @@ def energy(result: Any) -> Any:
     return (result * result + result).sum()
 
 
-def check(function: Any, device: str, second: bool = False, tolerance: float = 1e-5) -> None:
+def check(
+    function: Any, device: str, second: bool = False, tolerance: float = 1e-5, kind: torch.dtype = torch.complex64
+) -> None:
     """Compare a function's value and gradients with PyTorch's."""
-    theirs = [each.clone().requires_grad_() for each in (Z, W, R)]
-    ours = [to_ours(each, device).requires_grad_() for each in (Z, W, R)]
+    given = [each.to(kind if each.is_complex() else kind.to_real()) for each in (Z, W, R)]
+    theirs = [each.clone().requires_grad_() for each in given]
+    ours = [to_ours(each, device).requires_grad_() for each in given]
     expected, actual = function(torch, *theirs), function(core, *ours)
     near = {"rtol": tolerance, "atol": tolerance}
     torch.testing.assert_close(to_torch(actual), expected.detach().resolve_conj(), **near)
@@ -136,6 +140,63 @@ def test_operations(name: str, device: str) -> None:
 )
 def test_second_derivatives(name: str) -> None:
     check({**ARITHMETIC, **PARTS, **MOVEMENT}[name], "cpu", second=True)
+
+
+@pytest.mark.parametrize("name", {**ARITHMETIC, **PARTS, **MOVEMENT})
+def test_operations_in_double_precision(name: str) -> None:
+    check({**ARITHMETIC, **PARTS, **MOVEMENT}[name], "cpu", tolerance=1e-12, kind=torch.complex128)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_in_double_precision(name: str) -> None:
+    check(lambda t, z, w, r: getattr(t, name)(z), "cpu", tolerance=1e-11, kind=torch.complex128)
+
+
+def test_precisions_meet() -> None:
+    """The parts of the result have the wider precision; numbers without dimensions do not widen, as among floats."""
+    double = core.tensor([1 + 2j, 3.0], dtype=core.complex128)
+    single, real = core.tensor([0.1, 0.1j]), core.tensor([0.1, 0.2], dtype=core.float64)
+    for mine in (single + double, single * real, core.where(real > 0.1, double, single), core.cat([single, double])):
+        assert mine.dtype is core.complex128
+    assert (single * double.sum()).dtype is core.complex64 and (real * 1j).dtype is core.complex128
+    assert (single + real).tolist() == (to_torch(single) + to_torch(real)).tolist()
+    single.requires_grad_()
+    (single * double).abs().sum().backward()
+    assert single.grad.dtype is core.complex64
+
+
+def test_double_precision_in_files(tmp_path: Path) -> None:
+    wide = Z.to(torch.complex128)
+    core.save(to_ours(wide, "cpu"), tmp_path / "ours.pt")
+    assert torch.equal(torch.load(tmp_path / "ours.pt"), wide)
+    torch.save(wide, tmp_path / "theirs.pt")
+    assert torch.equal(to_torch(core.load(tmp_path / "theirs.pt")), wide)
+
+
+def test_double_precision_on_a_device_without_it() -> None:
+    refused = "doesn't support complex128"
+    for make in (
+        lambda: core.ones(2, dtype=core.complex128, device="webgpu"),
+        lambda: core.tensor([1j], dtype=core.complex128, device="webgpu"),
+        lambda: core.empty(2, dtype=core.complex128, device="webgpu"),
+        lambda: core.zeros(2, dtype=core.complex128).to("webgpu"),
+        lambda: core.zeros(2, dtype=core.complex64, device="webgpu").to(core.complex128),
+    ):
+        with pytest.raises(TypeError, match=refused):
+            make()
+    assert (core.ones(2, device="webgpu") * core.tensor(1j, dtype=core.complex128)).tolist() == [1j, 1j]
+
+
+def test_half_precision(device: str) -> None:
+    values = torch.tensor([0.1 + 3j, -7e4 + 1e-7j])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        half = values.to(torch.complex32)
+        assert repr(to_ours(values, "cpu").chalf()) == repr(half)
+    mine = to_ours(values, device).chalf()
+    assert mine.tolist() == half.tolist() and mine.element_size() == 4
+    assert (mine * 2).dtype is core.complex32 and (mine + core.ones(2, device=device)).dtype is core.complex64
+    assert core.view_as_real(mine).dtype is core.float16
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -240,13 +301,12 @@ def test_host_numbers(device: str) -> None:
     assert same.data_ptr() != z.data_ptr()
 
 
-def test_numpy_shares_memory() -> None:
-    array = numpy.ones((2, 3), numpy.complex64)
+@pytest.mark.parametrize("kind", [numpy.complex64, numpy.complex128])
+def test_numpy_shares_memory(kind: type) -> None:
+    array = numpy.ones((2, 3), kind)
     core.from_numpy(array).mul_(2j)
-    assert (array == 2j).all()
-    with pytest.raises(TypeError, match="complex128"):
-        core.from_numpy(array.astype(numpy.complex128))
-    assert core.tensor(array.astype(numpy.complex128), dtype=core.complex64).dtype is core.complex64
+    assert (array == 2j).all() and core.from_numpy(array).numpy().dtype == kind
+    assert core.tensor(array, dtype=core.complex64).dtype is core.complex64
 
 
 @pytest.mark.parametrize("values", [1 + 2j, [0.5j, -3.0], [[1e6j, 1e-6], [float("inf"), float("nan")]], []])

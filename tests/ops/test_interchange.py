@@ -15,7 +15,20 @@ import torch
 import webgpu_torch as ours
 from ops_oracle import compare
 
-KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
+KINDS = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
 
 
 def outcome(function: Callable[[Any], Any], library: Any) -> Any:

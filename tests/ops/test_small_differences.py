@@ -74,8 +74,3 @@ def test_masks_of_no_dimensions_write(device: str) -> None:
         x = ours.arange(2.0, device=device)
         x[ours.tensor(mask, device=device)] = 7
         assert x.tolist() == wanted
-
-
-def test_losing_double_precision_is_said() -> None:
-    with pytest.warns(UserWarning, match="there is no complex128 here"):
-        assert (ours.ones(2, dtype=ours.float64) * 1j).dtype is ours.complex64

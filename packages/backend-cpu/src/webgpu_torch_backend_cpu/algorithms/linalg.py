@@ -166,8 +166,9 @@ def eigh(a: Array, upper: bool) -> tuple[Array, Array]:
 
 def eig(a: Array) -> tuple[Array, Array]:
     """Return complex values and vectors."""
+    kind = np.result_type(a.dtype, np.complex64)
     values, vectors = np.linalg.eig(a)
-    return values.astype(np.complex64), vectors.astype(np.complex64)
+    return values.astype(kind), vectors.astype(kind)
 
 
 def cofactor(a: Array) -> tuple[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 import weakref
 from collections.abc import Callable
@@ -309,9 +310,6 @@ def _template(value: Any) -> Any:
 
 def _positional(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Return a call's arguments in the order of the parameters, defaults filled in."""
-    # Slow to import, and seldom needed.
-    import inspect
-
     bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
     return (*bound.args, *bound.kwargs.values())

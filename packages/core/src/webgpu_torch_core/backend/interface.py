@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.dtypes import STORED_DTYPES, bfloat16, dtype, float16
 from ..ir.kernels import FORMS, Kernel, Record
-from ..random_streams.distributions import draw
+from ..random_streams.drawing import draw
 
 if TYPE_CHECKING:
     from ..record.runs import Run
@@ -194,7 +194,7 @@ class Device(ABC):
         """Return ``count`` random numbers as host bytes, bit for bit as PyTorch's CPU draws them from ``stream``.
 
         Only devices on the host are asked (:attr:`Facts.on_host`; others draw in kernels). Arguments and errors are those of
-        :func:`webgpu_torch_core.random_streams.distributions.draw`, which this calls; a device may do it faster.
+        :func:`webgpu_torch_core.random_streams.drawing.draw`, which this calls; a device may do it faster.
         """
 
         return draw(kind, stream, count, element, first, second)

@@ -6,13 +6,12 @@ operation named in :data:`RULES` is wrapped when it is declared. What has no rul
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from ..ir.dtypes import complex64, float64
+from ..ir.dtypes import complex64, dtype
 
 #: operation -> the module of :mod:`webgpu_torch_core.operations.complex` whose function ``<operation>_rule`` computes it on complex operands
 RULES: dict[str, str] = {
@@ -44,25 +43,35 @@ _found: dict[str, Callable[..., Any]] = {}
 def involves_complex(values: Iterable[Any]) -> bool:
     """Return whether a tensor or element type among the arguments, or a tensor in a sequence of them, is complex."""
     for each in values:
-        if each is complex64 or getattr(each, "dtype", None) is complex64 or each.__class__ is complex:
+        if each.__class__ is complex or _complex_type(each) is not None:
             return True
-        if each.__class__ in (tuple, list) and any(getattr(one, "dtype", None) is complex64 for one in each):
+        if each.__class__ in (tuple, list) and any(_complex_type(one) is not None for one in each):
             return True
     return False
 
 
-def warn_of_lost_precision(operands: Iterable[Any]) -> None:
-    """Say that float64 beside complex numbers becomes complex64: PyTorch's complex128 does not exist here."""
-    if any(getattr(each, "dtype", None) is float64 and each.ndim for each in operands):
-        warnings.warn(
-            "float64 and complex numbers give complex64, whose parts have the precision of float32: there is no complex128 here. "
-            "Convert to float32 first to show that this is meant.",
-            stacklevel=4,
-        )
+def _complex_type(value: object) -> dtype | None:
+    """Return the element type that a value has or is, if it is complex."""
+    kind = getattr(value, "dtype", value)
+    return kind if isinstance(kind, dtype) and kind.is_complex else None
 
 
-def rule(name: str) -> Callable[..., Any]:
-    """Return the function computing an operation on complex operands.
+def in_one_precision(operands: Iterable[Any], kind: dtype) -> list[Any]:
+    """Return tensors among operands in a complex type, or in that of its parts where they are real."""
+    return [
+        each.to(kind if each.dtype.is_complex else kind.to_real()) if hasattr(each, "dtype") else each
+        for each in operands
+    ]
+
+
+def _title(values: Iterable[object]) -> str:
+    """Return what PyTorch's errors call the complex type among arguments."""
+    kind = next(filter(None, map(_complex_type, values)), complex64)
+    return {"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}[kind.name]
+
+
+def rule(name: str, values: Iterable[object]) -> Callable[..., Any]:
+    """Return the function computing an operation on complex operands, which are among some values.
 
     Raises:
         NotImplementedError: there is none.
@@ -71,7 +80,7 @@ def rule(name: str) -> Callable[..., Any]:
     if found is None:
         module = RULES.get(name)
         if module is None:
-            raise NotImplementedError(f"\"{name}\" not implemented for 'ComplexFloat'")
+            raise NotImplementedError(f"\"{name}\" not implemented for '{_title(values)}'")
         found = _found[name] = getattr(import_module(f"..operations.complex.{module}", __package__), f"{name}_rule")
     return found
 
@@ -83,7 +92,7 @@ def with_complex_rule(name: str) -> Callable[[Callable[..., Any]], Any]:
         @wraps(function)
         def dispatching(*args: Any, **kwargs: Any) -> Any:
             if involves_complex(args) or (kwargs and involves_complex(kwargs.values())):
-                return rule(name)(function, *args, **kwargs)
+                return rule(name, (*args, *kwargs.values()))(function, *args, **kwargs)
             return function(*args, **kwargs)
 
         return dispatching

@@ -86,25 +86,23 @@ def _named(function: Any, name: str) -> Any:
     return function
 
 
-def watch_properties() -> None:
+def _watch_properties(active: bool) -> None:
     """Put properties in the place of the tensors' own that look who overrides; plain attributes cost what they did."""
-    if _watched:
-        return
-    for name, value in {**vars(TensorKinds), **vars(Tensor)}.items():
-        slot = type(value) is _Slot and name in ("device", "dtype")
-        if slot or (isinstance(value, property) and (name in _VALUES or not name.startswith("_"))):
-            _watched.append((name, vars(Tensor).get(name)))
-            setattr(Tensor, name, _watching(name, value))
-
-
-def unwatch_properties() -> None:
-    while _watched:
+    if active and not _watched:
+        for name, value in {**vars(TensorKinds), **vars(Tensor)}.items():
+            slot = type(value) is _Slot and name in ("device", "dtype")
+            if slot or (isinstance(value, property) and (name in _VALUES or not name.startswith("_"))):
+                _watched.append((name, vars(Tensor).get(name)))
+                setattr(Tensor, name, _watching(name, value))
+    while not active and _watched:
         name, own = _watched.pop()
         if own is None:
             delattr(Tensor, name)
         else:
             setattr(Tensor, name, own)
 
+
+overrides.listeners.append(_watch_properties)
 
 #: what plain attributes are, which have no documentation of their own
 _SLOTS = {"device": "Where the elements are.", "dtype": "The type of the elements."}

@@ -23,6 +23,8 @@ _active = False
 _lasting = False
 _open_modes = 0
 _lock = threading.RLock()
+#: what is told that reads of properties may be overridden from now on, or cannot be any more
+listeners: list[Callable[[bool], None]] = []
 #: every overridable function and where it is found
 PATHS: dict[Any, str] = {}
 #: functions of networks that PyTorch does not write in Python
@@ -210,31 +212,30 @@ def notice(args: Any, kwargs: Any) -> bool:
     return True
 
 
+def _notify(active: bool) -> None:
+    for listener in listeners:
+        listener(active)
+
+
 def notice_class(kind: type) -> None:
     """Look for overriding arguments from now on, if a new class of tensors overrides."""
     global _active, _lasting
     if _overrides(kind):
-        # A circle: that module imports this one.
-        from .overridden_members import watch_properties
-
         with _lock:
             _active = _lasting = True
-            watch_properties()
+            _notify(True)
 
 
 def count_modes(step: int) -> None:
     global _active, _open_modes
-    # A circle: that module imports this one.
-    from .overridden_members import unwatch_properties, watch_properties
-
     with _lock:
         _open_modes += step
         if _open_modes:
             _active = True
-            watch_properties()
+            _notify(True)
         elif not _lasting:
             _active = False
-            unwatch_properties()
+            _notify(False)
 
 
 # Calls
@@ -389,26 +390,11 @@ def _converted(result: Any, cls: type) -> Any:
     if cls is Tensor:
         return result
     if isinstance(result, Tensor):
-        return result if isinstance(result, cls) else as_subclass(result, cls)
+        return result if isinstance(result, cls) else Tensor.as_subclass(result, cls)
     if isinstance(result, list | tuple):
         parts = [_converted(each, cls) for each in result]
         kind: Any = type(result)
         return kind(*parts) if hasattr(result, "_fields") else kind(parts)
-    return result
-
-
-def as_subclass(self: Tensor, cls: Any) -> Any:
-    """See :meth:`webgpu_torch_core.Tensor.as_subclass`."""
-    # A floor above this one: looked up when it is used.
-    from ..operations.movement.views import make_view
-
-    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise TypeError(f"cls must be a type (got {cls!r})")
-    with DisableTorchFunction():
-        alias = make_view(self, self._layout, "AliasBackward0", lambda grad: grad)
-        result = cls._from_storage(alias._storage, alias._layout, alias.dtype, alias.device)
-    for name in ("_grad_fn", "_output_number", "_base", "_base_state"):
-        setattr(result, name, getattr(alias, name))
     return result
 
 

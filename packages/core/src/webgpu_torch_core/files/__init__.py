@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 # Read by type checkers as true; typing itself would cost import time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +51,6 @@ def __getattr__(name: str) -> object:
     # Nobody who does not open a file should pay for the import of its reader.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Slow to import, and seldom needed.
-    from importlib import import_module
-
     value = getattr(import_module("." + _SOURCES.get(name, "safetensors"), __name__), name)
     globals()[name] = value
     return value

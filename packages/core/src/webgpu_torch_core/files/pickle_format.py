@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 STORAGE_DTYPES = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
     "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
-    "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64", "UntypedStorage": "uint8",
+    "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128", "UntypedStorage": "uint8",
 }  # fmt: skip
 
 #: the order of bytes in files that do not tell it
@@ -255,8 +256,7 @@ class _Loader:
                 f"storage {brief(key)}: {brief(count)} elements of {element!r} do not make its {len(data)} bytes"
             )
         if self._swap and element.itemsize > 1:
-            width = 4 if element.is_complex else element.itemsize
-            swapped = array({2: "H", 4: "I", 8: "Q"}[width], bytes(data))
+            swapped = array({2: "H", 4: "I", 8: "Q"}[element.to_real().itemsize], bytes(data))
             swapped.byteswap()
             return HostStorage(element, swapped, key, location)
         return HostStorage(element, data, key, location)

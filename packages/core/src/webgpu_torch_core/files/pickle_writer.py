@@ -13,6 +13,7 @@ from typing import Any
 from webgpu_torch_core.files.host_tensors import AtomicFile, HostStorage, HostTensor
 from webgpu_torch_core.ir.dtypes import dtype
 
+from .pickle_format import STORAGE_DTYPES
 from .pickle_objects import write_object
 
 TYPE_CHECKING = False
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
     from zipfile import ZipInfo
 
-_STORAGE_NAMES = {
-    "float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
-    "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage",
-    "uint8": "ByteStorage", "bool": "BoolStorage", "complex64": "ComplexFloatStorage",
-}  # fmt: skip
+_STORAGE_NAMES = {name: storage for storage, name in STORAGE_DTYPES.items() if storage != "UntypedStorage"}
 
 _ALIGNMENT = 64
 """Storages start at multiples of this many bytes, as PyTorch's do, so that they can be mapped."""

@@ -168,19 +168,3 @@ def is_in_place(func: Any) -> bool:
 
 def _title(func: Any) -> str:
     return PATHS.get(func) or getattr(func, "__name__", str(func))
-
-
-def _answer(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Answer a call for all examples of the innermost batch among its arguments."""
-    # A circle: that module imports this one.
-    from .rules import rule_for
-
-    del cls, types
-    kwargs = kwargs or {}
-    level = level_of(args, kwargs)
-    if level == 0:
-        return func(*args, **kwargs)
-    return rule_for(func)(func, level, args, kwargs)
-
-
-BatchedTensor.__torch_function__ = classmethod(_answer)  # type: ignore[assignment]

@@ -16,7 +16,18 @@ from ..ir.dtypes import promote_types
 from ..operations.creation.conversion import memory_format
 from ..tensors.pytree import tree_leaves, tree_map
 from ..tensors.tensor import Tensor
-from .batching import RANDOM_REFUSED, batched, held, is_batched, is_in_place, one_by_one, randomness, rewrap
+from .batching import (
+    RANDOM_REFUSED,
+    BatchedTensor,
+    batched,
+    held,
+    is_batched,
+    is_in_place,
+    level_of,
+    one_by_one,
+    randomness,
+    rewrap,
+)
 from .subscripts import get_item, set_item
 
 Rule = Callable[[Any, int, Any, Any], Any]
@@ -280,6 +291,19 @@ def _write_property(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 
 RULES["__getitem__"] = get_item
 RULES["__setitem__"] = set_item
+
+
+def _answer(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Answer a call for all examples of the innermost batch among its arguments."""
+    del cls, types
+    kwargs = kwargs or {}
+    level = level_of(args, kwargs)
+    if level == 0:
+        return func(*args, **kwargs)
+    return rule_for(func)(func, level, args, kwargs)
+
+
+BatchedTensor.__torch_function__ = classmethod(_answer)  # type: ignore[assignment]
 
 from . import rules_of_dimensions, rules_of_products  # noqa: E402
 

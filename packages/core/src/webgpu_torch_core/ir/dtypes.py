@@ -7,6 +7,8 @@ class dtype:
     """An element type such as ``float32``; instances are singletons compared by identity."""
 
     __slots__ = (
+        "_complex",
+        "_real",
         "bits",
         "category",
         "format",
@@ -31,6 +33,9 @@ class dtype:
         """The :mod:`struct` format character of one element (bfloat16 has none and uses ``H``)."""
         self.is_floating_point = category == 2
         self.is_complex = category == 3
+        # A floating-point type and the complex type of pairs of it know each other, see below.
+        self._real = self
+        self._complex: dtype | None = self if self.is_complex else None
         self.is_signed = name not in ("bool", "uint8", "uint16", "uint32", "uint64")
         if category == 1:
             self.minimum = -(1 << (self.bits - 1)) if self.is_signed else 0
@@ -47,14 +52,18 @@ class dtype:
         return "bool_" if self.name == "bool" else self.name
 
     def to_real(self) -> dtype:
-        """Return the real type of the same precision."""
-        return (
-            {complex64: float32, complex128: float64, complex32: float16}.get(self, self) if self.is_complex else self
-        )
+        """Return the type of a complex number's parts, which is what buffers hold; of a real type itself."""
+        return self._real
 
     def to_complex(self) -> dtype:
-        """Return the complex type that holds this type's values."""
-        return complex64
+        """Return the complex type whose parts hold this type's values, complex64 for bfloat16.
+
+        Raises:
+            RuntimeError: integers and booleans have none.
+        """
+        if self._complex is None:
+            raise RuntimeError(f"there is no complex type for {self!r}: convert to a floating-point type first")
+        return self._complex
 
 
 FLOAT_MAXIMUM = {
@@ -83,14 +92,18 @@ float16 = dtype(6, "float16", 2, 2, "e")
 bfloat16 = dtype(7, "bfloat16", 2, 2, "H")
 float32 = dtype(8, "float32", 4, 2, "f")
 float64 = dtype(9, "float64", 8, 2, "d")
-complex64 = dtype(10, "complex64", 8, 3, "F")
+complex64 = dtype(10, "complex64", 8, 3, "F")  # a storage of complex elements holds their parts, interleaved
 uint32 = dtype(11, "uint32", 4, 1, "I")  # random words and bit patterns inside kernels; not a tensor type of ours
+
+complex32 = dtype(14, "complex32", 4, 3, "")
+complex128 = dtype(15, "complex128", 16, 3, "D")
+for _real, _complex in ((float16, complex32), (float32, complex64), (float64, complex128)):
+    _real._complex, _complex._real = _complex, _real
+bfloat16._complex = complex64
 
 # Types that code names and asks limits of; no device stores them.
 uint16 = dtype(12, "uint16", 2, 1, "H")
 uint64 = dtype(13, "uint64", 8, 1, "Q")
-complex32 = dtype(14, "complex32", 4, 3, "")
-complex128 = dtype(15, "complex128", 16, 3, "")
 float8_e4m3fn = dtype(16, "float8_e4m3fn", 1, 2, "")
 float8_e4m3fnuz = dtype(17, "float8_e4m3fnuz", 1, 2, "")
 float8_e5m2 = dtype(18, "float8_e5m2", 1, 2, "")
@@ -98,9 +111,9 @@ float8_e5m2fnuz = dtype(19, "float8_e5m2fnuz", 1, 2, "")
 float8_e8m0fnu = dtype(20, "float8_e8m0fnu", 1, 2, "")
 float4_e2m1fn_x2 = dtype(21, "float4_e2m1fn_x2", 1, 2, "")
 
-ALL_DTYPES = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64)
-#: what buffers hold: complex tensors are pairs of float32
-STORED_DTYPES = ALL_DTYPES[:-1]
+#: what buffers hold: complex tensors are pairs of these
+STORED_DTYPES = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+ALL_DTYPES = (*STORED_DTYPES, complex32, complex64, complex128)
 BY_NAME = {each.name: each for each in ALL_DTYPES} | {
     "half": float16, "float": float32, "double": float64, "int": int32, "long": int64, "short": int16,
 }  # fmt: skip
@@ -118,6 +131,9 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         return type1
     require_dtype("promote_types", "type1", type1)
     require_dtype("promote_types", "type2", type2)
+    if type1.is_complex or type2.is_complex:
+        low, high = sorted((type1, type2), key=lambda each: each.category)
+        return high if low.category < 2 else promote_types(low.to_real(), high.to_real()).to_complex()
     if type1.category != type2.category:
         return type1 if type1.category > type2.category else type2
     if type1.category == 1:
@@ -131,7 +147,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
 
 
 def dtype_of_number(value: object, default_float: dtype = float32) -> dtype:
-    """Return the type PyTorch gives a Python number: bool, int64, the default float type or complex64."""
+    """Return the type PyTorch gives a Python number: bool, int64, the default float type or its complex type."""
     if isinstance(value, bool):
         return bool_
     if isinstance(value, int):
@@ -139,7 +155,7 @@ def dtype_of_number(value: object, default_float: dtype = float32) -> dtype:
     if isinstance(value, float):
         return default_float
     if isinstance(value, complex):
-        return complex64
+        return default_float.to_complex()
     raise TypeError(f"expected a Python number, got {type(value).__name__}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import copysign, inf
 from typing import Any
 
-from .dtypes import bfloat16, bool_, complex64, dtype, float16
+from .dtypes import bfloat16, bool_, dtype, float16
 from .scalar_math import bfloat16_bits_to_float, float_to_bfloat16_bits, round_to_float16
 
 
@@ -140,8 +140,8 @@ def _pack(numbers: Sequence[Any], kind: dtype) -> Any:
         return array("H", [float_to_bfloat16_bits(float(each)) for each in numbers])
     if kind is float16:
         return struct.pack(f"<{len(numbers)}e", *(round_to_float16(float(each)) for each in numbers))
-    if kind is complex64:
-        return array("f", [part for each in numbers for part in (complex(each).real, complex(each).imag)])
+    if kind.is_complex:
+        return _pack([part for each in numbers for part in (complex(each).real, complex(each).imag)], kind.to_real())
     if kind.category == 1:
         whole = [_whole(each, kind) for each in numbers] if not kind.is_signed else [int(each) for each in numbers]
         return array(kind.format, whole)
@@ -168,7 +168,7 @@ def unpack(data: Any, kind: dtype) -> list[Any]:
         return [bfloat16_bits_to_float(bits) for bits in view.cast("H")]
     if kind is float16:
         return list(struct.unpack(f"<{len(view) // 2}e", view))
-    if kind is complex64:
-        parts = view.cast("f").tolist()
+    if kind.is_complex:
+        parts = unpack(view, kind.to_real())
         return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
     return list(memoryview(view).cast(kind.format))  # type: ignore[call-overload]

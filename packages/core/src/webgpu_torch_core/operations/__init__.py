@@ -16,7 +16,7 @@ from .elementwise import operators, overloads, special_functions
 from .in_place import functions as in_place_functions
 from .in_place import methods
 from .indexing import gathering, scattering, subscripts
-from .movement import joining, rearranging, splitting, view_copies, views
+from .movement import joining, rearranging, reinterpreting, splitting, view_copies, views
 from .neural import attention, composites, layers, losses
 from .random import counts, draws, fills
 from .reduction import counting, masked_reductions, moments, quantiles, reductions, statistics

@@ -25,8 +25,9 @@ def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = ()
 
     Returns one tensor for one output, else a tuple.
     """
-    if any(each.dtype is complex64 for each in inputs):
-        raise NotImplementedError(f"\"{kernel.name}\" not implemented for 'ComplexFloat'")
+    for each in inputs:
+        if each.dtype.is_complex:
+            raise NotImplementedError(f"\"{kernel.name}\" not implemented for '{type_title(each)}'")
     first = inputs[0]
     engine = first._storage.value.engine
     layouts = [each if each.__class__ is Layout else contiguous_layout(tuple(each)) for each in shapes]
@@ -142,6 +143,7 @@ def as_dimension(dim: SupportsIndex) -> int:
 _TITLES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
     "int8": "Char", "bfloat16": "BFloat16", "uint8": "Byte", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble", "complex32": "ComplexHalf",
 }  # fmt: skip
 
 
@@ -276,8 +278,8 @@ def _moved(number: Tensor, target: Tensor) -> Tensor:
     Beside real numbers with dimensions its own precision does not show in the result's type, so that a device without
     float64 takes it as float32.
     """
-    if number.dtype is float64 and target._layout.ndim and (target.dtype.is_floating_point or target.dtype.is_complex):
-        number = number.to(float32)
+    if number.dtype.to_real() is float64 and target._layout.ndim and target.dtype.category >= 2:
+        number = number.to(complex64 if number.dtype.is_complex else float32)
     return number.to(target.device)
 
 

@@ -2,7 +2,7 @@
 
 Every function takes a :class:`~webgpu_torch_core.random_streams.streams.MersenneTwister`, the number of elements and the
 element type, and returns an ``array`` whose bytes are PyTorch's (float16 and bfloat16 as bits in an ``array('H')``,
-bool as bytes, complex64 as pairs in an ``array('f')``). PyTorch draws in the order of memory of a contiguous tensor.
+bool as bytes, complex numbers as arrays of their parts). PyTorch draws in the order of memory of a contiguous tensor.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int64
-from webgpu_torch_core.ir.host_bytes import unpack
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int64
 from webgpu_torch_core.random_streams.box_muller import fused_multiply_add, normal_float32, normal_float64
 from webgpu_torch_core.random_streams.streams import MersenneTwister, integer_words, normal_words, uniform_words
 
 TYPECODES = {
     "bool": "B", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
-    "float16": "H", "bfloat16": "H", "float32": "f", "float64": "d", "complex64": "f",
+    "float16": "H", "bfloat16": "H", "float32": "f", "float64": "d",
 }  # fmt: skip
 """The ``array`` type code that holds the elements of each type."""
 
@@ -116,8 +115,8 @@ def fill_uniform(
 
     Raises RuntimeError when ``low > high``, NotImplementedError for integral types.
     """
-    if element is complex64:
-        return fill_uniform(generator, 2 * count, float32, low, high)
+    if element.is_complex:
+        return fill_uniform(generator, 2 * count, element.to_real(), low, high)
     require_distribution("uniform", element, low, high)
     words = uniform_words(generator, count, element)
     if element is float64:
@@ -155,9 +154,9 @@ def fill_normal(
     normal deviates", 1958. Raises RuntimeError when ``std < 0``, NotImplementedError for integral types.
     """
     require_distribution("normal", element, mean, std)
-    if element is complex64:
+    if element.is_complex:
         # Half of the variance each to the real and the imaginary part.
-        return _complex_normal(generator, count, mean, std)
+        return _complex_normal(generator, count, element.to_real(), mean, std)
     if count < 16:
         return encode(normal_doubles(generator, count, mean, std), element)
     words = normal_words(generator, count, element)
@@ -170,10 +169,10 @@ def fill_normal(
     return blocks
 
 
-def _complex_normal(generator: MersenneTwister, count: int, mean: float, std: float) -> array[float]:
-    parts = fill_normal(generator, 2 * count, float32, 0.0, std / math.sqrt(2.0))
+def _complex_normal(generator: MersenneTwister, count: int, kind: dtype, mean: float, std: float) -> array[float]:
+    parts = fill_normal(generator, 2 * count, kind, 0.0, std / math.sqrt(2.0))
     if mean != 0.0:
-        parts[0::2] = array("f", [value + mean for value in parts[0::2]])
+        parts[0::2] = encode([value + mean for value in parts[0::2]], kind)
     return parts
 
 
@@ -381,40 +380,3 @@ def _sample_with_replacement(
     sums = array(typecode, [value / total for value in sums])
     sums[-1] = 1.0
     return [bisect_left(sums, u) for u in uniform_doubles(generator, num_samples)]
-
-
-def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, first: Any, second: Any) -> array[Any]:
-    """Return ``count`` draws of a distribution by name: what :meth:`~webgpu_torch_core.backend.interface.Device.draw` returns.
-
-    ``first`` and ``second`` are the bounds of ``uniform`` and ``integers``, mean and standard deviation of ``normal``
-    (and of ``normal_pairs``, drawn as fewer than 16 are),
-    the probability of ``bernoulli`` and the rate of ``exponential``; of ``permutation`` neither counts. Where each draw has
-    an argument of its own, ``first`` is host bytes: probabilities of type ``second`` for ``bernoulli_of``, rates for
-    ``poisson``, concentrations for ``gamma``, and for ``multinomial`` weights, of which there are ``second``: rows, samples a row, with replacement or
-    not. Errors as the ``fill_*`` functions.
-    """
-    # Circles: those modules import this one.
-    from . import counts, gamma
-
-    if kind == "permutation":
-        return fill_permutation(generator, count)
-    if kind == "bernoulli_of":
-        return fill_bernoulli(generator, count, unpack(first, second), element, second)
-    if kind == "multinomial":
-        rows, samples, replacement = second
-        return fill_multinomial(generator, unpack(first, element), rows, samples, replacement, element)
-    if kind == "poisson":
-        return counts.fill_poisson(generator, unpack(first, element), element)
-    if kind == "gamma":
-        return gamma.fill_gamma(generator, unpack(first, element), element)
-    if kind == "uniform":
-        return fill_uniform(generator, count, element, first, second)
-    if kind == "normal":
-        return fill_normal(generator, count, element, first, second)
-    if kind == "normal_pairs":
-        return encode(normal_doubles(generator, count, first, second), element)
-    if kind == "bernoulli":
-        return fill_bernoulli(generator, count, first, element)
-    if kind == "integers":
-        return fill_integers(generator, count, first, second, element)
-    return fill_exponential(generator, count, element, first)

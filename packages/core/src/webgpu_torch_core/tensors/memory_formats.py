@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from ..ir.layouts import Layout, channels_last_strides, contiguous_layout, dense_strides, is_dense, layout
+
 
 class memory_format:
     """A named order of elements in memory."""
@@ -20,3 +24,52 @@ contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
+
+#: how many dimensions a tensor has whose channels are the innermost in memory
+CHANNELS_LAST_RANKS = {channels_last: 4, channels_last_3d: 5}
+
+
+def dense_layout(source: Layout, order: memory_format | None) -> Layout:
+    """Return the layout of a copy: in a named order of elements, else in that of the source.
+
+    Raises:
+        RuntimeError: the order is for another number of dimensions.
+        TypeError: it is no such order.
+    """
+    if order is None or order is preserve_format:
+        return _preserved(source)
+    if order is contiguous_format:
+        return contiguous_layout(source.shape)
+    return layout(source.shape, _channels_last_strides(source.shape, order))
+
+
+@lru_cache(maxsize=4096)
+def _preserved(source: Layout) -> Layout:
+    strides = source.strides if source.numel == 0 or is_dense(source) else dense_strides(source.shape, source.strides)
+    return layout(source.shape, strides)
+
+
+def _channels_last_strides(shape: tuple[int, ...], order: memory_format) -> tuple[int, ...]:
+    rank = CHANNELS_LAST_RANKS.get(order)
+    if rank is None:
+        raise TypeError(f"memory_format must be a torch.memory_format, not {type(order).__name__}")
+    if len(shape) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {order.name} format")
+    return channels_last_strides(shape)
+
+
+def has_memory_format(source: Layout, order: memory_format | None) -> bool:
+    """Return whether elements lie in a named order; strides of dimensions of one element do not matter.
+
+    Raises:
+        TypeError: it is no such name.
+    """
+    if not isinstance(order, memory_format):
+        raise TypeError(f"memory_format must be torch.memory_format, not {order.__class__.__name__}")
+    if order not in CHANNELS_LAST_RANKS:
+        return source.is_contiguous
+    shape = source.shape
+    if len(shape) != CHANNELS_LAST_RANKS[order] or 0 in shape:
+        return False
+    wanted = _channels_last_strides(shape, order)
+    return all(size == 1 or own == stride for size, own, stride in zip(shape, source.strides, wanted, strict=True))

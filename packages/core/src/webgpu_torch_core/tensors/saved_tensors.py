@@ -8,6 +8,7 @@ from typing import Any
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
 from ..record.tape import Value
+from .kinds import TensorKinds
 from .storage import storage_numbers
 
 #: why hooks of what is saved are refused, the innermost last
@@ -107,13 +108,11 @@ class Packed:
         Raises:
             TypeError: that is no tensor.
         """
-        # A circle: that module imports this one.
-        from .tensor import Tensor
-
         result = self.unpack_hook(self.value)
-        if not isinstance(result, Tensor):
+        kind = type(result)
+        if not issubclass(kind, TensorKinds):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(result).__name__}"
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {kind.__name__}"
             )
         result = result.detach()
         if self.edge is not None:
@@ -223,6 +222,7 @@ _TYPE_NAMES = {
     "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor",
     "int64": "LongTensor", "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor",
     "bool": "BoolTensor", "complex64": "ComplexFloatTensor",
+    "complex128": "ComplexDoubleTensor", "complex32": "ComplexHalfTensor",
 }  # fmt: skip
 
 

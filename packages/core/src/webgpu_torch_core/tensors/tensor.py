@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ..ir.dtypes import complex64, dtype, float32
+from ..ir.dtypes import ALL_DTYPES, dtype
 from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ..record.changes import Hooks, changed_tensor
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
@@ -16,7 +16,7 @@ from ..record.engine import Engine
 from ..record.grad_mode import recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds, warn_of_inner_gradient
-from .memory_formats import contiguous_format, memory_format
+from .memory_formats import contiguous_format, has_memory_format, memory_format
 from .saved_tensors import SavedResult, SavedTensor
 from .storage import DataStorage, check_countable, require_differentiable
 from .storage import MetaValue as MetaValue
@@ -73,17 +73,6 @@ class Tensor(TensorKinds, TensorMethods):
         from ..dispatch.overrides import default_handler
 
         return default_handler(cls, func, types, args, kwargs)
-
-    def as_subclass(self, cls: Any) -> Any:
-        """Return the tensor as an instance of a subclass: the same memory, and the same place in the graph.
-
-        Raises:
-            TypeError: not a class of tensors.
-        """
-        # A floor above this one: looked up when it is used.
-        from ..dispatch.overrides import as_subclass
-
-        return as_subclass(self, cls)
 
     @classmethod
     def _from_storage(cls, storage: Storage, layout: Layout, dtype: dtype, place: device) -> Tensor:
@@ -172,10 +161,7 @@ class Tensor(TensorKinds, TensorMethods):
         """Return whether elements follow each other in row-major order, or in that of a memory format."""
         if memory_format is contiguous_format:
             return self._layout.is_contiguous
-        # A floor above this one: looked up when it is used.
-        from ..operations.creation.conversion import has_memory_format
-
-        return has_memory_format(self, memory_format)
+        return has_memory_format(self._layout, memory_format)
 
     def is_floating_point(self) -> bool:
         """Return whether elements are real floating-point numbers."""
@@ -224,15 +210,6 @@ class Tensor(TensorKinds, TensorMethods):
             return (self._storage.number << 40) + offset
         array = share(value.realize(), value.dtype, value.numel)
         return array.__array_interface__["data"][0] + offset
-
-    def untyped_storage(self) -> Any:
-        """Return the memory that the tensor and its views share, as bytes."""
-        # A floor above this one: looked up when it is used.
-        from ..operations.creation.untyped_storage import UntypedStorage
-
-        return UntypedStorage.of_tensor(self)
-
-    storage = untyped_storage
 
     # Gradients
 
@@ -471,14 +448,14 @@ class Tensor(TensorKinds, TensorMethods):
 def storage_size(tensor: Tensor) -> int:
     """Return how many of a tensor's elements its whole storage holds."""
     numel = tensor._storage.value.numel
-    return numel // 2 if tensor.dtype is complex64 else numel
+    return numel // 2 if tensor.dtype.is_complex else numel
 
 
 def check_supported(engine: Engine, dtype: dtype) -> None:
     """Raise where a device has no such element type, worded as PyTorch does for devices without float64."""
-    if dtype not in engine.device.dtypes:
+    if not isinstance(engine, MetaEngine) and dtype.to_real() not in engine.device.dtypes:
         place = engine.device.name
-        names = ", ".join(sorted(each.name for each in engine.device.dtypes))
+        names = ", ".join(sorted(each.name for each in ALL_DTYPES if each.to_real() in engine.device.dtypes))
         raise TypeError(
             f"Cannot convert a {place} Tensor to {dtype.name} dtype as the {place} device doesn't support {dtype.name}. "
             f"It supports: {names}."
@@ -492,8 +469,8 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
     place = canonical_device(place)
     engine = engine_for(place)
     # A storage of complex elements holds their parts, interleaved.
-    kind, numel = (float32, 2 * layout.numel) if dtype is complex64 else (dtype, layout.numel)
+    kind, numel = dtype.to_real(), 2 * layout.numel if dtype.is_complex else layout.numel
     if isinstance(engine, MetaEngine):
         return Tensor._from_value(MetaValue(engine, kind, numel), layout, dtype, place)
-    check_supported(engine, kind)
+    check_supported(engine, dtype)
     return Tensor._from_value(engine.allocate(kind, numel), layout, dtype, place)

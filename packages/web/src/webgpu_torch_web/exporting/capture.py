@@ -42,13 +42,14 @@ class Port(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """What a function does: its inputs and outputs, results that are no tensors, and the commands between."""
+    """What a function does: its inputs and outputs, results that are no tensors, and the commands between: for graphics cards,
+    and for adapters whose work the host does."""
 
     name: str
     inputs: list[Port]
     outputs: list[Port]
     values: dict[str, bool | int | float | str]
-    commands: list[int]
+    commands: tuple[list[int], list[int]]
 
 
 class Held(NamedTuple):
@@ -132,7 +133,8 @@ class Session:
         ports = [self._port(title, each) for title, each in inputs]
         before = [each._grad for each in call.tensors]
         recording = _Watched(call.places, call.known)
-        start = len(self.device.kept.submitted)
+        for each in self.device.kept.submitted:
+            each.clear()
         outside = {each._storage.number for each in call.known}
 
         def body(*args: object, **kwargs: object) -> object:
@@ -149,8 +151,9 @@ class Session:
         outputs: list[Port] = []
         values: dict[str, bool | int | float | str] = {}
         self._result(result, "", outputs, values)
-        commands = self.device.kept.submitted[start:] + self._stores()
-        return Captured(name, ports, outputs, values, commands)
+        stores = self._stores()
+        card, host = ([*each, *stores] for each in self.device.kept.submitted)
+        return Captured(name, ports, outputs, values, (card, host))
 
     def _given(self, value: object, title: str, inputs: list[tuple[str, Tensor]]) -> object:
         """Return an argument with tensors of this device in the place of its tensors, which become inputs."""

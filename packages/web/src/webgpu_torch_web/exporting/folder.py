@@ -2,7 +2,7 @@
 
 plan.json numbers buffers, shaders, pipelines and bind groups; a command is six numbers, as in
 :mod:`webgpu_torch_backend_wgpu.gpu.interface`: 0, pipeline, group, workgroups in x, y, z, or 1, source, offset, target,
-offset, bytes. Weights say where in which file their bytes are, and which buffers they go to.
+offset, bytes. A function has commands for graphics cards and, where these differ, others for adapters whose work the host does. Weights say where in which file their bytes are, and which buffers they go to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from webgpu_torch_backend_wgpu.gpu.interface import COPY, DEFAULT_LIMITS, UNIFORM, WORDS, Limits, camel
 from webgpu_torch_core.files.host_tensors import HostTensor
@@ -33,6 +33,11 @@ SHARD_BYTES = 1 << 28
 VERSION = 1
 
 Json = dict[str, object]
+#: how a bind group's buffers are bound, and (buffer, offset, bytes) of each
+_Group = tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]
+#: a pipeline's name, shader, and how its buffers are bound
+_Pipeline = tuple[str, int, tuple[str, ...]]
+Key = TypeVar("Key")
 
 
 class _Weight(NamedTuple):
@@ -46,14 +51,14 @@ class _Weight(NamedTuple):
     halved: bool
 
 
-class _Numbers:
-    """Numbers from 0 for handles, in the order in which they are first met."""
+class _Numbers(Generic[Key]):
+    """Numbers from 0 for what is met, in the order in which it is first met."""
 
     def __init__(self) -> None:
-        self.handles: dict[int, int] = {}
+        self.met: dict[Key, int] = {}
 
-    def __getitem__(self, handle: int) -> int:
-        return self.handles.setdefault(handle, len(self.handles))
+    def __getitem__(self, each: Key) -> int:
+        return self.met.setdefault(each, len(self.met))
 
 
 class _Plan:
@@ -62,25 +67,32 @@ class _Plan:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.gpu = session.device.kept
-        self.buffers, self.groups, self.pipelines = _Numbers(), _Numbers(), _Numbers()
-        self.shaders: dict[str, int] = {}
+        self.buffers, self.groups, self.shaders = _Numbers[int](), _Numbers[_Group](), _Numbers[str]()
+        # By what they are: kernels for graphics cards and for the host are often the same.
+        self.pipelines = _Numbers[_Pipeline]()
         self.functions = {each.name: self._function(each) for each in session.functions}
 
     def _function(self, captured: Captured) -> Json:
-        return {
+        card, host = map(self._commands, captured.commands)
+        described: Json = {
             "inputs": [self._port(each) for each in captured.inputs],
             "outputs": [self._port(each) for each in captured.outputs],
             "values": captured.values,
-            "commands": [number for at in range(0, len(captured.commands), WORDS) for number in self._command(
-                captured.commands[at : at + WORDS])],
-        }  # fmt: skip
+            "commands": card,
+        }
+        return described if host == card else described | {"commandsForHost": host}
+
+    def _commands(self, words: list[int]) -> list[int]:
+        return [number for at in range(0, len(words), WORDS) for number in self._command(words[at : at + WORDS])]
 
     def _command(self, words: list[int]) -> list[int]:
         kind, first, second, *rest = words
         if kind == COPY:
             target, start, nbytes = rest
             return [kind, self.buffers[first], second, self.buffers[target], start, nbytes]
-        return [kind, self.pipelines[first], self.groups[second], *rest]
+        request, (layout, entries) = self.gpu.requests[first], self.gpu.groups[second]
+        pipeline = self.pipelines[request.label, self.shaders[request.source], self.gpu.kinds[request.layout]]
+        return [kind, pipeline, self.groups[self.gpu.kinds[layout], tuple(self._pieces(entries))], *rest]
 
     def _port(self, port: Port) -> Json:
         return {"name": port.name, "dtype": port.dtype.name, "shape": port.shape, "at": self._pieces(port.pieces)}
@@ -91,17 +103,12 @@ class _Plan:
     def described(self, weights: list[Json]) -> Json:
         """Return the plan: everything but texts and weights."""
         gpu = self.gpu
-        groups = [
-            {"layout": gpu.kinds[layout], "entries": self._pieces(entries)}
-            for layout, entries in (gpu.groups[handle] for handle in self.groups.handles)
+        groups = [{"layout": layout, "entries": entries} for layout, entries in self.groups.met]
+        pipelines = [
+            {"label": label, "shader": shader, "layout": layout} for label, shader, layout in self.pipelines.met
         ]
-        pipelines: list[Json] = []
-        for handle in self.pipelines.handles:
-            request = gpu.requests[handle]
-            shader = self.shaders.setdefault(request.source, len(self.shaders))
-            pipelines.append({"label": request.label, "shader": shader, "layout": gpu.kinds[request.layout]})
         buffers: list[Json] = []
-        for handle in self.buffers.handles:
+        for handle in self.buffers.met:
             nbytes, use = gpu.buffers[handle]
             described: Json = {"bytes": nbytes}
             if use == UNIFORM:
@@ -116,15 +123,13 @@ class _Plan:
 
     def weights(self, stored_as: str) -> Iterator[_Weight]:
         """Yield what is in buffers before anything runs; a buffer without is all zeros."""
-        for handle in self.groups.handles:
-            self._pieces(self.gpu.groups[handle][1])
         known: set[int] = set()
         for held in self.session.held.values():
             pieces = held.buffer.pieces(0, held.value.numel * held.value.dtype.itemsize)
             known.update(handle for handle, _, _ in pieces)
-            if any(handle in self.buffers.handles for handle, _, _ in pieces):
+            if any(handle in self.buffers.met for handle, _, _ in pieces):
                 yield from self._held(held, pieces, stored_as)
-        for handle in [each for each in self.buffers.handles if each not in known]:
+        for handle in [each for each in self.buffers.met if each not in known]:
             if self.gpu.buffers[handle][1] != UNIFORM:
                 for offset, data in self.gpu.written.get(handle, ()):
                     name = f"constant.{self.buffers[handle]}.{offset}"
@@ -225,7 +230,7 @@ def write_folder(session: Session, folder: Path, weights: str, extra: Json, scri
     for number, shard in enumerate(_shards(plan.weights(weights)), 1):
         described += _written(folder, number, shard, plan)
     text = json.dumps(plan.described(described) | extra, separators=(",", ":"))
-    shaders = "".join(f"//# {number}\n{source}\n" for source, number in plan.shaders.items())
+    shaders = "".join(f"//# {number}\n{source}\n" for source, number in plan.shaders.met.items())
     digest = hashlib.sha256(text.encode() + shaders.encode())
     for each in sorted(folder.glob("weights-*.safetensors")):
         with each.open("rb") as file:

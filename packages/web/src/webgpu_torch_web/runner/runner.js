@@ -161,9 +161,25 @@ async function openDevice(plan, gpu) {
   return adapter.requestDevice({ requiredFeatures: plan.features, requiredLimits: plan.limits });
 }
 
+/** Keep the commands for this device: a card's, or those of the host where it does an adapter's work. Mark what they use. */
+function choose(plan, software) {
+  for (const each of Object.values(plan.functions)) {
+    if (software) each.commands = each.commandsForHost ?? each.commands;
+    for (const { at } of [...each.inputs, ...each.outputs]) at.forEach(([buffer]) => { plan.buffers[buffer].used = true; });
+    for (let i = 0; i < each.commands.length; i += WORDS) {
+      const [kind, first, second, third] = each.commands.slice(i, i + WORDS);
+      if (kind === DISPATCH) plan.groups[second].used = true;
+      else plan.buffers[first].used = plan.buffers[third].used = true;
+    }
+  }
+  for (const { used, entries } of plan.groups) if (used) entries.forEach(([buffer]) => { plan.buffers[buffer].used = true; });
+  plan.weights.forEach(({ target }) => target.forEach(([buffer]) => { plan.buffers[buffer].used = true; }));
+}
+
 function makeBuffers(plan, device) {
   const { STORAGE, UNIFORM, COPY_SRC, COPY_DST } = { STORAGE: 128, UNIFORM: 64, COPY_SRC: 4, COPY_DST: 8 };
-  return plan.buffers.map(({ bytes, uniform }) => {
+  return plan.buffers.map(({ bytes, uniform, used }) => {
+    if (!used) return null;
     const usage = uniform ? UNIFORM | COPY_DST : STORAGE | COPY_SRC | COPY_DST;
     const buffer = device.createBuffer({ size: bytes, usage });
     for (const [offset, text] of uniform ?? []) {
@@ -185,7 +201,7 @@ function makePipelines(plan, device, text, buffers) {
     }
     return layouts.get(key);
   };
-  const groups = plan.groups.map(({ layout, entries }) => device.createBindGroup({
+  const groups = plan.groups.map(({ layout, entries, used }) => used && device.createBindGroup({
     layout: layoutOf(layout),
     entries: entries.map(([buffer, offset, size], binding) => ({ binding, resource: { buffer: buffers[buffer], offset, size } })),
   }));
@@ -342,7 +358,7 @@ class Model {
 
   /** Free the GPU's memory. */
   destroy() {
-    this._buffers.forEach((each) => each.destroy());
+    this._buffers.forEach((each) => each?.destroy());
     this.device.destroy();
   }
 
@@ -365,8 +381,9 @@ class Model {
  * Load an exported folder.
  *
  * url: the folder's address, or a file: address in Node. options: `gpu` (navigator.gpu by default), `device` (a GPUDevice
- * of yours), `onProgress({loaded, total})` in bytes of weights, `cache` (false: not in the browser's cache). The first
- * function is compiled before this returns, others when they first run or by `prepare()`.
+ * of yours), `onProgress({loaded, total})` in bytes of weights, `cache` (false: not in the browser's cache), `software`
+ * (whether the host does the adapter's work: by default the adapter tells). The first function is compiled before this
+ * returns, others when they first run or by `prepare()`.
  */
 export async function load(url, options = {}) {
   const base = new URL(String(url).replace(/\/?$/, "/"), globalThis.location?.href);
@@ -380,6 +397,7 @@ export async function load(url, options = {}) {
     return found;
   };
   const device = options.device ?? (await openDevice(plan, options.gpu ?? globalThis.navigator?.gpu));
+  choose(plan, options.software ?? device.adapterInfo?.isFallbackAdapter ?? false);
   const text = await (await request(at("shaders.wgsl"))).text();
   device.pushErrorScope("out-of-memory");
   device.pushErrorScope("validation");

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.dtypes import complex64, float32
 from ...ir.layouts import broadcast_shapes
 from ...ir.scalar import absolute, atan2, hypot, less, where
 from ...ir.scalar import equal as equal_
@@ -21,17 +20,17 @@ from .views import as_complex, complex_view, conj, number_parts, part, view_as_r
 
 
 def split(value: Any) -> tuple[Any, Any]:
-    """Return an operand's parts as float32 tensors or numbers; None for a zero imaginary part."""
+    """Return an operand's parts as real tensors or numbers; None for a zero imaginary part."""
     if not isinstance(value, Tensor):
         return number_parts(value)
-    if value.dtype is complex64:
+    if value.dtype.is_complex:
         return part(value, 0), part(value, 1)
-    return (value if value.dtype is float32 else value.to(float32)), ZERO
+    return value, ZERO
 
 
 def full_parts(value: Any) -> tuple[Any, Any]:
     """Return both parts of an operand without gradient, the imaginary one 0.0 where there is none."""
-    if isinstance(value, Tensor) and value.dtype is complex64:
+    if isinstance(value, Tensor) and value.dtype.is_complex:
         return part_alias(value, 0), part_alias(value, 1)
     real, imag = split(value.detach() if isinstance(value, Tensor) else value)
     return real, 0.0 if imag is ZERO else imag
@@ -71,7 +70,7 @@ def _sum(function: Any, input: Any, other: Any, alpha: Any) -> Tensor:
     if isinstance(alpha, complex):
         other, alpha = mul_rule(e.mul, other, alpha) if isinstance(other, Tensor) else other * alpha, 1
     both = isinstance(input, Tensor) and isinstance(other, Tensor)
-    if both and input.dtype is complex64 and other.dtype is complex64 and input.ndim == other.ndim:
+    if both and input.dtype.is_complex and other.dtype.is_complex and input.ndim == other.ndim:
         return complex_view(function(view_as_real(input), view_as_real(other), alpha=alpha))
     a, b = split(input)
     c, d = split(other)
@@ -171,9 +170,9 @@ def reduce_gradient(grad: Any, operand: Any) -> Any:
     if grad is None or not isinstance(operand, Tensor) or not operand.requires_grad:
         return None
     summed = sum_to_size(grad, operand._layout.shape)
-    if operand.dtype is complex64:
+    if operand.dtype.is_complex:
         return summed
-    return part(summed, 0).to(operand.dtype) if operand.dtype is not float32 else part(summed, 0)
+    return part(summed, 0).to(operand.dtype)
 
 
 def reciprocal_rule(function: Any, input: Tensor) -> Tensor:
@@ -241,7 +240,7 @@ _direction = kernel("complex_angle", _angle)
 
 def angle_of(input: Tensor) -> Tensor:
     """Return the angle of complex numbers; of real ones 0, pi where negative, NaN where NaN."""
-    if input.dtype is not complex64:
+    if not input.dtype.is_complex:
         floats = input.detach() if input.dtype.category == 2 else input.to(default_float[0])
         turned = e.select_(floats.new_full((), math.pi), floats.new_zeros(()), floats < 0)
         result = e.select_(floats, turned, floats != floats)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.dtypes import float32, float64
+from ...ir.dtypes import float64
 from ...ir.expression import Expression
 from ...ir.scalar import (
     absolute,
@@ -338,11 +338,12 @@ def power(input: Any, exponent: Any) -> Tensor:
     """Return ``exp(exponent * log(input))``."""
 
     parts = [*full_parts(input), *full_parts(exponent)]
+    kind = next(each.dtype for each in parts if isinstance(each, Tensor))
     if all(has_float64(each.device) for each in parts if isinstance(each, Tensor)):
         # An angle of many turns has few digits left in float32; where float64 is at hand it costs little.
         parts = [each.to(float64) if isinstance(each, Tensor) else each for each in parts]
     real, imag = _power_real(*parts), _power_imag(*parts)
-    result = join(real.to(float32), imag.to(float32))
+    result = join(real.to(kind), imag.to(kind))
     if not needs_gradient(input, exponent):
         return result
     base = input._save() if isinstance(input, Tensor) else None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.dtypes import float32
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import no_view, sizes_from
+from ..common import no_view, sizes_from, type_title
+from ..elementwise.call import default_float
 from ..outputs import into
 from .arithmetic import split
 from .interleaving import join
@@ -20,12 +20,15 @@ def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value
     ``values`` names or numbers the arguments that are elements though they may be Python numbers.
     """
 
+    given = [*args, *kwargs.values()]
+    kind = next(each.dtype.to_real() for each in given if isinstance(each, Tensor) and each.is_complex())
+
     def chosen(key: Any, value: Any, part: int) -> Any:
-        is_element = getattr(value, "dtype", None) is not None and isinstance(value, Tensor) and value.is_complex()
+        is_element = isinstance(value, Tensor) and value.is_complex()
         if not is_element and key not in values:
             return value
         found = split(value)[part]
-        return 0.0 if found is None else found
+        return 0.0 if found is None else found.to(kind) if isinstance(found, Tensor) else found
 
     out = kwargs.pop("out", None)
     parts = [
@@ -90,7 +93,7 @@ def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 
 def scatter_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     if kwargs.get("reduce") == "multiply" or "multiply" in args[4:5]:
-        raise NotImplementedError("\"scatter\" with reduce='multiply' not implemented for 'ComplexFloat'")
+        raise NotImplementedError(f"\"scatter\" with reduce='multiply' not implemented for '{type_title(args[0])}'")
     return by_parts(function, args, kwargs, (3, "value", "src"))
 
 
@@ -113,7 +116,9 @@ def scatter_reduce_rule(
     if reduce in ("sum", "mean"):
         return by_parts(function, (input, dim, index, src, reduce), {"include_self": include_self, "out": out})
     if reduce != "prod" and index.numel():
-        raise NotImplementedError(f"\"scatter_reduce\" with reduce='{reduce}' not implemented for 'ComplexFloat'")
+        raise NotImplementedError(
+            f"\"scatter_reduce\" with reduce='{reduce}' not implemented for '{type_title(input)}'"
+        )
     return into(_scattered_product(input, dim, index, src, include_self), out, True)
 
 
@@ -152,7 +157,8 @@ def index_fill_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 def eye_rule(
     function: Any, *args: Any, dtype: Any = None, out: Any = None, requires_grad: bool = False, **named: Any
 ) -> Tensor:
-    result = as_complex(function(*args, dtype=float32, **named))
+    kind = dtype or out.dtype
+    result = function(*args, dtype=kind.to_real(), **named).to(kind)
     if out is not None:
         return into(result, out)
     return result.requires_grad_() if requires_grad else result
@@ -168,10 +174,14 @@ def linspace_rule(
     requires_grad: bool = False,
     **named: Any,
 ) -> Tensor:
+    kind = dtype or (default_float[0].to_complex() if out is None else out.dtype)
     bounds = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
     real, imag = (
         function(
-            *(complex(each).real if part == 0 else complex(each).imag for each in bounds), *args, dtype=float32, **named
+            *(complex(each).real if part == 0 else complex(each).imag for each in bounds),
+            *args,
+            dtype=kind.to_real(),
+            **named,
         )
         for part in (0, 1)
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.dtypes import complex64
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient
 from .arithmetic import reduce_gradient, split
@@ -15,8 +14,7 @@ from .views import conj
 def product_rule(function: Any, left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
     """Return a batched matrix product of four real ones (two where one side is real)."""
     del wide
-    both = left.dtype is complex64 and right.dtype is complex64
-    if not both and {left.dtype.name, right.dtype.name} != {"complex64", "float32"}:
+    if left.dtype.to_real() is not right.dtype.to_real():
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {left.dtype.name} != {right.dtype.name}"
         )
@@ -50,7 +48,7 @@ def product_rule(function: Any, left: Tensor, right: Tensor, title: str, wide: b
 
 def product_rule_or(function: Any, left: Tensor, right: Tensor, title: str) -> Tensor:
     """Return a product whose operands may both be real."""
-    if left.dtype is complex64 or right.dtype is complex64:
+    if left.dtype.is_complex or right.dtype.is_complex:
         return product_rule(function, left, right, title)
     return function(left, right, title)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...ir.dtypes import complex64
 from ...ir.layouts import wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
@@ -36,9 +35,9 @@ def sum_rule(
     **named: Any,
 ) -> Tensor:
     dim, keepdim = named.get("axis", dim), named.get("keepdims", keepdim)
-    if dtype is not None and dtype is not complex64:
+    if dtype is not None and not dtype.is_complex:
         return function(input.to(dtype), dim, keepdim, dtype=dtype, out=out)
-    source = as_complex(input)
+    source = as_complex(input if dtype is None else input.to(dtype))
     dims = as_dimensions(dim, source.ndim)
     floats = view_as_real(source)
     result = function(floats, dims, keepdim) if dims else floats.clone()
@@ -54,9 +53,9 @@ def any_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def cumsum_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
-    if dtype is not None and dtype is not complex64:
+    if dtype is not None and not dtype.is_complex:
         return function(input.to(dtype), dim, out=out)
-    source = as_complex(input)
+    source = as_complex(input if dtype is None else input.to(dtype))
     if source.ndim == 0:
         wrap_dimension(dim, 0)
         return _into(source.clone(), out)
@@ -132,9 +131,9 @@ def vector_norm_rule(
     dtype: Any = None,
     out: Any = None,
 ) -> Tensor:
-    if dtype is not None and dtype is not complex64:
+    if dtype is not None and not dtype.is_complex:
         raise RuntimeError(f"linalg.vector_norm: the dtype of the input {x.dtype!r} should be convertible to {dtype!r}")
-    return function(e.abs(as_complex(x)), ord, dim, keepdim, out=out)
+    return function(e.abs(as_complex(x if dtype is None else x.to(dtype))), ord, dim, keepdim, out=out)
 
 
 def logsumexp_rule(function: Any, input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None) -> Tensor:

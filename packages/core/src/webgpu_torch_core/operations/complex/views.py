@@ -6,12 +6,12 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, complex64, float32
+from ...ir.dtypes import bfloat16, bool_
 from ...ir.layouts import complex_layout, contiguous_strides, layout, part_layout, real_layout
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, require_tensor, type_title
-from ..elementwise.call import finish_out
+from ..elementwise.call import default_float, finish_out
 from ..elementwise.overloads import _out
 from ..in_place.writing import make_in_place
 from ..movement.views import make_view, transpose
@@ -28,14 +28,14 @@ def view_as_real(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the input is not complex.
     """
-    if input.dtype is not complex64:
+    if not input.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
     return make_view(
         input,
         real_layout(input._layout),
         "ViewAsRealBackward0",
         lambda grad: complex_view(grad.contiguous()),
-        float32,
+        input.dtype.to_real(),
     )
 
 
@@ -44,9 +44,9 @@ def view_as_complex(input: Tensor) -> Tensor:
     """The same memory as complex numbers, whose parts are the last dimension.
 
     Raises:
-        RuntimeError: the input is not float32, or its parts do not lie side by side.
+        RuntimeError: the input is not float16, float32 or float64, or its parts do not lie side by side.
     """
-    if input.dtype is not float32:
+    if not _is_part(input):
         raise RuntimeError(
             f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
             f"{input.dtype.name.capitalize()}"
@@ -56,8 +56,13 @@ def view_as_complex(input: Tensor) -> Tensor:
         complex_layout(input._layout),
         "ViewAsComplexBackward0",
         lambda grad: view_as_real(as_complex(grad)),
-        complex64,
+        input.dtype.to_complex(),
     )
+
+
+def _is_part(tensor: Tensor) -> bool:
+    """Return whether a tensor's elements can be parts of complex numbers."""
+    return tensor.dtype.is_floating_point and tensor.dtype is not bfloat16
 
 
 def complex_view(floats: Tensor) -> Tensor:
@@ -72,13 +77,14 @@ def complex_view(floats: Tensor) -> Tensor:
         target = layout(source.shape[:-1], strides, source.offset // 2)
     else:
         return complex_view(floats.contiguous())
-    result = Tensor._from_storage(floats._storage, target, complex64, floats.device)
+    result = Tensor._from_storage(floats._storage, target, floats.dtype.to_complex(), floats.device)
     return attach(result, "ViewAsComplexBackward0", (floats,), lambda grad: view_as_real(as_complex(grad)))
 
 
 def as_complex(input: Tensor) -> Tensor:
-    """Return a tensor as complex64."""
-    return input if input.dtype is complex64 else input.to(complex64)
+    """Return a tensor in the complex type of its precision, integers in that of the default type."""
+    kind = input.dtype if input.dtype.category >= 2 else default_float[0]
+    return input.to(kind.to_complex())
 
 
 def part(input: Tensor, number: int) -> Tensor:
@@ -88,13 +94,13 @@ def part(input: Tensor, number: int) -> Tensor:
     def run_backward(grad: Tensor) -> Tensor:
         return join(ZERO, grad) if number else join(grad, ZERO)
 
-    return make_view(input, part_layout(input._layout, number), title, run_backward, float32)
+    return make_view(input, part_layout(input._layout, number), title, run_backward, input.dtype.to_real())
 
 
 @operation("view", method=False)
 def real(input: Tensor) -> Tensor:
     """A view of the real parts; a real tensor itself."""
-    return part(input, 0) if input.dtype is complex64 else input
+    return part(input, 0) if input.dtype.is_complex else input
 
 
 @operation("view", method=False)
@@ -104,7 +110,7 @@ def imag(input: Tensor) -> Tensor:
     Raises:
         RuntimeError: the input is real.
     """
-    if input.dtype is not complex64:
+    if not input.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return part(input, 1)
 
@@ -125,15 +131,22 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``real + i * imag``, broadcast to each other.
 
     Raises:
-        RuntimeError: the parts are not both float32.
+        RuntimeError: the parts are not of one type of float16, float32 and float64.
     """
     for number, each in enumerate((real, imag)):
         require_tensor("complex", ("real", "imag")[number], number + 1, each)
-    for each in (real, imag):
-        if each.dtype is not float32:
-            names = " and ".join(_title(one) for one in (real, imag))
-            raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names}")
+    _require_parts(real, imag)
     return _into(join(real, imag), out)
+
+
+def _require_parts(first: Tensor, second: Tensor) -> None:
+    if not (_is_part(first) and _is_part(second)):
+        names = f"{_title(first)} and {_title(second)}"
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names}")
+    if first.dtype is not second.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {_title(first)} but got scalar type {_title(second)} for second argument"
+        )
 
 
 def _title(tensor: Tensor) -> str:
@@ -156,14 +169,11 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``abs * (cos(angle) + i * sin(angle))``.
 
     Raises:
-        RuntimeError: the arguments are not both float32.
+        RuntimeError: the arguments are not of one type of float16, float32 and float64.
     """
     for number, each in enumerate((abs, angle)):
         require_tensor("polar", ("abs", "angle")[number], number + 1, each)
-    for each in (abs, angle):
-        if each.dtype is not float32:
-            names = " and ".join(_title(one) for one in (abs, angle))
-            raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names}")
+    _require_parts(abs, angle)
     return _into(join(abs * angle.cos(), abs * angle.sin()), out)
 
 
@@ -171,7 +181,7 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
     result = input
-    if input.dtype is complex64:
+    if input.dtype.is_complex:
         result = join(part(input, 0), -part(input, 1), title="ConjPhysicalBackward0")
     return _into(result, out)
 
@@ -184,7 +194,7 @@ def conj(input: Tensor) -> Tensor:
 
 def _conj_in_place(self: Tensor) -> Tensor:
     """Replace the elements by their conjugates."""
-    if self.dtype is complex64:
+    if self.dtype.is_complex:
         part(self, 1).neg_()
     return self
 
@@ -223,7 +233,7 @@ def is_neg(input: Tensor) -> bool:
 @operation("elementwise")
 def isreal(input: Tensor) -> Tensor:
     """Whether elements have no imaginary part."""
-    if input.dtype is complex64:
+    if input.dtype.is_complex:
         return part(input, 1) == 0
     return input.new_ones(input.shape, dtype=_bool())
 
@@ -270,7 +280,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input / |input|``, 0 at 0; the sign of real numbers."""
 
-    if input.dtype is not complex64:
+    if not input.dtype.is_complex:
         return e.sign(input, out=out)
     # A circle: that module imports this one.
     from .arithmetic import sgn_of

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ...ir.dtypes import (
+    bfloat16,
+    bool_,
+    complex32,
+    complex64,
+    complex128,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, dense_strides, is_dense, layout, real_layout
+from ...ir.layouts import Layout, real_layout
 from ...record.devices import canonical_device, device, host_device
 from ...tensors.memory_formats import (
-    channels_last,
-    channels_last_3d,
+    CHANNELS_LAST_RANKS,
     contiguous_format,
+    dense_layout,
+    has_memory_format,
     memory_format,
-    preserve_format,
 )
-from ...tensors.tensor import Tensor, empty_tensor, storage_size
+from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
 from ..in_place.writing import assign, check_writable, converted, without_repeats
@@ -47,64 +61,21 @@ def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: 
 
 def copied(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     """Return a copy in an element type and a dense layout, without gradient."""
-    if input.dtype is complex64 or kind is complex64:
+    if input.dtype.is_complex or kind.is_complex:
         return _copy_complex(input.detach(), kind, target)
     kernel = cast_kernel(input._layout, input._storage.value.numel, input.dtype, kind, target)
     return record_on(input._engine, input.device, kernel, (input._storage.value,), (), (target,))
 
 
 def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
-    if input.dtype is not complex64:
-        return copy_real(input, target)
-    if kind is complex64:
-        return complex_alias(copied(real_alias(input), float32, real_layout(target)))
+    check_supported(input._engine, kind)
+    if not input.dtype.is_complex:
+        return copy_real(input, kind, target)
+    if kind.is_complex:
+        return complex_alias(copied(real_alias(input), kind.to_real(), real_layout(target)))
     if kind is bool_:
         return copied(input != 0, kind, target)
     return copied(part_alias(input, 0), kind, target)
-
-
-def dense_layout(input: Tensor, memory_format: memory_format | None) -> Layout:
-    """Return the layout of a copy: in a named order of elements, else in that of the input."""
-    if memory_format is None or memory_format is preserve_format:
-        return _preserved(input._layout)
-    shape = input._layout.shape
-    if memory_format is contiguous_format:
-        return contiguous_layout(shape)
-    return layout(shape, _channels_last_strides(shape, memory_format))
-
-
-@lru_cache(maxsize=4096)
-def _preserved(source: Layout) -> Layout:
-    strides = source.strides if source.numel == 0 or is_dense(source) else dense_strides(source.shape, source.strides)
-    return layout(source.shape, strides)
-
-
-def _channels_last_strides(shape: tuple[int, ...], memory_format: memory_format) -> tuple[int, ...]:
-    rank = _CHANNELS_LAST_RANKS.get(memory_format)
-    if rank is None:
-        raise TypeError(f"memory_format must be a torch.memory_format, not {type(memory_format).__name__}")
-    if len(shape) != rank:
-        raise RuntimeError(f"required rank {rank} tensor to use {memory_format.name} format")
-    return channels_last_strides(shape)
-
-
-def has_memory_format(input: Tensor, memory_format: memory_format | None) -> bool:
-    """Return whether elements lie in a named order; strides of dimensions of one element do not matter.
-
-    Raises:
-        TypeError: it is no such name.
-    """
-    if not isinstance(memory_format, contiguous_format.__class__):
-        raise TypeError(f"memory_format must be torch.memory_format, not {memory_format.__class__.__name__}")
-    if memory_format not in _CHANNELS_LAST_RANKS:
-        return input._layout.is_contiguous
-    shape = input._layout.shape
-    if len(shape) != _CHANNELS_LAST_RANKS[memory_format] or 0 in shape:
-        return False
-    wanted = _channels_last_strides(shape, memory_format)
-    return all(
-        size == 1 or own == stride for size, own, stride in zip(shape, input._layout.strides, wanted, strict=True)
-    )
 
 
 @operation("composite")
@@ -114,15 +85,14 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
     Raises:
         RuntimeError: a channels-last format for another number of dimensions than it has.
     """
-    result = copied(input, input.dtype, dense_layout(input, memory_format))
+    result = copied(input, input.dtype, dense_layout(input._layout, memory_format))
     return attach(result, "CloneBackward0", (input,), lambda grad: grad)
 
 
 legacy_contiguous_format = contiguous_format
-_CHANNELS_LAST_RANKS = {channels_last: 4, channels_last_3d: 5}
 
 
-_OF_NUMBERS = {bool: bool_, float: float64, complex: complex64}
+_OF_NUMBERS = {bool: bool_, float: float64, complex: complex128}
 
 
 def _is_dtype(value: object) -> bool:
@@ -179,7 +149,7 @@ def to(
     kind, place = as_dtype(wanted) or self.dtype, self.device if where is None else canonical_device(where)
     if kind is self.dtype and place == self.device and not copy:
         # A tensor that is not channels-last counts as contiguous here, whatever its strides.
-        if memory_format not in _CHANNELS_LAST_RANKS or has_memory_format(self, memory_format):
+        if memory_format not in CHANNELS_LAST_RANKS or has_memory_format(self._layout, memory_format):
             return self
         return clone(self, memory_format=memory_format)
     _warn_discarded(self.dtype, kind)
@@ -194,15 +164,15 @@ def to(
         attach(result, "ToCopyBackward0", (source,), lambda grad: converted(grad, own).to(device=back))
     if kind is not result.dtype or result is self:
         own = result.dtype
-        converted_copy = copied(result, kind, dense_layout(result, memory_format))
+        converted_copy = copied(result, kind, dense_layout(result._layout, memory_format))
         result = attach(converted_copy, "ToCopyBackward0", (result,), lambda grad: converted(grad, own))
-    if memory_format in _CHANNELS_LAST_RANKS and not has_memory_format(result, memory_format):
+    if memory_format in CHANNELS_LAST_RANKS and not has_memory_format(result._layout, memory_format):
         return clone(result, memory_format=memory_format)
     return result
 
 
 def _warn_discarded(source: dtype, kind: dtype) -> None:
-    if source is complex64 and kind is not complex64 and kind is not bool_:
+    if source.is_complex and not kind.is_complex and kind is not bool_:
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
 
 
@@ -242,7 +212,8 @@ def _conversion(name: str, kind: dtype) -> None:
 
 for _name, _kind in {
     "half": float16, "bfloat16": bfloat16, "float": float32, "double": float64, "bool": bool_, "byte": uint8, "char": int8,
-    "short": int16, "int": int32, "long": int64, "cfloat": complex64,
+    "short": int16, "int": int32, "long": int64, "cfloat": complex64, "chalf": complex32,
+    "cdouble": complex128,
 }.items():  # fmt: skip
     _conversion(_name, _kind)
 
@@ -317,7 +288,8 @@ def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
     if not isinstance(source, Tensor):
         if not (hasattr(source, "__float__") or isinstance(source, complex)):
             raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
-        source = self.new_tensor(other, dtype=complex64 if isinstance(other, complex) else None)
+        wide = self.dtype if self.dtype.category >= 2 else float64
+        source = self.new_tensor(other, dtype=wide.to_complex() if isinstance(other, complex) else None)
     if source.device != self.device:
         source = to(source, device=self.device)
     if source._layout.shape != self._layout.shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ...ir.dtypes import dtype
@@ -72,9 +73,6 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
-    # Slow to import, and seldom needed.
-    import copy
-
     found = memo.get(id(self))
     if found is not None:
         return found

@@ -10,7 +10,22 @@ import ctypes
 from typing import Any
 
 from ...backend.plugins import registry
-from ...ir.dtypes import bfloat16, bool_, complex64, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ...ir.dtypes import (
+    bfloat16,
+    bool_,
+    complex32,
+    complex64,
+    complex128,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from ...ir.layouts import contiguous_strides
 from ...record.devices import host_device
 from ...tensors.tensor import Tensor
@@ -22,7 +37,7 @@ CPU = 1
 #: (type code, bits) -> element type: 0 signed, 1 unsigned, 2 float, 4 bfloat, 5 complex, 6 bool
 _TYPES: dict[tuple[int, int], dtype] = {
     (0, 8): int8, (0, 16): int16, (0, 32): int32, (0, 64): int64, (1, 8): uint8, (2, 16): float16, (2, 32): float32,
-    (2, 64): float64, (4, 16): bfloat16, (5, 64): complex64, (6, 8): bool_,
+    (2, 64): float64, (4, 16): bfloat16, (5, 32): complex32, (5, 64): complex64, (5, 128): complex128, (6, 8): bool_,
 }  # fmt: skip
 #: name of a capsule -> its name once it is used
 _NAMES = {b"dltensor_versioned": b"used_dltensor_versioned", b"dltensor": b"used_dltensor"}

@@ -12,11 +12,10 @@ from ...ir.dtypes import (
     ALL_DTYPES,
     BY_NAME,
     bool_,
-    complex64,
+    complex128,
     compute_dtype,
     dtype,
     dtype_of_number,
-    float32,
     float64,
     int64,
     promote_types,
@@ -25,6 +24,7 @@ from ...ir.host_bytes import check_number, flatten, pack, require_numpy
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
+from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
 from ..common import kernel_cache, one_tuple_of_sizes, record_on, require_layout, require_tensor, sizes_from
@@ -33,10 +33,9 @@ from ..elementwise.call import default_float
 from ..outputs import into
 
 if TYPE_CHECKING:
-    from ...tensors.memory_formats import memory_format
     from ...tensors.type_aliases import DeviceLike, Number
 
-_PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex64}
+_PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
 
 
 def as_dtype(kind: Any) -> dtype | None:
@@ -71,9 +70,10 @@ def place_of(where: Any) -> device:
 def from_bytes(data: Any, shape: tuple[int, ...], kind: dtype, where: Any = None) -> Tensor:
     """Return a contiguous tensor holding host bytes."""
     place = place_of(where)
-    if kind is complex64:
-        return complex_alias(from_bytes(data, (*shape, 2), float32, place))
     engine = engine_for(place)
+    if kind.is_complex:
+        check_supported(engine, kind)
+        return complex_alias(from_bytes(data, (*shape, 2), kind.to_real(), place))
     layout = contiguous_layout(shape)
     if isinstance(engine, MetaEngine):
         return Tensor._from_value(MetaValue(engine, kind, layout.numel), layout, kind, place)
@@ -155,8 +155,6 @@ def array_tensor(data: Any, kind: dtype | None, where: Any) -> Tensor:
         )
     given = numpy.ascontiguousarray(data)
     name = given.dtype.name
-    if name == "complex128" and kind is complex64:
-        given, name = given.astype("complex64"), "complex64"
     if name not in BY_NAME:
         raise TypeError(
             f"can't convert np.ndarray of type numpy.{name}. The supported types are: {', '.join(each.name for each in ALL_DTYPES)}."
@@ -197,10 +195,11 @@ def fill_kernel(shape: tuple[int, ...], kind: dtype) -> Pointwise:
 
 def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Tensor:
     """Return a tensor of one number."""
-    if kind is complex64:
-        number = complex(value)
-        return join(number.real, number.imag, contiguous_layout(shape), place)
     engine = engine_for(place)
+    if kind.is_complex:
+        check_supported(engine, kind)
+        number = complex(value)
+        return join(number.real, number.imag, contiguous_layout(shape), place, kind=kind.to_real())
     check_countable(shape, number_of_elements(shape), kind)
     check_number(value, kind)
     if isinstance(value, complex):
@@ -298,10 +297,7 @@ def empty(
 
 def _laid_out_as(result: Tensor, input: Tensor, memory_format: memory_format | None) -> Tensor:
     """Return equal or undefined elements in the order in memory that a copy of ``input`` would have."""
-    # A circle: that module imports this one.
-    from .conversion import dense_layout
-
-    wanted = dense_layout(input, memory_format)
+    wanted = dense_layout(input._layout, memory_format)
     if wanted.strides == result._layout.strides:
         return result
     return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import BY_NAME, complex64, dtype, float32
+from ...ir.dtypes import BY_NAME, dtype
 from ...ir.layouts import layout
 from ...record.devices import canonical_device, engine_for, host_device
 from ...record.tape import Value
@@ -29,7 +30,7 @@ def over_memory(
     wrap = getattr(engine.device, "wrap_host", None)
     if wrap is None:
         return None
-    stored = float32 if kind is complex64 else kind
+    stored = kind.to_real()
     value = Value(engine, stored, memory.nbytes // stored.itemsize, wrap(memory))
     # The memory may be a part of something larger: nothing tells when the last who writes there is gone.
     value.share(lambda: keeper)
@@ -38,9 +39,6 @@ def over_memory(
 
 def bytes_at(address: int, nbytes: int, keeper: Any) -> memoryview:
     """Return the bytes at an address, writable; they keep their owner alive."""
-    # Slow to import, and seldom needed.
-    import ctypes
-
     window: Any = (ctypes.c_ubyte * nbytes).from_address(address)
     window.keeper = keeper
     return memoryview(window).cast("B")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bfloat16, bool_, complex64, int64
+from ...ir.dtypes import bfloat16, bool_, complex32, int64
 from ...ir.host_bytes import require_numpy, unpack
 from ...ir.layouts import Layout, contiguous_layout
 from ...record.devices import host_device
@@ -15,6 +15,7 @@ from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.printing import format_tensor
 from ...tensors.tensor import MetaValue, Tensor
+from ..common import dtype_title
 from ..complex.interleaving import real_alias
 from ..elementwise.call import default_float
 from .conversion import clone, copied, is_whole
@@ -36,6 +37,8 @@ def _dense(self: Tensor) -> Tensor:
     """Return a tensor of the same elements that fill its memory in row-major order."""
     if self.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if is_whole(self):
+        return self
     source = self.detach()
     whole = source if source._layout.is_contiguous else clone(source, memory_format=contiguous_format)
     return whole if is_whole(whole) else copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))
@@ -94,11 +97,11 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
-    if self.dtype is bfloat16:
-        raise TypeError("Got unsupported ScalarType BFloat16")
+    if self.dtype is bfloat16 or self.dtype is complex32:
+        raise TypeError(f"Got unsupported ScalarType {dtype_title(self.dtype)}")
     source = self.detach()
-    if source.dtype is complex64:
-        return numpy(real_alias(source), force=force).view(np.complex64)[..., 0]
+    if source.dtype.is_complex:
+        return numpy(real_alias(source), force=force).view(np.dtype(source.dtype.name))[..., 0]
     engine = source._engine
     share = getattr(engine.device, "as_array", None) if not isinstance(source._storage.value, MetaValue) else None
     if share is None or source._layout.numel == 0:

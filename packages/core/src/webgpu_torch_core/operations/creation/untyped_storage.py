@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from typing import Any
 
@@ -47,9 +48,6 @@ class UntypedStorage:
             FileNotFoundError: there is no such file.
             ValueError: the file is shorter than ``nbytes``, or ``shared`` asks for a file that writes reach.
         """
-        # Slow to import, and seldom needed.
-        import mmap
-
         if shared:
             raise ValueError("shared=True is not supported: tensors never write into the file")
         made = cls()
@@ -145,3 +143,11 @@ class UntypedStorage:
 
     def __repr__(self) -> str:
         return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """Return the memory that the tensor and its views share, as bytes."""
+    return UntypedStorage.of_tensor(self)
+
+
+Tensor.untyped_storage = Tensor.storage = untyped_storage  # type: ignore[attr-defined]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...dispatch.complex_rules import involves_complex, rule, warn_of_lost_precision
+from ...dispatch.complex_rules import in_one_precision, involves_complex, rule
 from ...dispatch.direct import DIRECT, Direct
 from ...dispatch.registry import Operation, register
 from ...ir import expression as ir
 from ...ir import interpreter
-from ...ir.dtypes import bool_, complex64, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
+from ...ir.dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout
 from ...ir.steps import differentiate
@@ -160,10 +160,10 @@ class Elementwise:
         return result
 
     def _call_rule(self, operands: tuple[object, ...], extras: tuple[object, ...]) -> Tensor:
+        kind = result_type(*operands)
         if self.facts.refuses is not None:
-            self.facts.refuses(operands, complex64)
-        warn_of_lost_precision(operands)
-        return rule(self.name)(None, *operands, *extras)
+            self.facts.refuses(operands, kind)
+        return rule(self.name, operands)(None, *in_one_precision(operands, kind), *extras)
 
     def _resolve(self, identity: tuple[Any, ...], operands: tuple[Any, ...], extras: tuple[Any, ...]) -> Resolution:
         shape = broadcast_shapes(*(each._layout.shape for each in operands if isinstance(each, Tensor)))
@@ -361,9 +361,8 @@ def result_type(*operands: Any) -> dtype:
     result: dtype | None = None
     for kind in best:
         if kind is not None and (result is None or kind.category > result.category):
-            if result is not None and kind is best[2] and kind.category == 2:
-                kind = default_float[0]
-            result = kind
+            # Of a complex number beside floats only that it is complex counts.
+            result = result.to_complex() if result is not None and result.category == 2 else kind
     return result if result is not None else int64
 
 

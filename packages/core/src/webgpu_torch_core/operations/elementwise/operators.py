@@ -7,6 +7,7 @@ from typing import Any
 from ...dispatch.direct import DIRECT, OPERATORS
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
+from ..creation.factories import as_tensor
 from .overloads import positive, pow
 
 
@@ -17,9 +18,6 @@ def _of_array(like: Tensor, other: Any) -> Any:
     """
     if type(other).__name__ == "bool" and not other.ndim:
         return float(other)
-    # A circle: that module imports this one.
-    from ..creation.factories import as_tensor
-
     return as_tensor(other, device=like.device)
 
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...dispatch.complex_rules import involves_complex
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, complex64, float32, float64
+from ...ir.dtypes import bool_, complex128, float32, float64
 from ...ir.host_bytes import check_number, stored
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -149,12 +150,10 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @operation("elementwise")
 def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """``input ** exponent`` in float64; of complex numbers in complex64, the widest that there is."""
-
-    if any(each.__class__ is complex or getattr(each, "dtype", None) is complex64 for each in (input, exponent)):
-        return _out(pow(input, exponent), out)
-    base = input.to(float64) if isinstance(input, Tensor) else float(input)
-    power = exponent.to(float64) if isinstance(exponent, Tensor) else float(exponent)
+    """``input ** exponent`` in float64, of complex numbers in complex128."""
+    kind, number = (complex128, complex) if involves_complex((input, exponent)) else (float64, float)
+    base = input.to(kind) if isinstance(input, Tensor) else number(input)
+    power = exponent.to(kind) if isinstance(exponent, Tensor) else number(exponent)
     return _out(pow(base, power), out)
 
 
@@ -187,7 +186,7 @@ def clamp(
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     min, max = _both_alike(min, max)
-    if input.dtype is complex64:
+    if input.dtype.is_complex:
         raise NotImplementedError("clamp is not supported for complex types")
     _check_limits(input, min, max)
     if max is None:

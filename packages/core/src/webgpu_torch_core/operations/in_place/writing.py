@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...ir import expression as ir
-from ...ir.dtypes import bool_, complex64, dtype
+from ...ir.dtypes import bool_, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
 from ...ir.layouts import layout as make_layout
@@ -163,13 +163,13 @@ def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
     if own.numel == 0 or value.__class__ is MetaValue:
         return gradient
     wanted = _gathered(place)
-    if gradient.dtype is complex64:
+    if gradient.dtype.is_complex:
         if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel // 2:
             return gradient
         # A circle: that module imports this one.
         from ..creation.strided import empty_strided
 
-        return empty_strided(own.shape, wanted.strides, dtype=complex64, device=gradient.device).copy_(gradient)
+        return empty_strided(own.shape, wanted.strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
     if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel:
         return gradient
     kind = gradient.dtype
@@ -262,7 +262,7 @@ def _retain_again(target: Tensor, before: tuple[Node, int]) -> None:
 
 def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
     """Store ``source`` (same shape) into ``target``'s elements, without gradient."""
-    if target.dtype is complex64 or source.dtype is complex64:
+    if target.dtype.is_complex or source.dtype.is_complex:
         target, source = _real_write(target, source)
     storage, layout = target._storage, target._layout
     value = storage.value
@@ -287,8 +287,8 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
 def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     """Return the real tensors of a write in which complex numbers take part."""
 
-    if target.dtype is complex64:
-        return real_alias(target), real_alias(source if source.dtype is complex64 else source.to(complex64))
+    if target.dtype.is_complex:
+        return real_alias(target), real_alias(source if source.dtype.is_complex else source.to(target.dtype))
     # What has an imaginary part is true, too.
     return target, source.to(bool_) if target.dtype is bool_ else part_alias(source, 0)
 
@@ -337,7 +337,7 @@ def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None
     base_kind = base.dtype
     layout, whole = _common_units(target, base)
     target_kind = target.dtype
-    mixed = target_kind is complex64 or base_kind is complex64
+    mixed = target_kind.is_complex or base_kind.is_complex
 
     def run_backward(grad: Tensor) -> tuple[Any, Any]:
         part = None
@@ -359,7 +359,7 @@ def converted(grad: Tensor, kind: dtype) -> Tensor:
     """Return a gradient in an operand's type; a real operand takes the real part of a complex one."""
     if grad.dtype is kind:
         return grad
-    if grad.dtype is complex64 and kind is not complex64:
+    if grad.dtype.is_complex and not kind.is_complex:
         # A circle: that module imports this one.
         from ..complex.views import part
 
@@ -369,13 +369,13 @@ def converted(grad: Tensor, kind: dtype) -> Tensor:
 
 def _common_units(view: Tensor, base: Tensor) -> tuple[Layout, Layout]:
     """Return both layouts counted alike: in floats where one of the two is complex."""
-    mixed = view.dtype is complex64 or base.dtype is complex64
-    first, second = (real_layout(each._layout) if each.dtype is complex64 else each._layout for each in (view, base))
+    mixed = view.dtype.is_complex or base.dtype.is_complex
+    first, second = (real_layout(each._layout) if each.dtype.is_complex else each._layout for each in (view, base))
     return (first, second) if mixed else (view._layout, base._layout)
 
 
 def _floats(grad: Tensor, mixed: bool) -> Tensor:
-    if not mixed or grad.dtype is not complex64:
+    if not mixed or not grad.dtype.is_complex:
         return grad
     # A circle: that module imports this one.
     from ..complex.views import view_as_real
@@ -384,7 +384,7 @@ def _floats(grad: Tensor, mixed: bool) -> Tensor:
 
 
 def _numbers(grad: Tensor, kind: dtype) -> Tensor:
-    if kind is not complex64 or grad.dtype is complex64:
+    if not kind.is_complex or grad.dtype.is_complex:
         return grad
     # A circle: that module imports this one.
     from ..complex.views import view_as_complex
@@ -407,7 +407,7 @@ def _laid_out(grad: Tensor, layout: Layout) -> Tensor:
 def view_gradient(view: Tensor, base: Tensor) -> None:
     """Make a view's gradient flow to its base's current node."""
     layout, whole = _common_units(view, base)
-    mixed = view.dtype is complex64 or base.dtype is complex64
+    mixed = view.dtype.is_complex or base.dtype.is_complex
     base_kind = base.dtype
     base_edge = base._gradient_edge()
 

@@ -31,13 +31,6 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
 
-def embed(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int) -> Tensor:
-    """Return zeros of a shape with ``grad`` at positions ``start, start + step, …`` of a dimension."""
-    before = tuple(start if index == dim else 0 for index in range(len(shape)))
-    steps = tuple(step if index == dim else 1 for index in range(len(shape)))
-    return place_inside(grad, before, tuple(shape), 0, steps)
-
-
 def wrapped_position(given: Any, size: int) -> Any:
     """Return an index expression with negative positions counted from the end, kept inside the dimension.
 
@@ -402,6 +395,7 @@ def index_add(
 
 
 @operation("scatter")
+@remembered
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
     return into(_index_write(input, dim, index, source, None, "index_copy"), out, True)

@@ -14,6 +14,7 @@ from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..in_place.writing import check_distinct
 from ..movement.joining import cat, stack
+from ..movement.splitting import unbind
 from ..outputs import into
 from .gathering import take_positions
 from .index_checks import positions_inside
@@ -29,9 +30,6 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if out is not None and out.dtype is not int64:
         raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got {out.dtype!r}")
     positions, _ = nonzero_positions(input)
-    # A circle: that module imports this one.
-    from ..movement.splitting import unbind
-
     rows = coordinates(positions, input._layout.shape)
     if as_tuple:
         return unbind(stack(rows, 0) if rows else positions.unsqueeze(0), 0)

@@ -8,6 +8,7 @@ from ...dispatch.registry import operation
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, needs_gradient, refuse_types, wide
+from ..elementwise.overloads import where
 from ..outputs import into
 from .gathering import REDUCE, attach_scatter, gather, scatter, scatter_add, scatter_along
 
@@ -56,9 +57,6 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
     saved, kept = (input._save(), index._save(), src._save()), result._save_result()
 
     def run_backward(grad: Tensor) -> Any:
-        # A circle: that module imports this one.
-        from ..elementwise.overloads import where
-
         input, index, src = (each.unpack() for each in saved)
         kind, narrow = input.dtype, is_half(input)
         # 16-bit gradients are quotients of products: they round once, at the end.

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import eigenvalues, factorizations, norms, powers, solving, triangular
+from . import eigenvalues, factorizations, least_squares, norms, powers, solving, triangular
 
-__all__ = ["eigenvalues", "factorizations", "norms", "powers", "solving", "triangular"]
+__all__ = ["eigenvalues", "factorizations", "least_squares", "norms", "powers", "solving", "triangular"]

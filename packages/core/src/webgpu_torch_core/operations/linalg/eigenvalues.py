@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import complex64
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient
 from ..host_algorithms import host_call
@@ -13,6 +12,7 @@ from ..outputs import into
 from ..return_types import make
 from .common import adjoint, batch_shape, real_of, require_matrix, require_square
 from .factorizations import qr
+from .solving import solve
 
 
 def _sizes(A: Tensor, full: bool) -> tuple[tuple[int, ...], ...]:
@@ -170,7 +170,8 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 def _eig(A: Tensor) -> tuple[Tensor, Tensor]:
     shapes = (tuple(A.shape[:-1]), tuple(A.shape))
-    values, vectors = host_call("eig", (A,), shapes, (complex64, complex64))
+    kind = A.dtype.to_complex()
+    values, vectors = host_call("eig", (A,), shapes, (kind, kind))
     if needs_gradient(A):
         saved, kept = A._save(), (values._save_result(), vectors._save_result(1))
 
@@ -188,9 +189,6 @@ def _eig(A: Tensor) -> tuple[Tensor, Tensor]:
                 inner = part if inner is None else inner + part
             if inner is None:
                 return None
-            # A circle: that module imports this one.
-            from .solving import solve
-
             result = solve(adjoint(V), inner @ adjoint(V))
             return result if A.dtype.is_complex else result.real
 

@@ -1,4 +1,4 @@
-"""Inverses, determinants, systems of equations and least squares."""
+"""Inverses, determinants and systems of equations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import int32, int64
+from ...ir.dtypes import int32
 from ...ir.layouts import broadcast_shapes, wrap_dimension
-from ...ir.type_limits import finfo
-from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient, type_title
 from ..complex.views import complex as from_parts
@@ -18,8 +16,7 @@ from ..creation.ranges import eye
 from ..host_algorithms import host_call
 from ..outputs import into
 from ..return_types import make
-from .common import adjoint, batch_shape, raise_where, require_matrix, require_square
-from .eigenvalues import eigvalsh, spectral, svdvals
+from .common import adjoint, batch_shape, raise_where, require_square
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions
@@ -211,128 +208,6 @@ def logdet(input: Tensor) -> Tensor:
     if input.dtype.is_complex:
         return found.sign.log() + found.logabsdet
     return found.logabsdet.masked_fill(found.sign == -1, math.nan)
-
-
-def _pinv(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
-    U, S, Vh = spectral(A.detach(), hermitian)
-    if S.shape[-1]:
-        limit = _limit(A, S, rtol, atol)
-        S = S.reciprocal().masked_fill(S <= limit, 0.0)
-    result = adjoint(Vh) @ (S.unsqueeze(-1).to(A.dtype) * adjoint(U))
-    if needs_gradient(A):
-        result = result.detach()
-        saved, kept = result._save_result(), A._save()
-
-        def run_backward(grad: Tensor) -> Any:
-            return _pinv_gradient(kept.unpack(), saved.unpack(), adjoint(grad))
-
-        attach(result, "LinalgPinvBackward0", (A,), run_backward)
-    return result
-
-
-def _pinv_gradient(A: Tensor, pinv: Tensor, gradh: Tensor) -> Tensor:
-    """The gradient at constant rank (Golub and Pereyra, 1973)."""
-    pinvh = adjoint(pinv)
-    if A.shape[-2] <= A.shape[-1]:
-        K = gradh @ pinv
-        KP = K @ pinvh
-        return -adjoint(pinv @ K) + KP - (A @ pinv) @ KP + (pinvh @ pinv) @ (gradh - K @ A)
-    K = pinv @ gradh
-    PK = pinvh @ K
-    return -adjoint(K @ pinv) + (gradh - A @ K) @ pinv @ pinvh + PK - (PK @ pinv) @ A
-
-
-def _limit(A: Tensor, S: Tensor, rtol: Any, atol: Any) -> Any:
-    """Return below which value a singular value counts as zero."""
-
-    largest = S.detach().abs().amax(-1, keepdim=True)
-    if rtol is None:
-        rtol = 0.0 if _positive(atol) else finfo(S.dtype).eps * max(A.shape[-2:])
-    relative = (rtol.unsqueeze(-1) if isinstance(rtol, Tensor) else rtol) * largest
-    if atol is None:
-        return relative
-    absolute = atol.unsqueeze(-1) if isinstance(atol, Tensor) else relative.new_full((), float(atol))
-    return relative.maximum(absolute)
-
-
-def _positive(atol: Any) -> bool:
-    return atol is not None and (isinstance(atol, Tensor) or atol > 0)
-
-
-@operation("composite", namespace="linalg", method=False)
-def pinv(
-    A: Tensor,
-    *,
-    atol: Tensor | float | None = None,
-    rtol: Tensor | float | None = None,
-    hermitian: bool = False,
-    rcond: Tensor | float | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero."""
-    require_matrix("linalg.pinv", A)
-    return into(_pinv(A, rcond if rcond is not None else rtol, atol, hermitian), out)
-
-
-@operation("composite")
-def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """As :func:`torch.linalg.pinv`."""
-    return pinv(input, rtol=rcond)
-
-
-@operation("composite", namespace="linalg", method=False)
-def matrix_rank(
-    A: Tensor,
-    tol: Tensor | float | None = None,
-    *,
-    atol: Tensor | float | None = None,
-    rtol: Tensor | float | None = None,
-    hermitian: bool = False,
-    out: Tensor | None = None,
-) -> Tensor:
-    """How many singular values are above ``max(atol, rtol * largest)``."""
-    require_matrix("linalg.matrix_rank", A)
-    if tol is not None:
-        atol, rtol = tol, 0.0
-    S = svdvals(A.detach()) if not hermitian else _absolute_eigenvalues(A.detach())
-    if S.shape[-1] == 0:
-        return into(A.new_zeros(batch_shape(A), dtype=int64), out)
-    return into((S > _limit(A, S, rtol, atol)).sum(-1), out)
-
-
-def _absolute_eigenvalues(A: Tensor) -> Tensor:
-    return eigvalsh(A).abs()
-
-
-@operation("composite", namespace="linalg", method=False)
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Any = None) -> Any:
-    """The solution of least norm that minimises ``|A X - B|``, with residuals, rank and singular values.
-
-    Raises:
-        RuntimeError: sizes that do not fit, or an unknown driver.
-    """
-    require_matrix("torch.linalg.lstsq", A, "input")
-    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(
-            f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}"
-        )
-    if B.ndim < 1:
-        raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
-    vector = A.ndim == B.ndim + 1
-    columns = B.unsqueeze(-1) if vector else B
-    if columns.shape[-2] != A.shape[-2]:
-        raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
-    solution = _pinv(A, rcond, None, False) @ columns
-    rows, unknowns = A.shape[-2:]
-    rank = matrix_rank(A) if driver != "gels" and driver is not None else A.new_empty(0, dtype=int64)
-    S = svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty(0, dtype=A.dtype.to_real())
-    residuals = solution.reshape(-1)[:0].abs()
-    # PyTorch's drivers where none is named: gelsy on the CPU, which has no residuals, and gels elsewhere.
-    driver = "gelsy" if driver is None and on_host(A.device) else driver
-    if rows > unknowns and driver != "gelsy" and (driver in (None, "gels") or bool((rank == unknowns).all().item())):
-        residuals = ((A @ solution - columns).abs() ** 2).sum(-2)
-    solution = solution.squeeze(-1) if vector else solution
-    return into(make("linalg_lstsq", solution=solution, residuals=residuals, rank=rank, singular_values=S), out)
 
 
 @operation("composite", namespace="linalg", method=False)

@@ -13,10 +13,9 @@ from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, contiguous_strides, layout, wrap_dimension
 from ...replay.recipes import remembered
-from ...tensors.memory_formats import contiguous_format
+from ...tensors.memory_formats import contiguous_format, dense_layout
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_empty, check_apart, kernel_cache, no_view, record, sizes_from, type_title
-from ..creation.conversion import dense_layout
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..outputs import into
@@ -247,7 +246,7 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
         raise RuntimeError("dim appears multiple times in the list of dims")
     shape = input._layout.shape
     moves = tuple((-1, size - 1, False) if index in chosen else (1, 0, False) for index, size in enumerate(shape))
-    target = dense_layout(input, None)
+    target = dense_layout(input._layout, None)
     kernel = gather_shape_kernel("flip", input._layout, input._storage.value.numel, input.dtype, target, moves)
     return attach(record(kernel, (input,), (), (target,)), "FlipBackward0", (input,), lambda grad: flip(grad, chosen))
 

@@ -1,16 +1,18 @@
-"""The same bytes as elements of another type: ``Tensor.view(dtype)``."""
+"""The same memory as elements of another type (``Tensor.view(dtype)``), or as a tensor of another class."""
 
 from __future__ import annotations
 
 import weakref
 from typing import Any
 
-from ...ir.dtypes import complex64, dtype, float32
+from ...dispatch.overrides import DisableTorchFunction
+from ...ir.dtypes import dtype
 from ...ir.layouts import Layout, layout
 from ...record.tape import Value
 from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
 from ..common import type_title
 from ..creation.factories import empty
+from .views import make_view
 
 
 def view_as_type(self: Tensor, kind: dtype) -> Tensor:
@@ -21,7 +23,7 @@ def view_as_type(self: Tensor, kind: dtype) -> Tensor:
         TypeError: the device has no such type.
     """
     target = self._layout if kind.itemsize == self.dtype.itemsize else _converted(self, kind)
-    stored, own = (float32 if each is complex64 else each for each in (kind, self.dtype))
+    stored, own = kind.to_real(), self.dtype.to_real()
     storage = self._storage if stored is own else _twin(self._storage, own, stored)
     return Tensor._from_storage(storage, target, kind, self.device)
 
@@ -75,3 +77,22 @@ def _twin(storage: Storage, own: dtype, kind: dtype) -> Storage:
     made = Storage(twin)
     made.number = storage.number
     return made
+
+
+def as_subclass(self: Tensor, cls: Any) -> Any:
+    """Return the tensor as an instance of a subclass: the same memory, and the same place in the graph.
+
+    Raises:
+        TypeError: not a class of tensors.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"cls must be a type (got {cls!r})")
+    with DisableTorchFunction():
+        alias = make_view(self, self._layout, "AliasBackward0", lambda grad: grad)
+        result = cls._from_storage(alias._storage, alias._layout, alias.dtype, alias.device)
+    for name in ("_grad_fn", "_output_number", "_base", "_base_state"):
+        setattr(result, name, getattr(alias, name))
+    return result
+
+
+Tensor.as_subclass = as_subclass  # type: ignore[attr-defined]

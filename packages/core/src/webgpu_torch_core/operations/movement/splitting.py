@@ -9,10 +9,9 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.layouts import channels_last_strides, contiguous_strides, layout, wrap_dimension
 from ...record.changes import changed_tensor
-from ...tensors.memory_formats import contiguous_format, memory_format
+from ...tensors.memory_formats import contiguous_format, has_memory_format, memory_format
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import sizes_from
-from ..creation.conversion import has_memory_format
 from ..creation.factories import empty
 from ..in_place.writing import check_leaf, write
 from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
@@ -82,7 +81,7 @@ def _several(views: list[Tensor]) -> tuple[Tensor, ...]:
 @operation("view", namespace="method")
 def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor with elements in row-major order, or in another memory format: itself where they already are."""
-    return self if has_memory_format(self, memory_format) else self.clone(memory_format=memory_format)
+    return self if has_memory_format(self._layout, memory_format) else self.clone(memory_format=memory_format)
 
 
 def _strides_of(shape: Size, memory_format: memory_format | None) -> tuple[int, ...]:

@@ -341,10 +341,10 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 def spread(grad: Tensor, target: Layout, extent: int) -> Tensor:
     """Return ``extent`` elements of a storage with a gradient added at a layout's places, each as often as it is shown."""
     # A circle: that module imports this one.
-    from ..creation.factories import arange, zeros
+    from ..creation.factories import arange
 
     index = arange(extent, device=grad.device).as_strided(target.shape, target.strides, target.offset).reshape(-1)
-    return zeros(extent, dtype=grad.dtype, device=grad.device).index_add(0, index, grad.reshape(-1))
+    return grad.new_zeros(extent).index_add(0, index, grad.reshape(-1))
 
 
 def _strided_gradient(grad: Tensor, target: Layout, source: Layout) -> Tensor:
@@ -377,10 +377,7 @@ def select_dimension(input: Tensor, dim: int, index: int) -> Tensor:
     )
 
     def run_backward(grad: Tensor) -> Any:
-        # A circle: that module imports this one.
-        from ..indexing.gathering import embed
-
-        return embed(grad.unsqueeze(position), shape, position, start, 1)
+        return _embedded(grad.unsqueeze(position), shape, position, start, 1)
 
     return make_view(input, target, "SelectBackward0", run_backward)
 
@@ -422,12 +419,17 @@ def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> T
     full = source.shape
 
     def run_backward(grad: Tensor) -> Any:
-        # A circle: that module imports this one.
-        from ..indexing.gathering import embed
-
-        return embed(grad, full, dim, start, step)
+        return _embedded(grad, full, dim, start, step)
 
     return make_view(input, target, "SliceBackward0", run_backward)
+
+
+def _embedded(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int) -> Tensor:
+    """Return the gradient of positions of a dimension among zeros."""
+    # A circle: that module imports this one.
+    from ..indexing.parts import embed
+
+    return embed(grad, shape, dim, start, step)
 
 
 @operation("view")
@@ -450,12 +452,9 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
     def run_backward(grad: Tensor) -> Any:
         # A circle: that module imports this one.
-        from ..creation.factories import zeros
-
-        # A circle: that module imports this one.
         from ..in_place.writing import write
 
-        whole = zeros(shape, dtype=grad.dtype, device=grad.device)
+        whole = grad.new_zeros(shape)
         write(diagonal(whole, offset, first, second), grad)
         return whole
 

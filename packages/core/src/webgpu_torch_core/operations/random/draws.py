@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import complex64, compute_dtype, dtype, float32, int32, int64, uint32
+from ...ir.dtypes import compute_dtype, dtype, float32, int32, int64, uint32
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import philox
@@ -149,10 +149,10 @@ def draw(
     require_distribution(kind, result, first, second)
     if place.type == "meta":
         return empty_tensor(shape, result, place)
-    if result is complex64:
+    if result.is_complex:
         # The parts of a normal number share its variance.
         second = second / math.sqrt(2.0) if kind == "normal" else second
-        return complex_alias(draw(kind, (*shape, 2), float32, place, generator, first, second))
+        return complex_alias(draw(kind, (*shape, 2), result.to_real(), place, generator, first, second))
     source = source_generator(generator, place)
     if not on_host(place):
         return _philox(kind, shape, result, place, source, (first, second))

@@ -30,6 +30,8 @@ from ..common import (
     require_tensor,
 )
 from ..elementwise.call import default_float
+from ..elementwise.overloads import where
+from ..indexing.gathering import gather_known
 from ..movement.joining import cat
 from ..outputs import into as _into
 from ..return_types import make
@@ -244,9 +246,6 @@ def count_nonzero(input: Tensor, dim: Dimensions = None) -> Tensor:
 
 def spread_evenly(grad: Tensor, input: Tensor, value: Tensor) -> Tensor:
     """Return the gradient of one element picked from all: those equal to it share it, others have none."""
-    # A circle: that module imports this one.
-    from ..elementwise.overloads import where
-
     source = input.detach()
     hit = (source == value) | ((source != source) & (value != value))
     return where(hit, grad / sum(hit.to(grad.dtype)), 0.0)
@@ -343,9 +342,6 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: str) -> Any:
     dims = as_dimensions(dim, input.ndim)
     positions = _position(input, f"arg{kind}", dim, True, title)
-    # A circle: that module imports this one.
-    from ..indexing.gathering import gather_known
-
     values = gather_known(input, dims[0], positions) if dims else input.clone()
     if not keepdim and dims:
         values, positions = no_view(values.squeeze(dims[0])), no_view(positions.squeeze(dims[0]))

@@ -14,6 +14,7 @@ from ...tensors.tensor import Tensor
 from ..common import (
     as_dimensions,
     attach,
+    dtype_title,
     is_half,
     needs_gradient,
     refuse_types,
@@ -59,7 +60,7 @@ def nansum(
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
     if dtype is not None and dtype.is_complex and input.dtype.category == 2 and input.numel():
-        raise NotImplementedError("\"nansum_cpu\" not implemented for 'ComplexFloat'")
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{dtype_title(dtype)}'")
     filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
     if out is not None and dtype is None:
         if out.dtype.category < 2 <= input.dtype.category:

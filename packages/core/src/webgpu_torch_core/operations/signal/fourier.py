@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import complex64, dtype, float32
+from ...ir.dtypes import bfloat16, dtype, float16
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import require_layout
+from ..common import dtype_title, require_layout
 from ..creation.factories import arange
 from ..elementwise.call import default_float, finish_out
 from ..movement.joining import place_inside, roll
@@ -23,23 +23,20 @@ FORWARD, INVERSE = -1, 1
 
 
 def _promoted(input: Tensor, complex_input: bool = False) -> Tensor:
-    """Return the input as float32 or complex64.
+    """Return the input as floats or complex numbers, integers in the default type.
 
     Raises:
-        RuntimeError: a 16-bit type, or float64, whose transform would be complex128.
+        RuntimeError: a 16-bit type.
     """
-    kind = input.dtype
-    if kind.category == 2 and kind is not float32:
-        title = {"float16": "Half", "bfloat16": "BFloat16", "float64": "Double: there is no complex128 here"}[kind.name]
-        raise RuntimeError(f"Unsupported dtype {title}")
-    if kind is not complex64 and complex_input:
-        return input.to(complex64)
-    return input if kind.category >= 2 else input.to(float32)
+    source = input if input.dtype.category >= 2 else input.to(default_float[0])
+    if source.dtype.to_real() in (float16, bfloat16):
+        raise RuntimeError(f"Unsupported dtype {dtype_title(source.dtype)}")
+    return source.to(source.dtype.to_complex()) if complex_input else source
 
 
 def _real(name: str, input: Tensor) -> Tensor:
-    if input.dtype is complex64:
-        raise RuntimeError(f"{name} expects a real input tensor, but got ComplexFloat")
+    if input.dtype.is_complex:
+        raise RuntimeError(f"{name} expects a real input tensor, but got {dtype_title(input.dtype)}")
     return _promoted(input)
 
 

@@ -131,7 +131,7 @@ def _direct(rows: Tensor, kind: str, count: int, sign: int) -> Tensor:
     """Return rows times the matrix of a transform; where float64 is at hand the sums are rounded once, at the end."""
 
     if has_float64(rows.device):
-        return (rows.to(float64) @ constant(kind, rows.device, count, sign, wide=True)).to(float32)
+        return (rows.to(float64) @ constant(kind, rows.device, count, sign, wide=True)).to(rows.dtype)
     return rows @ constant(kind, rows.device, count, sign)
 
 
@@ -152,7 +152,7 @@ def split_length(count: int) -> int:
 
 
 def transform(input: Tensor, sign: int) -> Tensor:
-    """Return the unscaled transform with ``exp(sign 2 pi i j k / n)`` along the last dimension; input complex or float32."""
+    """Return the unscaled transform with ``exp(sign 2 pi i j k / n)`` along the last dimension; input complex or real."""
     count = input.shape[-1]
     batch = tuple(input._layout.shape[:-1])
     is_complex = input.dtype.is_complex
@@ -166,15 +166,16 @@ def transform(input: Tensor, sign: int) -> Tensor:
     if first == 1:
         return _by_convolution(input if is_complex else join(input, None), sign)
     second = count // first
+    wide = input.dtype.to_real() is float64
     if is_complex:
         columns = view_as_real(input.contiguous()).reshape((*batch, first, second, 2)).transpose(-1, -2)
         columns = columns.reshape((*batch, 2 * first, second))
-        product = constant("left", input.device, first, sign) @ columns
+        product = constant("left", input.device, first, sign, wide=wide) @ columns
     else:
-        product = constant("left real", input.device, first, sign) @ input.reshape((*batch, first, second))
+        product = constant("left real", input.device, first, sign, wide=wide) @ input.reshape((*batch, first, second))
     parts = product.reshape((*batch, first, 2, second))
     turned = _multiplied(
-        parts.select(-2, 0), parts.select(-2, 1), constant("twiddles", input.device, first, second, sign)
+        parts.select(-2, 0), parts.select(-2, 1), constant("twiddles", input.device, first, second, sign, wide=wide)
     )
     return transform(turned, sign).transpose(-1, -2).reshape((*batch, count))
 
@@ -191,7 +192,7 @@ def _by_convolution(input: Tensor, sign: int) -> Tensor:
 
     count = input.shape[-1]
     length = 1 << (2 * count - 2).bit_length()
-    chirp = constant("chirp", input.device, count, sign)
+    chirp = constant("chirp", input.device, count, sign, wide=input.dtype.to_real() is float64)
     turned = _multiplied(part(input, 0), part(input, 1), chirp)
     padded = place_inside(turned, (0,) * input.ndim, (*input._layout.shape[:-1], length))
     found = transform(transform(padded, -1) * _response(chirp, length, sign), 1).narrow(-1, 0, count) * (1.0 / length)
@@ -201,7 +202,7 @@ def _by_convolution(input: Tensor, sign: int) -> Tensor:
 def _response(chirp: Tensor, length: int, sign: int) -> Tensor:
     """Return the transform of the conjugate chirp, laid around a circle of ``length`` places."""
     count = chirp.shape[-1]
-    key = ("response", chirp._engine, (count, length, sign))
+    key = ("response", chirp._engine, (count, length, sign), chirp.dtype)
     found = _constants.get(key)
     if found is None:
         inverse = join(chirp.select(0, 0), -chirp.select(0, 1))

@@ -12,10 +12,10 @@ from ...ir.kernels import Operand, Output, Scan, Sort
 from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ...ir.monoids import monoid
 from ...replay.recipes import remembered
-from ...tensors.memory_formats import contiguous_format
+from ...tensors.memory_formats import contiguous_format, dense_layout
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, no_view, record, refuse_types
-from ..creation.conversion import copied, dense_layout
+from ..creation.conversion import copied
 from ..creation.ranges import eye
 from ..movement.joining import cat
 from ..outputs import into
@@ -176,7 +176,11 @@ def _sorted(input: Tensor, dim: int, descending: bool, limit: int | None, title:
     kernel = sort_kernel(moved._layout, moved._storage.value.numel, moved.dtype, descending, count)
     shape = (*moved._layout.shape[:-1], count)
     values, positions = record(kernel, (moved,), (), (shape, shape))
-    target = dense_layout(input, None if limit is None else contiguous_format) if count == input.shape[axis] else None
+    target = (
+        dense_layout(input._layout, None if limit is None else contiguous_format)
+        if count == input.shape[axis]
+        else None
+    )
     values, positions = (_placed(each.movedim(-1, axis), target) for each in (values, positions))
     if needs_gradient(input):
         original, saved = input._layout.shape, positions._save()
