@@ -261,7 +261,10 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
         )
     ],
     "fills of expanded memory": lambda t: [
-        t.arange(3.0).reshape(1, 3).expand(2, 3).masked_fill_(t.tensor([[True, False, False], [False, False, True]]), 9),
+        t.arange(3.0)
+        .reshape(1, 3)
+        .expand(2, 3)
+        .masked_fill_(t.tensor([[True, False, False], [False, False, True]]), 9),
         t.arange(3.0).reshape(1, 3).expand(2, 3).index_fill_(0, t.tensor([1]), 9),
         t.arange(3.0).reshape(1, 3).expand(2, 3).index_fill_(0, t.tensor([], dtype=t.int64), 9),
         t.arange(3.0).reshape(1, 3).expand(2, 3).index_fill_(1, t.tensor([0, -1]), 9),
