@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from types import ModuleType, TracebackType
 from typing import Any
@@ -22,22 +23,25 @@ from webgpu_torch_core.files.safetensors import (
 )
 from webgpu_torch_core.files.tensor_files import contiguous_host, save_safetensors
 from webgpu_torch_core.operations.creation.factories import from_bytes
-from webgpu_torch_core.record.devices import device, host_device
+from webgpu_torch_core.record.devices import device as torch_device
+from webgpu_torch_core.record.devices import host_device
 
+File = str | os.PathLike[str]
+Place = str | int | torch_device
 #: the version whose interface this is
 VERSION = "0.8.0"
 
 
-def _on(host: HostTensor, wanted: Any) -> Tensor:
+def _on(host: HostTensor, wanted: Place) -> Tensor:
     """Return a file's tensor on a device; ``"cpu"``, which readers are told by default, is the host's memory."""
-    place = host_device() if str(wanted) == "cpu" else device(wanted)
+    place = host_device() if str(wanted) == "cpu" else torch_device(wanted)
     return from_bytes(host.contiguous_bytes(), tuple(host.shape), host.dtype, place)
 
 
 class Slice:
     """A tensor in a file, read when it is indexed."""
 
-    def __init__(self, host: HostTensor, place: Any) -> None:
+    def __init__(self, host: HostTensor, place: Place) -> None:
         self._host, self._place = host, place
 
     def get_shape(self) -> list[int]:
@@ -48,14 +52,14 @@ class Slice:
         """Return its element type as files name it: ``"F32"``."""
         return CODES[self._host.dtype.name]
 
-    def __getitem__(self, index: Any) -> Tensor:
+    def __getitem__(self, index: object) -> Tensor:
         return _on(self._host, self._place)[index]
 
 
 class safe_open:
     """An open file; each tensor is read when it is asked for."""
 
-    def __init__(self, filename: Any, framework: str = "pt", device: Any = "cpu", **options: Any) -> None:
+    def __init__(self, filename: File, framework: str = "pt", device: Place = "cpu", **options: object) -> None:
         del framework, options
         self._device = device
         found, self._metadata = read_safetensors(filename)
@@ -112,13 +116,13 @@ def save(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> 
     return b"".join(serialize_safetensors({name: contiguous_host(each) for name, each in tensors.items()}, metadata))
 
 
-def load_file(filename: Any, device: Any = "cpu") -> dict[str, Tensor]:
+def load_file(filename: File, device: Place = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a file."""
     found: Any = read_safetensors(filename, lambda host: _on(host, device))[0]
     return found
 
 
-def save_file(tensors: dict[str, Tensor], filename: Any, metadata: dict[str, str] | None = None) -> None:
+def save_file(tensors: dict[str, Tensor], filename: File, metadata: dict[str, str] | None = None) -> None:
     """Write tensors to a file."""
     save_safetensors(tensors, filename, metadata)
 
