@@ -118,7 +118,7 @@ def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
 def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
     """Return the cost of a kernel that reaches a share of the memory's bandwidth."""
 
-    def cost(kernel: Kernel, plan: Any, facts: Facts) -> float:
+    def cost(kernel: Kernel, plan: object, facts: Facts) -> float:
         described = (*kernel.operands, *kernel.outputs)
         return sum(each.numel * each.dtype.itemsize for each in described) / (facts.bandwidth * share)
 
@@ -222,7 +222,7 @@ def _always(kernel: Kernel, capabilities: Capabilities) -> Iterator[None]:
     yield None
 
 
-def _sorting(kernel: Scatter, plan: Any, facts: Facts) -> float:
+def _sorting(kernel: Scatter, plan: object, facts: Facts) -> float:
     """Return the cost of sorting a scatter's entries, and of a thread for each lane that goes through a run of them."""
     sorting = (_SORTING + _SORTED * number_of_elements(kernel.entries)) * facts.dispatch
     return sorting + number_of_elements(kernel.entries) * _reading(kernel, facts, len(kernel.lanes) - 1)
