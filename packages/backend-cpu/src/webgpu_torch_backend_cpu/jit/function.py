@@ -71,6 +71,23 @@ class Function:
         self.scopes[depth].lines.append(f"{name} = {source}")
         return name
 
+    def here(self, source: str) -> str:
+        """Write a statement into the innermost loop; return the name of its value."""
+        return self.emit(len(self.scopes) - 1, source)
+
+    def least(self, left: str, right: str) -> str:
+        """Return the smaller of two places, in the innermost loop."""
+        return self._extremum("smin", left, right)
+
+    def greatest(self, left: str, right: str) -> str:
+        """Return the larger of two places, in the innermost loop."""
+        return self._extremum("smax", left, right)
+
+    def _extremum(self, which: str, left: str, right: str) -> str:
+        return Statements(self.here, self.declarations).call(
+            f"llvm.{which}.i64", "i64", [("i64", left), ("i64", right)]
+        )
+
     def number(self, key: Hashable, value: int) -> str:
         """Return the name of an integer that the text leaves open."""
         scope = self.scopes[0]
@@ -136,6 +153,24 @@ class Function:
             f"br i1 {going}, label %{label}.body, label %{label}.done", f"{label}.body:", *scope.lines,
             f"{following} = add nuw nsw i64 {variable}, {step}", f"store i64 {following}, ptr {counter}",
             f"br label %{label}.test{self._loop(group)}", f"{label}.done:",
+        ]  # fmt: skip
+
+    @contextmanager
+    def when(self, conditions: list[str]) -> Iterator[None]:
+        """Write what runs only where all conditions hold."""
+        if not conditions:
+            yield
+            return
+        condition = conditions[0]
+        for each in conditions[1:]:
+            condition = self.here(f"and i1 {condition}, {each}")
+        label = self.name("w")[1:]
+        self.scopes.append(Scope())
+        yield
+        scope = self.scopes.pop()
+        self.scopes[-1].lines += [
+            f"br i1 {condition}, label %{label}.yes, label %{label}.done", f"{label}.yes:", *scope.lines,
+            f"br label %{label}.done", f"{label}.done:",
         ]  # fmt: skip
 
     def _group(self) -> str:
