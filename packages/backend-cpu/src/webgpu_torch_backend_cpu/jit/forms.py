@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import dtype, float32, float64, int64
+from webgpu_torch_core.ir.dtypes import dtype, float32, float64
 from webgpu_torch_core.ir.expression import Expression, cast, coordinate, make, rewrite, topological
-from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, Store
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, Scan, Scatter, Store
 from webgpu_torch_core.ir.layouts import Shape
 from webgpu_torch_core.ir.monoids import Monoid, monoid, standard_name
 
@@ -15,7 +15,8 @@ from .. import boxes
 from .contractions import contraction
 from .function import Function
 from .functions import lowered
-from .loops import TILE, Piece, State, finished, in_order, lowered_stores, nest, put, store, unit_strides
+from .loops import TILE, Piece, State, finished, in_order, lowered_stores, nest, position_type, put, store, unit_strides
+from .ordered import scan, scatter
 from .steps import Unsupported
 
 #: pieces that a kernel is cut into at most, each a function of its own
@@ -207,9 +208,7 @@ class _Rows:
 
     def _position(self, how: Monoid) -> Expression:
         """Return an element's number among those of its row, in the type in which a monoid takes it."""
-        of = next(
-            (node.dtype for node in topological(*how.lift) if (node.step, node.payload) == ("argument", 1)), int64
-        )
+        of = position_type(how)
         result: Any = None
         for axis in self.inner:
             size = self.domain[axis]
@@ -238,4 +237,6 @@ _WRITERS: dict[type, Callable[[Any], list[Piece]]] = {
     Pointwise: _pointwise,
     RowProgram: _row_program,
     Contraction: contraction,
+    Scan: scan,
+    Scatter: scatter,
 }

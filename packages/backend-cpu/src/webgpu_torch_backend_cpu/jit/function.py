@@ -130,17 +130,32 @@ class Function:
         return name
 
     @contextmanager
-    def loop(self, dimension: int | None, start: str, end: str, step: int = 1, parallel: bool = False) -> Iterator[str]:
-        """Write a loop; ``parallel``: its iterations do not depend on each other, so that it may become one over vectors."""
+    def loop(
+        self,
+        dimension: int | None,
+        start: str,
+        end: str,
+        step: int = 1,
+        parallel: bool = False,
+        backwards: bool = False,
+    ) -> Iterator[str]:
+        """Write a loop; ``parallel``: its iterations do not depend on each other, so that it may become one over vectors.
+
+        ``backwards``: from the last coordinate of a dimension to 0.
+        """
         counter, label, variable = self.variable("i64"), self.name("l")[1:], self.name("i")
         group = self._group() if parallel else ""
         scope = Scope(f", !llvm.access.group {group}" if group else "")
         depth = len(self.scopes)
         self.scopes.append(scope)
         before = self.dimensions.get(dimension) if dimension is not None else None
+        if backwards:
+            place = self.here(f"sub nsw i64 {self.here(f'sub nsw i64 {end}, 1')}, {variable}")
+        else:
+            place = variable
         if dimension is not None:
-            self.dimensions[dimension] = (variable, depth)
-        yield variable
+            self.dimensions[dimension] = (place, depth)
+        yield place
         self.scopes.pop()
         if dimension is not None:
             self.dimensions.pop(dimension)
