@@ -55,6 +55,9 @@ def split(kernel: Contraction) -> Split | None:
 
 
 def _is_direct(kernel: Contraction) -> bool:
+    """Return whether loops are quicker than BLAS, or BLAS has no such products."""
+    if not kernel.k or not kernel.m + kernel.n:
+        return False
     if kernel.dtype.category == 1 or kernel.elements() <= FEW:
         return True
     return number_of_elements(kernel.m) == 1 and bool(kernel.batch) and window_of(kernel.right) is not None
@@ -62,7 +65,7 @@ def _is_direct(kernel: Contraction) -> bool:
 
 def contraction(kernel: Contraction) -> list[Piece]:
     """Return the function of a contraction that needs no BLAS."""
-    if not _is_direct(kernel) or not kernel.k or not kernel.m + kernel.n:
+    if not _is_direct(kernel):
         raise Unsupported("a product for BLAS")
     return [_Direct(kernel).write()]
 

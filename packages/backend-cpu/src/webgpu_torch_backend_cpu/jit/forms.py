@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import dtype, float32, float64
-from webgpu_torch_core.ir.expression import Expression, cast, coordinate, make, rewrite, topological
+from webgpu_torch_core.ir.dtypes import dtype, float32, float64, int64
+from webgpu_torch_core.ir.expression import Expression, cast, constant, coordinate, make, rewrite, topological
 from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, Scan, Scatter, Store
 from webgpu_torch_core.ir.layouts import Shape
 from webgpu_torch_core.ir.monoids import Monoid, monoid, standard_name
@@ -21,6 +21,10 @@ from .steps import Unsupported
 
 #: pieces that a kernel is cut into at most, each a function of its own
 MOST_PIECES = 9
+#: elements whose sum is one in single precision
+BLOCK = 256
+#: steps from which on a value is kept rather than computed again
+LONG = 20
 #: monoids whose reductions become loops over vectors
 _VECTORS = ("sum", "product", "maximum", "minimum", "any", "all", "xor")
 
@@ -111,6 +115,7 @@ class _Rows:
         ]
         self.function = Function(kernel)
         self.together = self._neighbours()
+        self.kept = self._keeps()
         if not kernel.inner:
             raise Unsupported("rows of no elements")
         if self.together is None and any(standard_name(each.monoid) not in _VECTORS for each in self.reductions):
@@ -173,8 +178,11 @@ class _Rows:
         for group in self._passes():
             members = range(self.known, self.known + len(group))
             self._each(first, last, lambda place, members=members: self._start(members, place))
-            with nest(function, self.domain, self.inner, False, False):
-                self._each(first, last, lambda place, members=members: self._take(members, place))
+            if first is None:
+                self._reduce(members)
+            else:
+                with nest(function, self.domain, self.inner, False, False):
+                    self._each(first, last, lambda place, members=members: self._take(members, place))
             self.known += len(group)
             if first is None:
                 for number in members:
@@ -188,6 +196,7 @@ class _Rows:
         names = [function.value(each.value) for each in self.row_stores]
         if first is None:
             with nest(function, self.domain, self.inner, False, True):
+                self._read_kept()
                 store(function, self.stores)
         else:
             with nest(function, self.domain, self.inner, False, False):
@@ -205,6 +214,54 @@ class _Rows:
         for number in members:
             reduction = self.reductions[number]
             self.states[number].take(reduction.value, self._position(reduction.monoid), place, place is None)
+
+    def _reduce(self, members: range) -> None:
+        """Write the loops over one row: sums of float32 are those of blocks in single precision, added in double."""
+        function, axis = self.function, self.inner[-1]
+        partial = {
+            number: State(function, self.kernel.reductions[number].monoid, 1)
+            for number in members
+            if self.reductions[number].dtype is float64
+            and self.kernel.reductions[number].monoid == monoid("sum", float32)
+        }
+        with nest(function, self.domain, self.inner[:-1], False, False):
+            size = function.number(("size", axis), self.domain[axis])
+            with function.loop(None, "0", size, step=BLOCK) as first:
+                for state in partial.values():
+                    state.start(None)
+                last = function.least(function.here(f"add nsw i64 {first}, {BLOCK}"), size)
+                with function.loop(axis, first, last, parallel=True):
+                    for number in members:
+                        state = partial.get(number, self.states[number])
+                        value = self.values[number] if number in partial else self.reductions[number].value
+                        state.take(value, self._position(state.how), None, True)
+                        if number == self.kept:
+                            put(function, self.stores, [function.value(self.values[number])], "store")
+                for number, state in partial.items():
+                    found = make("partial", (), number, float32)
+                    function.scopes[-1].names[found] = state.result(None, float32)
+                    self.states[number].take(cast(found, float64), constant(0, int64), None, False)
+
+    def _keeps(self) -> int | None:
+        """Return the reduction whose elements take long to compute and are needed again: they wait where the results will be."""
+        if self.together is not None or len(self.stores) != 1:
+            return None
+        (only,) = self.stores
+        output, parts = self.kernel.outputs[only.output], topological(only.value)
+        if output.initial is not None or any(each.output == only.output for each in self.row_stores):
+            return None
+        for number, value in enumerate(self.values):
+            if value.size > LONG and value.dtype is output.dtype and value in parts:
+                return number
+        return None
+
+    def _read_kept(self) -> None:
+        if self.kept is not None:
+            function, (only,) = self.function, self.stores
+            of = self.kernel.outputs[only.output].dtype
+            place, depth = function.place(("store", 0), only.offset, only.strides)
+            value = function.load(function.buffer("outputs", only.output), place, depth, of)
+            function.scopes[-1].names[self.values[self.kept]] = value
 
     def _position(self, how: Monoid) -> Expression:
         """Return an element's number among those of its row, in the type in which a monoid takes it."""
