@@ -16,17 +16,6 @@ Array = Any
 SEVERAL = 256
 
 
-def view(buffer: Array, kind: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a strided view of a byte buffer; offset and strides in bytes."""
-    # A view of nothing may start anywhere; NumPy wants it inside of the buffer.
-    return np.empty(shape, kind) if 0 in shape else np.ndarray(shape, kind, buffer, offset, strides)
-
-
-def flat(buffer: Array, kind: str, count: int) -> Array:
-    """Return all elements of a byte buffer."""
-    return np.ndarray((count,), kind, buffer)
-
-
 def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array:
     """Return the rows of a source that start at computed elements, as an array of ``count`` axes of which ``row`` are the rows'."""
     axes = [axis for axis in range(count) if axis not in row]
@@ -118,6 +107,36 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     if np.result_type(a, b, c) != np.float32:
         return a * b + c
     return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+
+
+#: elements from which on several passes over words are quicker than NumPy's one that branches at each element
+MANY = 1 << 12
+_WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def select(test: Array, a: Array, b: Array) -> Array:
+    """Return the first value where a test holds, else the second, both of one type.
+
+    Long arrays are chosen from by masks over their bits: ``numpy.where`` branches, which processors guess wrong at random tests.
+    """
+    if not isinstance(test, np.ndarray) or test.size < MANY or a.dtype != b.dtype:
+        return np.where(test, a, b)
+    kind = _WORDS[a.dtype.itemsize]
+    mask, one, other = test.view(np.int8).astype(kind), a.view(kind), b.view(kind)
+    if not other.ndim and not other:
+        np.negative(mask, out=mask)
+        return np.bitwise_and(mask, one).view(a.dtype)
+    if not one.ndim and not one:
+        mask -= kind(1)
+        return np.bitwise_and(mask, other).view(a.dtype)
+    np.negative(mask, out=mask)
+    chosen = np.bitwise_xor(one, other)
+    if chosen.shape == mask.shape:
+        chosen &= mask
+        chosen ^= other
+    else:
+        chosen = chosen & mask ^ other
+    return chosen.view(a.dtype)
 
 
 def sign(a: Array) -> Array:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Contraction
 
 Array = Any
 
@@ -168,6 +169,21 @@ def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: Any) -> 
         for axis, factor in each.position.factors:
             strides[axis] += factor * step
     return np.lib.stride_tricks.as_strided(padded[tuple(slice(each, None) for each in start)], domain, strides)
+
+
+def in_order_of_memory(kernel: Contraction) -> Contraction:
+    """Return the same products with the sides exchanged if the rows of the result then lie as what is stored does."""
+    batch, m, n, k = (len(each) for each in (kernel.batch, kernel.m, kernel.n, kernel.k))
+    if not m or not n:
+        return kernel
+    strides = [(each.strides[batch + m - 1], each.strides[batch + m + n - 1]) for each in kernel.stores]
+    if not all(0 < rows < columns for rows, columns in strides):
+        return kernel
+    ends = batch, batch + m, batch + m + n, batch + m + n + k
+    order = (*range(batch), *range(ends[1], ends[2]), *range(ends[0], ends[1]), *range(ends[2], ends[3]))
+    terms = tuple(((axis, 1),) for axis in order)
+    turned = kernel.reindexed((kernel.batch, kernel.n, kernel.m, kernel.k), terms)
+    return turned.replace(left=turned.right, right=turned.left)
 
 
 def contract(left: Array, right: Array, counts: tuple[int, int, int]) -> Array:
