@@ -11,7 +11,7 @@ import numpy as np
 from webgpu_torch_core.ir.dtypes import compute_dtype, dtype
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
-from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
+from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid, standard_name
 
 from . import boxes, runtime, windows
@@ -356,9 +356,11 @@ class ContractionWriter(Writer):
             kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
             sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
-            target = self._target(kernel, shape)
-            if target:
-                self.body.append(f"n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2), out={target})")
+            if windows.stored_whole(kernel, shape):
+                whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)
+                matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))
+                product = f"n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2), out={whole}.reshape({matrices}))"
+                self.body.append(product)
                 return
             self.body.append(
                 f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)"
@@ -368,15 +370,6 @@ class ContractionWriter(Writer):
         accumulator = "total[block]" if block else "total"
         stores = self.simplified(kernel.stores, shape)
         self.stores(stores, self.printer(shape, block, None, accumulator), shape, block, indent)
-
-    def _target(self, kernel: Contraction, shape: Shape) -> str:
-        """Return the output as matrices if the products are all that is stored, one after another; '' otherwise."""
-        (first, *others), of = kernel.stores, kernel.outputs[0]
-        plain = not others and first.value.step == "accumulator" and of.initial is None and of.dtype is kernel.dtype
-        if not plain or of.dtype.category != 2 or first.offset or first.strides != contiguous_strides(shape):
-            return ""
-        name = self.view("outputs", 0, of.dtype, 0, first.strides, shape)
-        return f"{name}.reshape({(*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))})"
 
     def _sizes(self, domain: Shape, group: str) -> Shape:
         """Return the domain with the other side's own dimensions of size 1."""
