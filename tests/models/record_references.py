@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from functools import partial
@@ -15,6 +16,7 @@ import pipeline_cases as pipelines
 import reference_cases as cases
 import torch
 import transformers
+from diffusers.loaders.single_file_utils import convert_ldm_unet_checkpoint, convert_ldm_vae_checkpoint
 from safetensors.torch import load_file, save_file
 
 
@@ -317,6 +319,85 @@ def record_calls(name: str) -> None:
     (cases.FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
+def _modules(shapes: dict[str, list[int]], pattern: str) -> list[str]:
+    """Return what names match a pattern's group."""
+    return sorted({match[1] for match in (re.search(pattern, key) for key in shapes) if match})
+
+
+def record_single_file(name: str) -> None:
+    """Record how files of latent-diffusion call the weights: of every name that can be, what diffusers makes of it."""
+    resnet = (
+        "in_layers.0",
+        "in_layers.2",
+        "emb_layers.1",
+        "out_layers.0",
+        "out_layers.3",
+        "skip_connection",
+        "op",
+        "conv",
+    )
+    outputs = {}
+    for case in ("pipeline", "pipeline_xl"):
+        told = cases.description(case)
+        outputs[case] = {}
+        for part, convert in (("unet", convert_ldm_unet_checkpoint), ("vae", convert_ldm_vae_checkpoint)):
+            shapes = told["weights"][part]
+            inner = _modules(shapes, r"attentions\.\d+\.(.+)")
+            if part == "unet":
+                ends = [f"{each}.{end}" for each in resnet for end in ("weight", "bias")]
+                names = [
+                    "time_embed.0",
+                    "time_embed.2",
+                    "out.0",
+                    "out.2",
+                    "label_emb.0.0",
+                    "label_emb.0.2",
+                    "input_blocks.0.0",
+                ]
+                tried = [f"{each}.{end}" for each in names for end in ("weight", "bias")]
+                blocks = [f"input_blocks.{number}" for number in range(1, 8)]
+                blocks += [f"output_blocks.{number}" for number in range(8)]
+                blocks.append("middle_block")
+                tried += [f"{block}.{place}.{end}" for block in blocks for place in range(3) for end in (*ends, *inner)]
+                start = "model.diffusion_model."
+            else:
+                ends = [
+                    f"{each}.{end}"
+                    for each in ("norm1", "conv1", "norm2", "conv2", "nin_shortcut")
+                    for end in ("weight", "bias")
+                ]
+                attends = [
+                    f"attn_1.{each}.{end}" for each in ("norm", "q", "k", "v", "proj_out") for end in ("weight", "bias")
+                ]
+                tried = []
+                for side, way in (("encoder", "down"), ("decoder", "up")):
+                    tried += [
+                        f"{side}.{each}.{end}"
+                        for each in ("conv_in", "conv_out", "norm_out")
+                        for end in ("weight", "bias")
+                    ]
+                    tried += [
+                        f"{side}.{way}.{level}.block.{number}.{end}"
+                        for level in range(2)
+                        for number in range(3)
+                        for end in ends
+                    ]
+                    tried += [
+                        f"{side}.{way}.{level}.{way}sample.conv.{end}"
+                        for level in range(2)
+                        for end in ("weight", "bias")
+                    ]
+                    tried += [f"{side}.mid.block_{number}.{end}" for number in (1, 2) for end in ends]
+                    tried += [f"{side}.mid.{each}" for each in attends]
+                tried += [f"{each}.{end}" for each in ("quant_conv", "post_quant_conv") for end in ("weight", "bias")]
+                start = "first_stage_model."
+            given = {start + each: torch.full((1, 1), float(number)) for number, each in enumerate(tried)}
+            made = convert(given, told["config"][part])
+            outputs[case][part] = {start + tried[int(made[key].item())]: key for key in shapes}
+    text = json.dumps(outputs, sort_keys=True, separators=(",", ":"))
+    (cases.FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
     kinds = (
@@ -332,6 +413,7 @@ if __name__ == "__main__":
         (("schedulers",), record_schedulers),
         (pipelines.PIPELINES, record_pipeline),
         (("calls",), record_calls),
+        (("single_file",), record_single_file),
     )
     for group, record in kinds:
         for each in group:
