@@ -26,6 +26,8 @@ SHIFTED_BYTES = 1 << 17
 #: bytes of tiles laid out at a time, the widest tile, and the longest line that is cut into tiles where positions are neighbours
 TILE_BYTES = 1 << 18
 WIDEST_TILE, LONGEST_BANDED = 28, 64
+#: taps up to which shifted multiply-adds along lines of at least so many places are quicker than tiles
+FEW_TAPS, LONG_LINE = 9, 32
 
 
 class Affine(NamedTuple):
@@ -225,7 +227,8 @@ def _alone(left: Array, right: Array, batch: int, columns: int) -> Array:
     n, k = range(batch, batch + columns), range(batch + columns, right.ndim)
     forward = math.prod(left.shape[batch:]) <= math.prod(right.shape[axis] for axis in n)
     places, taps = (n, k) if forward else (k, n)
-    if batch == 1 and places and taps:
+    few = forward and math.prod(left.shape[batch:]) <= FEW_TAPS and right.shape[batch + columns - 1] >= LONG_LINE
+    if batch == 1 and places and taps and not few:
         if right.strides[taps[-1]] < 0:
             right = np.flip(right, taps[-1])
             if not forward:
