@@ -368,23 +368,38 @@ class HeaderGpu(Gpu):
         chunks = [(start, min(start + size, nbytes)) for start in range(0, nbytes, size)]
         try:
             for number, (start, stop) in enumerate(chunks):
-                stagings[number % 2].request(native, offset + start, stop - start)
+                stagings[number % 2].request([(native, offset + start, stop - start)])
                 # The GPU copies this chunk while the host takes the one before.
                 if number:
-                    stagings[(number - 1) % 2].receive(into[slice(*chunks[number - 1])])
-            stagings[(len(chunks) - 1) % 2].receive(into[slice(*chunks[-1])])
+                    stagings[(number - 1) % 2].receive([into[slice(*chunks[number - 1])]])
+            stagings[(len(chunks) - 1) % 2].receive([into[slice(*chunks[-1])]])
         except BaseException:
             # A buffer may still be mapped or waiting to be.
+            self._staging = []
+            raise
+
+    def read_all(self, parts: Sequence[tuple[int, int, memoryview]]) -> None:
+        nbytes = sum((len(into) + 3) & ~3 for _, _, into in parts)
+        if nbytes > STAGING_BYTES:
+            for each in parts:
+                self.read(*each)
+            return
+        staging = self._stagings(nbytes)[0]
+        try:
+            staging.request([(self._objects[buffer], offset, len(into)) for buffer, offset, into in parts])
+            staging.receive([into for _, _, into in parts])
+        except BaseException:
+            # The buffer may still be mapped or waiting to be.
             self._staging = []
             raise
 
     def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
         staging = self._spare.pop() if self._spare and self._spare[-1].nbytes >= nbytes else None
         staging = staging or Staging(self, max(nbytes, 256))
-        staging.request(self._objects[buffer], offset, nbytes)
+        staging.request([(self._objects[buffer], offset, nbytes)])
 
         def finish(into: memoryview) -> None:
-            staging.receive(into)
+            staging.receive([into])
             self._spare.append(staging)
 
         return finish
@@ -423,12 +438,15 @@ class Staging:
         self._callback = gpu.reports.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", mapped)
         self._info = ffi.new("WGPUBufferMapCallbackInfo *", {"callback": self._callback})
 
-    def request(self, source: Any, offset: int, nbytes: int) -> None:
-        """Start copying bytes of a buffer here."""
-        rounded = (nbytes + 3) & ~3
-        gpu = self.gpu
-        gpu._send(gpu._encode([(source, offset, self.native, 0, rounded)], gpu.ffi.NULL))
-        self.map(rounded)
+    def request(self, parts: Sequence[tuple[Any, int, int]]) -> None:
+        """Start copying parts of buffers here, one after another: (buffer, offset, bytes)."""
+        gpu, copies, at = self.gpu, [], 0
+        for source, offset, nbytes in parts:
+            rounded = (nbytes + 3) & ~3
+            copies.append((source, offset, self.native, at, rounded))
+            at += rounded
+        gpu._send(gpu._encode(copies, gpu.ffi.NULL))
+        self.map(at)
 
     def map(self, nbytes: int) -> None:
         """Ask for what was copied."""
@@ -437,8 +455,8 @@ class Staging:
         if not self.gpu.reports.pending():
             self._asked = self.gpu._map(self.native, nbytes, self._info)
 
-    def receive(self, into: memoryview) -> None:
-        """Wait for what was requested and copy it to host memory.
+    def receive(self, parts: Sequence[memoryview]) -> None:
+        """Wait for what was requested and copy it to host memory, to a place for each part.
 
         Raises:
             GpuError: the buffer could not be mapped.
@@ -450,8 +468,11 @@ class Staging:
         if not self._status or self._status[0] != _SUCCESS:
             said = gpu.reports.take() or GpuError("internal", "the device could not give its results back")
             raise GpuError("lost" if gpu.lost else said.kind, gpu.lost or str(said))
-        pointer = gpu.lib.wgpuBufferGetConstMappedRange(self.native, 0, (len(into) + 3) & ~3)
-        _copy_out(gpu.ffi, pointer, into)
+        sizes = [(len(into) + 3) & ~3 for into in parts]
+        pointer = gpu.ffi.cast("char *", gpu.lib.wgpuBufferGetConstMappedRange(self.native, 0, sum(sizes)))
+        for into, size in zip(parts, sizes, strict=True):
+            _copy_out(gpu.ffi, pointer, into)
+            pointer += size
         gpu.lib.wgpuBufferUnmap(self.native)
 
 
@@ -493,7 +514,7 @@ class Timer:
         gpu.lib.wgpuCommandEncoderResolveQuerySet(encoder, self._queries, 0, 2, self._resolved, 0)
         gpu._send(encoder)
         result = bytearray(16)
-        self._staging.request(self._resolved, 0, 16)
-        self._staging.receive(memoryview(result))
+        self._staging.request([(self._resolved, 0, 16)])
+        self._staging.receive([memoryview(result)])
         start, stop = memoryview(result).cast("Q")
         return max(stop - start, 0) * gpu._nanoseconds() * 1e-9

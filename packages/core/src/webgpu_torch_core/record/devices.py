@@ -221,9 +221,7 @@ def synchronize(place: Any = None) -> None:
     chosen = engines() if place is None else [engine_for(canonical_device(place))]
     for engine in chosen:
         engine.flush()
-        # Asking waits for what ran: the device has nothing left to wait for then.
-        engine.raise_failed_checks()
-        engine.device.synchronize()
+        engine.synchronize()
 
 
 def flush() -> None:
