@@ -244,12 +244,6 @@ class Engine:
         value, self.recorder.failed = self.recorder.failed, None
         self._raise_failed(self._read(value.realize(), 8) if value is not None else b"")
 
-    def synchronize(self) -> None:
-        """Wait until the device has done what it was given; raise what failed, and what checks and reports say."""
-        self._flush_reports()
-        self.device.synchronize()
-        self.raise_failed_checks()
-
     def _flush_reports(self) -> None:
         """Compute what reports, also what nobody can read any more."""
         recorder = self.recorder
