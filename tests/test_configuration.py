@@ -19,6 +19,7 @@ FOREIGN = {
     "disk_cache.py": "the platform's folder for caches",
     "hub.py": "PyTorch's folder for downloads",
     "models.py": "how much transformers says",
+    "run.py": "what a launcher tells the programs that it starts",
 }
 
 

@@ -25,7 +25,7 @@ class DataParallel(Module):
         device_ids, output_device, dim: taken and ignored, as by PyTorch on machines without CUDA.
     """
 
-    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+    def __init__(self, module: Module, device_ids: object = None, output_device: object = None, dim: int = 0) -> None:
         super().__init__()
         self.module = module
         self.device_ids: list[int] = []
@@ -68,7 +68,7 @@ class DistributedDataParallel(Module):
                 "DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient."
             )
         self.module = module
-        self.process_group = device_mesh.get_group() if device_mesh is not None else process_group or default_group()
+        self.process_group = (device_mesh.get_group() if device_mesh is not None else process_group) or default_group()
         self.device = next(module.parameters()).device
         self.device_ids, self.output_device, self.dim = None, None, dim
         self.broadcast_buffers, self.find_unused_parameters, self.static_graph = (

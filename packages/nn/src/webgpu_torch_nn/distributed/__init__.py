@@ -6,6 +6,7 @@ from . import checkpoint as checkpoint
 from . import device_mesh as device_mesh
 from . import distributed_c10d as distributed_c10d
 from . import fsdp as fsdp
+from . import tensor as tensor
 from .device_mesh import DeviceMesh as DeviceMesh
 from .device_mesh import init_device_mesh as init_device_mesh
 from .distributed_c10d import *

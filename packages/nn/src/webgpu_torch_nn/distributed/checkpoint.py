@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -13,6 +13,9 @@ from .collectives import barrier
 from .groups import get_rank, get_world_size, is_initialized
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "load", "load_state_dict", "save", "save_state_dict"]
+
+
+State: TypeAlias = dict[str, Any]
 
 
 class _Folder:
@@ -51,19 +54,22 @@ def _place(checkpoint_id: object, given: _Folder | None) -> _Folder:
     return _Folder(os.fspath(checkpoint_id))  # type: ignore[call-overload]
 
 
-def _plain(state: Any) -> Any:
+def _plain(state: object) -> object:
     """Return a state with the dictionaries of what is stateful instead of it."""
     if isinstance(state, dict):
         return {key: _plain(value) for key, value in state.items()}
-    return _plain(state.state_dict()) if _is_stateful(state) else state
+    return _plain(state.state_dict()) if isinstance(state, _Stateful) else state
 
 
-def _is_stateful(value: object) -> bool:
-    return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
+@runtime_checkable
+class _Stateful(Protocol):
+    def state_dict(self) -> State: ...
+
+    def load_state_dict(self, state_dict: State, /) -> object: ...
 
 
 def save(
-    state_dict: dict[str, Any], *, checkpoint_id: str | os.PathLike[str] | None = None,
+    state_dict: State, *, checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None, planner: object = None, process_group: object = None,
     no_dist: bool = False, use_collectives: bool = True,
 ) -> None:  # fmt: skip
@@ -86,7 +92,7 @@ def save(
 
 
 def load(
-    state_dict: dict[str, Any], *, checkpoint_id: str | os.PathLike[str] | None = None,
+    state_dict: State, *, checkpoint_id: str | os.PathLike[str] | None = None,
     storage_reader: FileSystemReader | None = None, planner: object = None, process_group: object = None, no_dist: bool = False,
 ) -> None:  # fmt: skip
     """Read a state into the tensors, modules and optimisers of a state dictionary: only what it names is read.
@@ -108,12 +114,12 @@ def load(
     _fill(state_dict, found["state"], "")
 
 
-def _fill(target: dict[str, Any], source: dict[str, Any], path: str) -> None:
+def _fill(target: State, source: State, path: str) -> None:
     for name, value in target.items():
         if name not in source:
             raise RuntimeError(f"Missing key in checkpoint state_dict: {path}{name}.")
         kept = source[name]
-        if _is_stateful(value):
+        if isinstance(value, _Stateful):
             value.load_state_dict(kept)
         elif isinstance(value, Tensor):
             if value.shape != kept.shape:
@@ -128,7 +134,7 @@ def _fill(target: dict[str, Any], source: dict[str, Any], path: str) -> None:
             target[name] = kept
 
 
-def save_state_dict(state_dict: dict[str, Any], storage_writer: FileSystemWriter, *_: object, **__: object) -> None:
+def save_state_dict(state_dict: State, storage_writer: FileSystemWriter, *_: object, **__: object) -> None:
     """Write a state, as :func:`save`; PyTorch's older name.
 
     Raises:
@@ -137,7 +143,7 @@ def save_state_dict(state_dict: dict[str, Any], storage_writer: FileSystemWriter
     save(state_dict, storage_writer=storage_writer)
 
 
-def load_state_dict(state_dict: dict[str, Any], storage_reader: FileSystemReader, *_: object, **__: object) -> None:
+def load_state_dict(state_dict: State, storage_reader: FileSystemReader, *_: object, **__: object) -> None:
     """Read a state, as :func:`load`; PyTorch's older name.
 
     Raises:

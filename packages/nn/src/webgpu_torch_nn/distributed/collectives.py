@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -91,7 +90,12 @@ def _done(async_op: bool, *tensors: Tensor) -> Work | None:
 
 
 def root_of(group: ProcessGroup, rank: int | None, own: int | None) -> int:
-    """Return which of a group a process is that is given by its rank among all, or in the group."""
+    """Return which of a group a process is that is given by its rank among all, or in the group.
+
+    Raises:
+        ValueError: neither is given or both are, or it is not in the group.
+        RuntimeError: there is no such process.
+    """
     if rank is not None and own is not None:
         raise ValueError("Can't specify both group rank and global rank")
     if own is not None:
@@ -380,7 +384,9 @@ def monitored_barrier(
 def _peer(group: ProcessGroup, rank: int | None, own: int | None, what: str) -> int:
     peer = root_of(group, rank, own)
     if peer == group.rank():
-        raise ValueError(f"Invalid {what} rank: {what} rank should not be the same as the rank of the current process.")
+        # As in PyTorch, which asks before it sends; its transport refuses to receive.
+        kind = ValueError if what == "destination" else RuntimeError
+        raise kind(f"Invalid {what} rank: {what} rank should not be the same as the rank of the current process.")
     return peer
 
 
@@ -458,7 +464,7 @@ class P2POp:
     """
 
     def __init__(
-        self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: object = None, tag: int = 0,
+        self, op: Callable[..., Work | None], tensor: Tensor, peer: int | None = None, group: object = None, tag: int = 0,
         group_peer: int | None = None,
     ) -> None:  # fmt: skip
         if op not in (isend, irecv):

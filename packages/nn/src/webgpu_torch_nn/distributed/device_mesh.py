@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -26,7 +26,7 @@ class DeviceMesh:
     """
 
     def __init__(
-        self, device_type: str, mesh: Tensor | list[Any], *, mesh_dim_names: tuple[str, ...] | None = None
+        self, device_type: str, mesh: Tensor | Sequence[object], *, mesh_dim_names: tuple[str, ...] | None = None
     ) -> None:
         self.device_type = device_type
         self.mesh = torch.as_tensor(mesh, dtype=torch.int64, device=host_device())
@@ -35,10 +35,11 @@ class DeviceMesh:
             raise ValueError(f"{self.mesh.ndim} dimensions and {len(mesh_dim_names)} names: {mesh_dim_names}")
         self._groups = [self._group_along(dim) for dim in range(self.mesh.ndim)]
 
-    def _group_along(self, dim: int) -> Any:
+    def _group_along(self, dim: int) -> ProcessGroup | None:
         """Return the group of this process along a dimension; every process asks for all of them."""
         if self.mesh.numel() == get_world_size() and self.mesh.ndim == 1:
-            return new_group(self.mesh.tolist(), sort_ranks=False)
+            made = [new_group(self.mesh.tolist(), sort_ranks=False)]
+            return next((each for each in made if isinstance(each, ProcessGroup)), None)
         lines = self.mesh.movedim(dim, -1).reshape(-1, self.mesh.shape[dim]).tolist()
         made = [new_group(each, sort_ranks=False) for each in lines]
         return next((each for each in made if isinstance(each, ProcessGroup)), None)
@@ -86,7 +87,7 @@ class DeviceMesh:
         dim, place = self._dimension(mesh_dim), self.get_coordinate()
         return -1 if place is None else place[dim]
 
-    def get_group(self, mesh_dim: int | str | None = None) -> Any:
+    def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup | None:
         """Return this process's group along a dimension.
 
         Raises:
@@ -94,7 +95,7 @@ class DeviceMesh:
         """
         return self._groups[self._dimension(mesh_dim)]
 
-    def get_all_groups(self) -> list[Any]:
+    def get_all_groups(self) -> list[ProcessGroup | None]:
         """Return this process's groups along all dimensions."""
         return list(self._groups)
 

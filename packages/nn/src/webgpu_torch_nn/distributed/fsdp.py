@@ -6,12 +6,13 @@ import contextlib
 import dataclasses
 import enum
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from ..modules.module import Module
+from ..optim.optimizer import Optimizer
 from ..utils.clip_grad import clip_grad_norm_
 from .groups import default_group, member
 
@@ -20,6 +21,9 @@ __all__ = [
     "FullyShardedDataParallel", "MixedPrecision", "MixedPrecisionPolicy", "OffloadPolicy", "OptimStateDictConfig",
     "ShardingStrategy", "StateDictConfig", "StateDictType", "fully_shard",
 ]  # fmt: skip
+
+
+State: TypeAlias = dict[str, Any]
 
 
 class ShardingStrategy(enum.Enum):
@@ -169,7 +173,7 @@ class FullyShardedDataParallel(Module):
         """Call the module."""
         return self._fsdp_wrapped_module(*args, **kwargs)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -210,8 +214,8 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def optim_state_dict(
-        model: Module, optim: Any, optim_state_dict: dict[str, Any] | None = None, group: object = None
-    ) -> Any:
+        model: Module, optim: Optimizer, optim_state_dict: State | None = None, group: object = None
+    ) -> State:
         """Return an optimiser's state with parameters by name."""
         state = optim.state_dict() if optim_state_dict is None else optim_state_dict
         names = _names(model, optim)
@@ -221,11 +225,11 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def optim_state_dict_to_load(
         model: Module,
-        optim: Any,
-        optim_state_dict: dict[str, Any],
+        optim: Optimizer,
+        optim_state_dict: State,
         is_named_optimizer: bool = False,
         group: object = None,
-    ) -> Any:
+    ) -> State:
         """Return an optimiser's state with parameters by number, of one by name."""
         numbers = {name: number for number, name in enumerate(_names(model, optim))}
         groups = [
@@ -240,18 +244,18 @@ class FullyShardedDataParallel(Module):
 _PREFIX = "_fsdp_wrapped_module."
 
 
-def _names(model: Module, optimizer: Any) -> list[str]:
+def _names(model: Module, optimizer: Optimizer) -> list[str]:
     """Return the names of an optimiser's parameters in the order of their numbers."""
     known = {id(parameter): name.replace(_PREFIX, "") for name, parameter in model.named_parameters()}
     return [known[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _without_prefix(module: Module, state: dict[str, Any], prefix: str, metadata: object) -> None:
+def _without_prefix(module: Module, state: State, prefix: str, metadata: object) -> None:
     for name in [name for name in state if name.startswith(prefix + _PREFIX)]:
         state[prefix + name.removeprefix(prefix + _PREFIX)] = state.pop(name)
 
 
-def _with_prefix(state: dict[str, Any], prefix: str, *rest: object) -> None:
+def _with_prefix(state: State, prefix: str, *rest: object) -> None:
     for name in [name for name in state if name.startswith(prefix) and not name.startswith(prefix + _PREFIX)]:
         state[prefix + _PREFIX + name.removeprefix(prefix)] = state.pop(name)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 import webgpu_torch_core as torch
+from webgpu_torch_core.config import Variable
 
 from ..config import LOCAL_RANK, MASTER_ADDR, MASTER_PORT, RANK, TORCHELASTIC_RUN_ID, WORLD_SIZE
 from .stores import FileStore, HashStore, PrefixStore, Store
-from .transports import MPI, Alone, Fake, is_mpi_available
+from .transports import MPI, Alone, Fake, ReduceOp, is_mpi_available
 
 #: how long processes would wait for each other, as PyTorch has it
 default_pg_timeout = datetime.timedelta(minutes=30)
@@ -65,6 +66,10 @@ class ProcessGroup:
 
     def __repr__(self) -> str:
         return f"<ProcessGroup {self.group_name} of ranks {self.ranks}, {self.backend}>"
+
+
+#: a group, or the number that stands for one that this process is not in
+Group: TypeAlias = "ProcessGroup | int"
 
 
 class _GroupMember:
@@ -137,7 +142,7 @@ def get_default_backend_for_device(device: str | torch.device) -> str:
     return Backend.GLOO
 
 
-def _required(variable: Any, given: int) -> int:
+def _required(variable: Variable, given: int) -> int:
     if given >= 0:
         return given
     text = variable.text()
@@ -265,8 +270,13 @@ def default_group() -> ProcessGroup:
     return _world.default
 
 
-def member(group: Any) -> ProcessGroup | None:
-    """Return the group that a collective is called on, None where this process is not in it."""
+def member(group: object) -> ProcessGroup | None:
+    """Return the group that a collective is called on, None where this process is not in it.
+
+    Raises:
+        TypeError: it is no group.
+        ValueError: there is no default group.
+    """
     if group is None or isinstance(group, _GroupMember):
         return default_group()
     if isinstance(group, ProcessGroup):
@@ -291,7 +301,7 @@ def new_group(
     group_desc: str | None = None,
     device_id: object = None,
     sort_ranks: bool = True,
-) -> Any:
+) -> Group:
     """Return a group of some processes, ``GroupMember.NON_GROUP_MEMBER`` where this is none of them; all processes ask for it.
 
     Args:
@@ -327,7 +337,7 @@ def new_group(
 def new_subgroups_by_enumeration(
     ranks_per_subgroup_list: Sequence[Sequence[int]], timeout: datetime.timedelta | None = None, backend: str | None = None,
     pg_options: object = None, group_desc: str | None = None,
-) -> tuple[Any, list[Any]]:  # fmt: skip
+) -> tuple[ProcessGroup | None, list[Group]]:  # fmt: skip
     """Return this process's group among groups of given ranks, and all of them.
 
     Raises:
@@ -344,7 +354,7 @@ def new_subgroups_by_enumeration(
 def new_subgroups(
     group_size: int | None = None, group: object = None, timeout: datetime.timedelta | None = None,
     backend: str | None = None, pg_options: object = None, group_desc: str | None = None,
-) -> tuple[Any, list[Any]]:  # fmt: skip
+) -> tuple[ProcessGroup | None, list[Group]]:  # fmt: skip
     """Return this process's group among groups of neighbours, and all of them.
 
     Raises:
@@ -448,6 +458,6 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     return group.ranks[group_rank]
 
 
-def supports_complex(reduceOp: Any) -> bool:
+def supports_complex(reduceOp: ReduceOp) -> bool:
     """Return whether complex numbers are combined part by part: sums and averages are."""
     return reduceOp.name in ("SUM", "AVG", "PREMUL_SUM")

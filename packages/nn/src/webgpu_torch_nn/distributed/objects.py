@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -12,16 +12,18 @@ from webgpu_torch_core.record.devices import host_device
 from .collectives import recv, root_of, send
 from .groups import ProcessGroup, member, warn_not_member
 
+Objects: TypeAlias = list[Any]
+
 
 def _packed(value: object) -> Tensor:
     return torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
 
 
-def _unpacked(data: Tensor) -> Any:
+def _unpacked(data: Tensor) -> object:
     return pickle.loads(bytes(data.tolist()))
 
 
-def _all(group: ProcessGroup, value: object) -> list[Any]:
+def _all(group: ProcessGroup, value: object) -> Objects:
     """Return what all processes bring: their lengths first, then the bytes, padded to the longest."""
     data = _packed(value)
     lengths = [int(each) for each in group.transport.all_gather(torch.tensor([data.numel()], device=data.device))]
@@ -31,14 +33,15 @@ def _all(group: ProcessGroup, value: object) -> list[Any]:
     return [_unpacked(each[:length]) for each, length in zip(parts, lengths, strict=True)]
 
 
-def _of_one(group: ProcessGroup, value: object, root: int) -> Any:
-    """Return what one process brings."""
+def _of_one(group: ProcessGroup, value: Objects, root: int) -> Objects:
+    """Return the list that one process brings."""
     data = _packed(value)
     length = int(group.transport.broadcast(torch.tensor([data.numel()], device=data.device), root))
-    return _unpacked(group.transport.broadcast(data if group.rank() == root else data.new_empty(length), root))
+    found = group.transport.broadcast(data if group.rank() == root else data.new_empty(length), root)
+    return cast(Objects, _unpacked(found))
 
 
-def all_gather_object(object_list: list[Any], obj: Any, group: object = None) -> None:
+def all_gather_object(object_list: Objects, obj: object, group: object = None) -> None:
     """Give what each process brings to all: a list of as many objects takes it.
 
     Raises:
@@ -52,7 +55,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: object = None) ->
 
 
 def gather_object(
-    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: object = None,
+    obj: object, object_gather_list: Objects | None = None, dst: int | None = None, group: object = None,
     group_dst: int | None = None,
 ) -> None:  # fmt: skip
     """Give what each process brings to one, 0 by default, whose list takes it.
@@ -73,7 +76,7 @@ def gather_object(
 
 
 def broadcast_object_list(
-    object_list: list[Any], src: int | None = None, group: object = None, device: object = None,
+    object_list: Objects, src: int | None = None, group: object = None, device: object = None,
     group_src: int | None = None,
 ) -> None:  # fmt: skip
     """Give the objects of one process's list to all, 0 by default; the lists are equally long.
@@ -93,7 +96,7 @@ def broadcast_object_list(
 
 
 def scatter_object_list(
-    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None, src: int | None = None,
+    scatter_object_output_list: Objects, scatter_object_input_list: Objects | None = None, src: int | None = None,
     group: object = None, group_src: int | None = None,
 ) -> None:  # fmt: skip
     """Give each process its object of a list that one has, 0 by default, as the first of its own list.
@@ -110,12 +113,12 @@ def scatter_object_list(
     root = root_of(found, 0 if src is None and group_src is None else src, group_src)
     if found.rank() == root and len(scatter_object_input_list or ()) != found.size():
         raise ValueError(f"scatter_object_input_list has one object for each of {found.size()} processes")
-    scatter_object_output_list[0] = _of_one(found, scatter_object_input_list, root)[found.rank()]
+    scatter_object_output_list[0] = _of_one(found, scatter_object_input_list or [], root)[found.rank()]
     return None
 
 
 def send_object_list(
-    object_list: list[Any], dst: int | None = None, group: object = None, device: object = None,
+    object_list: Objects, dst: int | None = None, group: object = None, device: object = None,
     group_dst: int | None = None, use_batch: bool = False,
 ) -> None:  # fmt: skip
     """Send objects to another process.
@@ -130,7 +133,7 @@ def send_object_list(
 
 
 def recv_object_list(
-    object_list: list[Any], src: int | None = None, group: object = None, device: object = None,
+    object_list: Objects, src: int | None = None, group: object = None, device: object = None,
     group_src: int | None = None, use_batch: bool = False,
 ) -> int:  # fmt: skip
     """Receive as many objects as another process sends; return which sent them.
@@ -143,5 +146,5 @@ def recv_object_list(
     sender = recv(length, src, group, group_src=group_src)
     data = length.new_empty(int(length), dtype=torch.uint8)
     recv(data, sender, group)
-    object_list[:] = _unpacked(data)
+    object_list[:] = cast(Objects, _unpacked(data))
     return sender

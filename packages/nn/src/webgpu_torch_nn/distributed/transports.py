@@ -5,10 +5,14 @@ from __future__ import annotations
 import enum
 import importlib.util
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+
+#: NumPy's arrays and mpi4py's communicators: neither is imported before several processes are asked for
+Array: TypeAlias = Any
+_Communicator: TypeAlias = Any
 
 
 class ReduceOp(enum.Enum):
@@ -106,7 +110,7 @@ class MPI(Alone):
         ReduceOp.MAX: "MAX", ReduceOp.BAND: "BAND", ReduceOp.BOR: "BOR", ReduceOp.BXOR: "BXOR",
     }  # fmt: skip
 
-    def __init__(self, communicator: Any) -> None:
+    def __init__(self, communicator: _Communicator) -> None:
         self.communicator = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
 
@@ -196,13 +200,13 @@ def is_mpi_available() -> bool:
     return importlib.util.find_spec("mpi4py") is not None
 
 
-def _array(tensor: Tensor) -> Any:
+def _array(tensor: Tensor) -> Array:
     return tensor.detach().to("cpu").contiguous().numpy()
 
 
-def _bytes(tensor: Tensor) -> Any:
+def _bytes(tensor: Tensor) -> Array:
     return tensor.detach().to("cpu").contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
-def _shaped(data: Any, like: Tensor) -> Tensor:
+def _shaped(data: Array, like: Tensor) -> Tensor:
     return torch.from_numpy(data).view(like.dtype).reshape(like.shape).to(like.device)

@@ -6,6 +6,7 @@ from webgpu_torch_nn.distributed import checkpoint as checkpoint
 from webgpu_torch_nn.distributed import device_mesh as device_mesh
 from webgpu_torch_nn.distributed import distributed_c10d as distributed_c10d
 from webgpu_torch_nn.distributed import fsdp as fsdp
+from webgpu_torch_nn.distributed import tensor as tensor
 
 from .._submodules import offer as _offer
 
