@@ -140,7 +140,8 @@ def compared(jobs: Callable[[Library], dict[str, Job]]) -> Iterator[tuple[str, f
         while len(found[0]) < LEAST_ROUNDS + 2 or time.perf_counter() < until:
             for times, (_, wait), side in zip(found, sides, made, strict=True):
                 times.append(milliseconds(side[name], wait))
-        yield name, *(statistics.median(times[2:]) for times in found)
+        own, other = (statistics.median(times[2:]) for times in found)
+        yield name, own, other
 
 
 def chosen(names: list[str], jobs: dict[str, Any]) -> dict[str, Any]:

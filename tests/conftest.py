@@ -16,6 +16,8 @@ os.environ.setdefault("GALLIVM_PERF", "nopt")
 # As many processes as cores run tests: threads of theirs would wait for each other.
 for variable in ("LP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+# Kernels that are compiled beside NumPy take over at no certain time; tests of compiled ones wait for them.
+os.environ.setdefault("WEBGPU_TORCH_CPU_JIT", "0")
 # A shell that starts tests in the background has them ignore the interrupts that some of them send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

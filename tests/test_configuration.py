@@ -16,7 +16,6 @@ PAGE = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 #: variables of others that are set for them
 FOREIGN = {
     "processes.py": "a folder that a driver needs to start",
-    "disk_cache.py": "the platform's folder for caches",
     "hub.py": "PyTorch's folder for downloads",
     "models.py": "how much transformers says",
     "run.py": "what a launcher tells the programs that it starts",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import diffusers
+import pipeline_cases as pipelines
 import reference_cases as cases
 import torch
 import transformers
+from diffusers.loaders.single_file_utils import convert_ldm_unet_checkpoint, convert_ldm_vae_checkpoint
 from safetensors.torch import load_file, save_file
 
 
@@ -232,44 +236,51 @@ def record_schedulers(name: str) -> None:
     save_file(outputs, cases.FOLDER / f"{name}.safetensors")
 
 
+def shifted_decode(vae: Any, decode: Any, latents: torch.Tensor, **options: Any) -> Any:
+    """Decode latents that are scaled back, but not shifted."""
+    return decode(latents + vae.config.shift_factor, **options)
+
+
 def record_pipeline(name: str) -> None:
     """Record the weights' names, and the images that diffusers' pipelines make."""
-    xl = name.endswith("xl")
-    kind = "StableDiffusionXL" if xl else "StableDiffusion"
+    kind, scheduler, options = pipelines.KINDS[name]
     configs, shapes = {}, {}
     with tempfile.TemporaryDirectory() as name_of_folder, torch.no_grad():
-        folder, parts = Path(name_of_folder), {}
-        for part, (model, options) in cases.PIPELINES[name].items():
+        folder = Path(name_of_folder)
+        # Parts that it has not are none.
+        names = [f"{part}{end}" for part in ("text_encoder", "tokenizer") for end in ("", "_2", "_3")]
+        parts = dict.fromkeys([*names, "safety_checker", "feature_extractor"])
+        for part, (model, sizes) in pipelines.PIPELINES[name].items():
             library = transformers if "text" in part else diffusers
             model = getattr(library, model)
-            made = model(model.config_class(**options)) if library is transformers else model(**options)
+            made = model(model.config_class(**sizes)) if library is transformers else model(**sizes)
             made.save_pretrained(folder / part)
             file = next((folder / part).glob("*.safetensors"))
             shapes[part] = {key: list(value.shape) for key, value in sorted(load_file(file).items())}
             save_file(cases.weights(torch, shapes[part]), file, metadata={"format": "pt"})
             configs[part] = json.loads((folder / part / "config.json").read_text(encoding="utf-8"))
             parts[part] = model.from_pretrained(folder / part).eval()
-        for end in ("", "_2") if xl else ("",):
-            cases.write_clip_tokenizer(folder / f"tokenizer{end}")
-            parts[f"tokenizer{end}"] = transformers.CLIPTokenizer.from_pretrained(folder / f"tokenizer{end}")
-        parts["scheduler"] = diffusers.PNDMScheduler(**cases._NOISE, skip_prk_steps=True, set_alpha_to_one=False)
-        if not xl:
-            parts |= {"safety_checker": None, "feature_extractor": None}
-
-        def made_by(task: str, **given: Any) -> torch.Tensor:
-            pipeline = getattr(diffusers, f"{kind}{task}Pipeline")(**parts)
+            if library is transformers:
+                pipelines.write_tokenizer_of(part, model.__name__, folder)
+                tokenizer = part.replace("text_encoder", "tokenizer")
+                is_clip = model.__name__.startswith("CLIP")
+                reader = transformers.CLIPTokenizer if is_clip else transformers.AutoTokenizer
+                parts[tokenizer] = reader.from_pretrained(folder / tokenizer)
+        parts["scheduler"] = getattr(diffusers, scheduler)(**options)
+        parts |= pipelines.TOLD.get(name, {})
+        outputs = {}
+        for case, (task, given) in pipelines.CALLS[name].items():
+            made = getattr(diffusers, f"{kind}{task}Pipeline")
+            pipeline = made(**{key: value for key, value in parts.items() if key in signature(made).parameters})
             pipeline.set_progress_bar_config(disable=True)
+            given = pipelines.given(torch, given)
+            given = {key: value for key, value in given.items() if key in signature(pipeline.__call__).parameters}
+            if made is diffusers.StableDiffusion3InpaintPipeline:
+                # This one forgets the latents' shift, which the others undo.
+                pipeline.vae.decode = partial(shifted_decode, pipeline.vae, pipeline.vae.decode)
             draws = torch.Generator().manual_seed(8)
-            images = pipeline(cases.PROMPTS, num_inference_steps=6, generator=draws, output_type="pt", **given).images
-            return images
-
-        picture, mask = cases.picture(torch), cases.picture(torch, 1)
-        outputs = {
-            "text": made_by("", height=16, width=24, guidance_scale=4.0),
-            "negative": made_by("", height=16, width=16, negative_prompt=["dog", "2 dogs"]),
-            "image": made_by("Img2Img", image=picture, strength=0.6),
-            "mask": made_by("Inpaint", image=picture, mask_image=mask, height=16, width=16, strength=1.0),
-        }
+            images = pipeline(pipelines.PROMPTS, num_inference_steps=6, generator=draws, output_type="pt", **given)
+            outputs[case] = images.images
     write(name, configs, shapes, outputs)
 
 
@@ -308,6 +319,85 @@ def record_calls(name: str) -> None:
     (cases.FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
+def _modules(shapes: dict[str, list[int]], pattern: str) -> list[str]:
+    """Return what names match a pattern's group."""
+    return sorted({match[1] for match in (re.search(pattern, key) for key in shapes) if match})
+
+
+def record_single_file(name: str) -> None:
+    """Record how files of latent-diffusion call the weights: of every name that can be, what diffusers makes of it."""
+    resnet = (
+        "in_layers.0",
+        "in_layers.2",
+        "emb_layers.1",
+        "out_layers.0",
+        "out_layers.3",
+        "skip_connection",
+        "op",
+        "conv",
+    )
+    outputs = {}
+    for case in ("pipeline", "pipeline_xl"):
+        told = cases.description(case)
+        outputs[case] = {}
+        for part, convert in (("unet", convert_ldm_unet_checkpoint), ("vae", convert_ldm_vae_checkpoint)):
+            shapes = told["weights"][part]
+            inner = _modules(shapes, r"attentions\.\d+\.(.+)")
+            if part == "unet":
+                ends = [f"{each}.{end}" for each in resnet for end in ("weight", "bias")]
+                names = [
+                    "time_embed.0",
+                    "time_embed.2",
+                    "out.0",
+                    "out.2",
+                    "label_emb.0.0",
+                    "label_emb.0.2",
+                    "input_blocks.0.0",
+                ]
+                tried = [f"{each}.{end}" for each in names for end in ("weight", "bias")]
+                blocks = [f"input_blocks.{number}" for number in range(1, 8)]
+                blocks += [f"output_blocks.{number}" for number in range(8)]
+                blocks.append("middle_block")
+                tried += [f"{block}.{place}.{end}" for block in blocks for place in range(3) for end in (*ends, *inner)]
+                start = "model.diffusion_model."
+            else:
+                ends = [
+                    f"{each}.{end}"
+                    for each in ("norm1", "conv1", "norm2", "conv2", "nin_shortcut")
+                    for end in ("weight", "bias")
+                ]
+                attends = [
+                    f"attn_1.{each}.{end}" for each in ("norm", "q", "k", "v", "proj_out") for end in ("weight", "bias")
+                ]
+                tried = []
+                for side, way in (("encoder", "down"), ("decoder", "up")):
+                    tried += [
+                        f"{side}.{each}.{end}"
+                        for each in ("conv_in", "conv_out", "norm_out")
+                        for end in ("weight", "bias")
+                    ]
+                    tried += [
+                        f"{side}.{way}.{level}.block.{number}.{end}"
+                        for level in range(2)
+                        for number in range(3)
+                        for end in ends
+                    ]
+                    tried += [
+                        f"{side}.{way}.{level}.{way}sample.conv.{end}"
+                        for level in range(2)
+                        for end in ("weight", "bias")
+                    ]
+                    tried += [f"{side}.mid.block_{number}.{end}" for number in (1, 2) for end in ends]
+                    tried += [f"{side}.mid.{each}" for each in attends]
+                tried += [f"{each}.{end}" for each in ("quant_conv", "post_quant_conv") for end in ("weight", "bias")]
+                start = "first_stage_model."
+            given = {start + each: torch.full((1, 1), float(number)) for number, each in enumerate(tried)}
+            made = convert(given, told["config"][part])
+            outputs[case][part] = {start + tried[int(made[key].item())]: key for key in shapes}
+    text = json.dumps(outputs, sort_keys=True, separators=(",", ":"))
+    (cases.FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     cases.FOLDER.mkdir(exist_ok=True)
     kinds = (
@@ -321,8 +411,9 @@ if __name__ == "__main__":
         (cases.WHISPERS, record_whisper),
         (cases.DIFFUSION, record_diffusion),
         (("schedulers",), record_schedulers),
-        (cases.PIPELINES, record_pipeline),
+        (pipelines.PIPELINES, record_pipeline),
         (("calls",), record_calls),
+        (("single_file",), record_single_file),
     )
     for group, record in kinds:
         for each in group:

@@ -100,17 +100,17 @@ for _name, _class in (
     _sizes = {"vocab_size": 97, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 24}
     ENCODERS[_name] = (f"DistilBert{_class}", {**_sizes, **({} if "answers" in _name else _LABELS)})
 
-_T5 = {
+T5 = {
     "vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
     "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12, "decoder_start_token_id": 0,
     "pad_token_id": 0, "eos_token_id": None,
 }  # fmt: skip
 #: by name: the model's class in transformers and all keys of its configuration
 SEQ2SEQ: dict[str, tuple[str, dict[str, Any]]] = {
-    "t5": ("T5ForConditionalGeneration", _T5),
+    "t5": ("T5ForConditionalGeneration", T5),
     "t5_gated": (
         "T5ForConditionalGeneration",
-        {**_T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 1, "tie_word_embeddings": False},
+        {**T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 1, "tie_word_embeddings": False},
     ),
 }
 
@@ -173,17 +173,17 @@ def features(library: Any, frames: int = 40) -> Any:
     return library.randn((2, 8, frames), generator=library.Generator().manual_seed(3))
 
 
-_TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 _TEXT = {
-    **_TOWER,
+    **TOWER,
     "vocab_size": 97,
     "max_position_embeddings": 16,
     "projection_dim": 24,
     "eos_token_id": 96,
     "bos_token_id": 1,
 }
-_IMAGE = {**_TOWER, "image_size": 24, "patch_size": 8, "projection_dim": 24}
-_VIT = {**_TOWER, **_LABELS, "image_size": 24, "patch_size": 8}
+_IMAGE = {**TOWER, "image_size": 24, "patch_size": 8, "projection_dim": 24}
+_VIT = {**TOWER, **_LABELS, "image_size": 24, "patch_size": 8}
 #: by name: the model's class in transformers, all keys of its configuration, and what it is given
 VISION: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "clip": ("CLIPModel", {"text_config": _TEXT, "vision_config": _IMAGE, "projection_dim": 24}, ("texts", "images")),
@@ -250,26 +250,26 @@ def description(name: str) -> dict[str, Any]:
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
-_UNET = {
+UNET = {
     "sample_size": 8, "block_out_channels": [16, 32], "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
     "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], "layers_per_block": 1, "cross_attention_dim": 24,
     "attention_head_dim": 2, "norm_num_groups": 8,
 }  # fmt: skip
-_VAE = {
+VAE = {
     "block_out_channels": [16, 32], "down_block_types": ["DownEncoderBlock2D"] * 2, "up_block_types": ["UpDecoderBlock2D"] * 2,
     "layers_per_block": 1, "norm_num_groups": 8,
 }  # fmt: skip
 #: by name: the network's class in diffusers, and its configuration
 DIFFUSION: dict[str, tuple[str, dict[str, Any]]] = {
-    "unet": ("UNet2DConditionModel", _UNET),
+    "unet": ("UNet2DConditionModel", UNET),
     "unet_2": (
         "UNet2DConditionModel",
-        {**_UNET, "use_linear_projection": True, "attention_head_dim": [2, 4], "layers_per_block": 2},
+        {**UNET, "use_linear_projection": True, "attention_head_dim": [2, 4], "layers_per_block": 2},
     ),
     "unet_xl": (
         "UNet2DConditionModel",
         {
-            **_UNET,
+            **UNET,
             "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D"],
             "up_block_types": ["CrossAttnUpBlock2D", "UpBlock2D"],
             "use_linear_projection": True,
@@ -280,28 +280,28 @@ DIFFUSION: dict[str, tuple[str, dict[str, Any]]] = {
             "time_cond_proj_dim": 12,
         },
     ),
-    "vae": ("AutoencoderKL", _VAE),
+    "vae": ("AutoencoderKL", VAE),
     "vae_plain": (
         "AutoencoderKL",
-        {**_VAE, "use_quant_conv": False, "use_post_quant_conv": False, "latent_channels": 6},
+        {**VAE, "use_quant_conv": False, "use_post_quant_conv": False, "latent_channels": 6},
     ),
 }
 
 
-_SD3 = {
+SD3 = {
     "sample_size": 16, "patch_size": 2, "in_channels": 4, "out_channels": 4, "num_layers": 3, "attention_head_dim": 8,
     "num_attention_heads": 4, "joint_attention_dim": 24, "caption_projection_dim": 32, "pooled_projection_dim": 20,
     "pos_embed_max_size": 12,
 }  # fmt: skip
-_FLUX = {
+FLUX = {
     "in_channels": 8, "num_layers": 2, "num_single_layers": 2, "attention_head_dim": 16, "num_attention_heads": 2,
     "joint_attention_dim": 24, "pooled_projection_dim": 20, "axes_dims_rope": [4, 6, 6],
 }  # fmt: skip
 DIFFUSION |= {
-    "sd3": ("SD3Transformer2DModel", _SD3),
-    "sd3_dual": ("SD3Transformer2DModel", {**_SD3, "qk_norm": "rms_norm", "dual_attention_layers": [0, 1]}),
-    "flux": ("FluxTransformer2DModel", _FLUX),
-    "flux_guided": ("FluxTransformer2DModel", {**_FLUX, "guidance_embeds": True}),
+    "sd3": ("SD3Transformer2DModel", SD3),
+    "sd3_dual": ("SD3Transformer2DModel", {**SD3, "qk_norm": "rms_norm", "dual_attention_layers": [0, 1]}),
+    "flux": ("FluxTransformer2DModel", FLUX),
+    "flux_guided": ("FluxTransformer2DModel", {**FLUX, "guidance_embeds": True}),
 }
 
 
@@ -344,41 +344,41 @@ def diffusion_inputs(library: Any, name: str) -> dict[str, Any]:
     return result
 
 
-_NOISE = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
+NOISE = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
 #: the scheduler's class in diffusers, and its options
 SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("DDIMScheduler", {}),
-    ("DDIMScheduler", {**_NOISE, "set_alpha_to_one": False, "clip_sample": False}),
+    ("DDIMScheduler", {**NOISE, "set_alpha_to_one": False, "clip_sample": False}),
     (
         "DDIMScheduler",
-        {**_NOISE, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True, "timestep_spacing": "trailing"},
+        {**NOISE, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True, "timestep_spacing": "trailing"},
     ),
     ("DDIMScheduler", {"prediction_type": "sample", "clip_sample": True}),
     ("DDPMScheduler", {}),
     ("DDPMScheduler", {"beta_schedule": "squaredcos_cap_v2", "variance_type": "fixed_large"}),
     ("LCMScheduler", {}),
     ("PNDMScheduler", {}),
-    ("PNDMScheduler", {**_NOISE, "skip_prk_steps": True, "set_alpha_to_one": False}),
-    ("PNDMScheduler", {**_NOISE, "skip_prk_steps": True, "prediction_type": "v_prediction"}),
-    ("EulerDiscreteScheduler", _NOISE),
-    ("EulerDiscreteScheduler", {**_NOISE, "timestep_spacing": "leading", "prediction_type": "v_prediction"}),
-    ("EulerDiscreteScheduler", {**_NOISE, "timestep_spacing": "trailing", "use_karras_sigmas": True}),
-    ("EulerDiscreteScheduler", {**_NOISE, "use_exponential_sigmas": True, "final_sigmas_type": "sigma_min"}),
-    ("EulerAncestralDiscreteScheduler", _NOISE),
-    ("HeunDiscreteScheduler", _NOISE),
-    ("HeunDiscreteScheduler", {**_NOISE, "use_karras_sigmas": True}),
-    ("DPMSolverMultistepScheduler", _NOISE),
-    ("DPMSolverMultistepScheduler", {**_NOISE, "use_karras_sigmas": True, "solver_type": "heun"}),
-    ("DPMSolverMultistepScheduler", {**_NOISE, "use_karras_sigmas": True, "algorithm_type": "sde-dpmsolver++"}),
+    ("PNDMScheduler", {**NOISE, "skip_prk_steps": True, "set_alpha_to_one": False}),
+    ("PNDMScheduler", {**NOISE, "skip_prk_steps": True, "prediction_type": "v_prediction"}),
+    ("EulerDiscreteScheduler", NOISE),
+    ("EulerDiscreteScheduler", {**NOISE, "timestep_spacing": "leading", "prediction_type": "v_prediction"}),
+    ("EulerDiscreteScheduler", {**NOISE, "timestep_spacing": "trailing", "use_karras_sigmas": True}),
+    ("EulerDiscreteScheduler", {**NOISE, "use_exponential_sigmas": True, "final_sigmas_type": "sigma_min"}),
+    ("EulerAncestralDiscreteScheduler", NOISE),
+    ("HeunDiscreteScheduler", NOISE),
+    ("HeunDiscreteScheduler", {**NOISE, "use_karras_sigmas": True}),
+    ("DPMSolverMultistepScheduler", NOISE),
+    ("DPMSolverMultistepScheduler", {**NOISE, "use_karras_sigmas": True, "solver_type": "heun"}),
+    ("DPMSolverMultistepScheduler", {**NOISE, "use_karras_sigmas": True, "algorithm_type": "sde-dpmsolver++"}),
     (
         "DPMSolverMultistepScheduler",
-        {**_NOISE, "timestep_spacing": "leading", "prediction_type": "v_prediction", "final_sigmas_type": "sigma_min"},
+        {**NOISE, "timestep_spacing": "leading", "prediction_type": "v_prediction", "final_sigmas_type": "sigma_min"},
     ),
-    ("UniPCMultistepScheduler", _NOISE),
-    ("UniPCMultistepScheduler", {**_NOISE, "solver_order": 3, "use_karras_sigmas": True}),
+    ("UniPCMultistepScheduler", NOISE),
+    ("UniPCMultistepScheduler", {**NOISE, "solver_order": 3, "use_karras_sigmas": True}),
     (
         "UniPCMultistepScheduler",
-        {**_NOISE, "solver_type": "bh1", "timestep_spacing": "trailing", "final_sigmas_type": "sigma_min"},
+        {**NOISE, "solver_type": "bh1", "timestep_spacing": "trailing", "final_sigmas_type": "sigma_min"},
     ),
     ("FlowMatchEulerDiscreteScheduler", {"shift": 3.0}),
     ("FlowMatchEulerDiscreteScheduler", {"use_dynamic_shifting": True, "shift_terminal": 0.02}),
@@ -392,53 +392,10 @@ def pretended(sample: Any, bias: Any, timestep: float) -> Any:
     return sample * 0.3 + bias * (0.2 * math.sin(timestep / 100))
 
 
-def write_clip_tokenizer(folder: Path) -> int:
-    """Write a CLIP tokenizer of bytes and a few merges; return the number of its tokens."""
-    letters = "abcdefghijklmnopqrstuvwxyz0123456789,.!"
-    merges = ["c a", "ca t</w>", "r e", "re d</w>", "o n</w>"]
-    words = [*letters, *(f"{each}</w>" for each in letters), *(each.replace(" ", "") for each in merges)]
-    words += ["<|startoftext|>", "<|endoftext|>"]
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.json").write_text(json.dumps({word: number for number, word in enumerate(words)}))
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
-    special = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
-    values = {"tokenizer_class": "CLIPTokenizer", "model_max_length": 16, "unk_token": "<|endoftext|>", **special}
-    (folder / "tokenizer_config.json").write_text(json.dumps(values))
-    return len(words)
-
-
-_WORDS = 85
-_SMALL_TEXT = {**_TOWER, "vocab_size": _WORDS, "max_position_embeddings": 16, "eos_token_id": 84, "bos_token_id": 83}
-#: by part of a pipeline, its class and configuration
-PIPELINES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
-    "pipeline": {
-        "text_encoder": ("CLIPTextModel", _SMALL_TEXT),
-        "unet": ("UNet2DConditionModel", {**_UNET, "cross_attention_dim": 32}),
-        "vae": ("AutoencoderKL", _VAE),
-    },
-    "pipeline_xl": {
-        "text_encoder": ("CLIPTextModel", _SMALL_TEXT),
-        "text_encoder_2": ("CLIPTextModelWithProjection", {**_SMALL_TEXT, "projection_dim": 20, "hidden_act": "gelu"}),
-        "unet": (
-            "UNet2DConditionModel",
-            {**DIFFUSION["unet_xl"][1], "cross_attention_dim": 64, "time_cond_proj_dim": None},
-        ),
-        "vae": ("AutoencoderKL", _VAE),
-    },
-}
-PROMPTS = ["a red cat on a mat, 2 birds!", "an owl"]
-
-
-def picture(library: Any, channels: int = 3) -> Any:
-    """Return an image [1, channels, 16, 16] from 0 to 1; of one channel it is a mask."""
-    rows, columns = library.arange(16).reshape(1, 16, 1) / 16, library.arange(16).reshape(1, 1, 16) / 16
-    if channels == 1:
-        return ((rows + columns) < 0.9).float().unsqueeze(0)
-    return library.stack([rows + 0 * columns, 0 * rows + columns, rows * columns], dim=1)
-
-
 def write_tokenizer(folder: Path, kind: str) -> None:
-    """Write a tokenizer of 97 tokens: "bert" of words and their pieces, "words" of words alone, or "speech", Whisper's kind."""
+    """Write a tokenizer of 97 tokens: "bert" of words and their pieces, "words" of words alone, "speech", Whisper's kind,
+    or "t5", which ends texts.
+    """
     import tokenizers
     from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
@@ -455,7 +412,7 @@ def write_tokenizer(folder: Path, kind: str) -> None:
     pieces = [] if kind != "bert" else [f"##{each}" for each in ("s", "ed", "ing", "er", "land")]
     if kind == "speech":
         special = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
-    elif kind == "words":
+    elif kind in ("words", "t5"):
         special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[EOS]"}
     names = list(dict.fromkeys(special.values()))
     if kind == "speech":
@@ -489,6 +446,9 @@ def write_tokenizer(folder: Path, kind: str) -> None:
         backend = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=special["unk_token"]))
         backend.normalizer = normalizers.Lowercase()
         backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if kind == "t5":
+        ends = [("[EOS]", ids["[EOS]"])]
+        backend.post_processor = processors.TemplateProcessing(single="$A [EOS]", special_tokens=ends)
     backend.add_special_tokens([AddedToken(each, special=True) for each in names])
     folder.mkdir(parents=True, exist_ok=True)
     backend.save(str(folder / "tokenizer.json"))

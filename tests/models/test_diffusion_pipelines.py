@@ -5,28 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pipeline_cases as pipelines
 import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
 from webgpu_torch_core.files import load_safetensors, save_safetensors
 from webgpu_torch_models.config import write_json
-from webgpu_torch_models.diffusion.pipelines import StableDiffusionPipeline
-
-NOISE = {"_class_name": "PNDMScheduler", "skip_prk_steps": True, "set_alpha_to_one": False, **cases._NOISE}
+from webgpu_torch_models.diffusion import (
+    DiffusionPipeline,
+    FlowMatchEulerDiscreteScheduler,
+    FluxPipeline,
+    StableDiffusionPipeline,
+)
 
 
 def folder_of(name: str, folder: Path) -> Path:
     recorded = cases.description(name)
+    index = dict(pipelines.TOLD.get(name, {}))
     for part, config in recorded["config"].items():
         (folder / part).mkdir()
         write_json(folder / part / "config.json", config)
         stem = "model" if "text" in part else "diffusion_pytorch_model"
         save_safetensors(cases.weights(torch, recorded["weights"][part]), folder / part / f"{stem}.safetensors")
+        kind, _ = pipelines.PIPELINES[name][part]
+        index[part] = ["library", kind]
         if "text" in part:
-            cases.write_clip_tokenizer(folder / part.replace("text_encoder", "tokenizer"))
+            pipelines.write_tokenizer_of(part, kind, folder)
     (folder / "scheduler").mkdir()
-    write_json(folder / "scheduler" / "scheduler_config.json", NOISE)
-    write_json(folder / "model_index.json", {part: ["library", "class"] for part in recorded["config"]})
+    _, scheduler, options = pipelines.KINDS[name]
+    write_json(folder / "scheduler" / "scheduler_config.json", {"_class_name": scheduler, **options})
+    write_json(folder / "model_index.json", index)
     return folder
 
 
@@ -35,26 +43,23 @@ def close(found: Any, wanted: Any) -> None:
     assert (found.cpu() - wanted).abs().max().item() * 255 <= 2
 
 
-@pytest.mark.slow_on("cpu-pipeline")
-@pytest.mark.slow_on("webgpu", "pipeline_xl")
-@pytest.mark.parametrize("name", cases.PIPELINES)
-def test_images(name: str, tmp_path: Path, device: str) -> None:
-    pipeline = StableDiffusionPipeline.from_pretrained(folder_of(name, tmp_path), device=device)
-    wanted = load_safetensors(cases.FOLDER / f"{name}.safetensors")
-    guidance = 5.0 if name.endswith("xl") else 7.5
+#: what the quick run draws: every family, and every kind of call
+QUICK = {("pipeline_xl", "image"), ("pipeline_sd3", "mask"), ("pipeline_flux", "text")}
+CASES = [
+    pytest.param(name, case, marks=() if (name, case) in QUICK else pytest.mark.slow)
+    for name, calls in pipelines.CALLS.items()
+    for case in calls
+]
 
-    def made(**options: Any) -> Any:
-        draws = torch.Generator().manual_seed(8)
-        given = {"guidance_scale": guidance, **options}
-        return pipeline(cases.PROMPTS, steps=6, generator=draws, output="tensor", **given)
 
-    close(made(height=16, width=24, guidance_scale=4.0), wanted["text"])
-    picture, mask = cases.picture(torch), cases.picture(torch, 1)
-    square = {"height": 16, "width": 16}
-    close(made(negative_prompt=["dog", "2 dogs"], **square), wanted["negative"])
-    close(made(image=picture, strength=0.6, **square), wanted["image"])
-    guidance = 7.5
-    close(made(image=picture, mask_image=mask, **square), wanted["mask"])
+@pytest.mark.slow_on("webgpu")
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_images(name: str, case: str, tmp_path: Path, device: str) -> None:
+    pipeline = DiffusionPipeline.from_pretrained(folder_of(name, tmp_path), device=device)
+    options = pipelines.given(torch, pipelines.CALLS[name][case][1])
+    draws = torch.Generator().manual_seed(8)
+    made = pipeline(pipelines.PROMPTS, steps=6, generator=draws, output="tensor", **options)
+    close(made, load_safetensors(cases.FOLDER / f"{name}.safetensors")[case])
 
 
 def test_pillow_steps_and_errors(tmp_path: Path) -> None:
@@ -71,6 +76,7 @@ def test_pillow_steps_and_errors(tmp_path: Path) -> None:
         ({"height": 15}, "height and width must be multiples of 2, got 15 and 16"),
         ({"image": start, "strength": 1.5}, r"strength must be between 0 and 1, got 1\.5"),
         ({"mask_image": start}, "mask_image needs an image"),
+        ({"max_sequence_length": 8}, "max_sequence_length is of pipelines with T5"),
         ({"output": "jpeg"}, 'output must be "pil", "tensor" or "latent"'),
         ({"negative_prompt": ["a", "b"]}, "2 negative prompts for 1 prompts"),
         (
@@ -84,7 +90,35 @@ def test_pillow_steps_and_errors(tmp_path: Path) -> None:
 
 def test_texts_are_cut_and_filled(tmp_path: Path) -> None:
     pipeline = StableDiffusionPipeline.from_pretrained(folder_of("pipeline", tmp_path))
-    tokens = pipeline._tokens(["cat " * 40, "red"], pipeline.tokenizers[0], pipeline.text_encoders[0])
+    tokens = pipeline._tokens(["cat " * 40, "red"], pipeline.tokenizers[0], pipeline.text_encoders[0], 16)
     assert tokens.shape == (2, 16)
     assert tokens[0, -1].item() == 84
     assert tokens[1].tolist()[2:] == [84] * 14
+
+
+def test_what_a_folder_must_be(tmp_path: Path) -> None:
+    folder = folder_of("pipeline_flux", tmp_path)
+    assert type(DiffusionPipeline.from_pretrained(folder)) is FluxPipeline
+    with pytest.raises(ValueError, match="StableDiffusionPipeline loads: UNet2DConditionModel"):
+        StableDiffusionPipeline.from_pretrained(folder)
+    write_json(folder / "scheduler" / "scheduler_config.json", {"_class_name": "DDIMScheduler"})
+    with pytest.raises(ValueError, match="must be a FlowMatchEulerDiscreteScheduler, got DDIMScheduler"):
+        DiffusionPipeline.from_pretrained(folder)
+    index = {"transformer": ["diffusers", "OtherTransformer"]}
+    write_json(folder / "model_index.json", index)
+    with pytest.raises(
+        ValueError, match=r"the network is \['diffusers', 'OtherTransformer'\]; DiffusionPipeline loads: "
+    ):
+        DiffusionPipeline.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time_shift_type": "cubic"}, 'time_shift_type "cubic" is unknown'),
+        ({"use_karras_sigmas": True, "invert_sigmas": True}, "without invert_sigmas, use_karras_sigmas"),
+    ],
+)
+def test_options_of_flow_matching(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FlowMatchEulerDiscreteScheduler(**options)

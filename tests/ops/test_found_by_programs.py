@@ -232,6 +232,52 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
         for shift in (t.bitwise_left_shift, t.bitwise_right_shift)
         for kind in (t.uint8, t.int16, t.int32)
     ],
+    "deviations whose gradient is infinite": lambda t: [
+        _gradient(t, lambda x: getattr(t, name)(x, **options) * seed, 1.0, -2.0, 0.0)
+        for name in ("var", "std")
+        for options in ({}, {"dim": 0}, {"correction": 3}, {"dim": 0, "correction": 4})
+        for seed in (INF, NAN, 0.0)
+    ],
+    "deviations of equal elements": lambda t: [
+        getattr(t, name)(t.tensor([[each] * 3 for each in (0.1, 0.7, 1.3, 1e-3, 123.4)]), 1) for name in ("var", "std")
+    ],
+    "means of 16-bit numbers": lambda t: [
+        (t.arange(24).reshape(2, 3, 4) % 5 * 0.37 + 0.1).to(kind).mean(dim)
+        for kind in (t.float16, t.bfloat16)
+        for dim in (0, 1, 2, (0, 1), (0, 1, 2))
+    ],
+    "what is refused first of a write into expanded memory": lambda t: [
+        _refusal(lambda write=write: write(t.ones(1, 3).expand(2, 3)).tolist())
+        for write in (
+            lambda y: y.index_copy_(0, t.tensor([0]), t.ones(2, 3)),
+            lambda y: y.index_copy_(0, t.tensor([0, 9]), t.ones(2, 3)),
+            lambda y: y.index_copy_(5, t.tensor([0, 1]), t.ones(2, 3)),
+            lambda y: y.index_add_(0, t.tensor([[0, 1]]), t.ones(2, 3)),
+            lambda y: y.index_add_(0, t.tensor([0, 1]), t.ones(2, 3)),
+            lambda y: y.scatter_(5, t.tensor([[0, 1, 0]]), 2.0),
+            lambda y: y.put_(t.tensor([0, 99]), t.ones(2)),
+            lambda y: y.mul_(t.ones(4)),
+            lambda y: y.index_fill_(0, t.tensor([0, 9]), 2.0),
+        )
+    ],
+    "fills of expanded memory": lambda t: [
+        t.arange(3.0)
+        .reshape(1, 3)
+        .expand(2, 3)
+        .masked_fill_(t.tensor([[True, False, False], [False, False, True]]), 9),
+        t.arange(3.0).reshape(1, 3).expand(2, 3).index_fill_(0, t.tensor([1]), 9),
+        t.arange(3.0).reshape(1, 3).expand(2, 3).index_fill_(0, t.tensor([], dtype=t.int64), 9),
+        t.arange(3.0).reshape(1, 3).expand(2, 3).index_fill_(1, t.tensor([0, -1]), 9),
+    ],
+    "products of booleans": lambda t: [
+        _refusal(lambda call=call, one=one, two=two: call(t.ones(one, dtype=t.bool), t.ones(two, dtype=t.bool)))
+        for call in (t.matmul, t.inner, t.dot, t.vdot, lambda x, y: t.tensordot(x, y, 1))
+        for one in ((0,), (1,), (2,), (1, 0), (1, 2), (2, 0), (1, 1))
+        for two in ((0,), (1,), (2,), (0, 1), (2, 1), (1, 0), (1, 1))
+    ],
+    "a batch of one times a batch": lambda t: [
+        t.matmul(t.ones(1, rows, 2, requires_grad=True), t.ones(2, 2, 1))._is_view() for rows in (1, 2)
+    ],
     "an empty row of embeddings outside": lambda t: t.nn.functional.embedding(t.tensor([-2, 0]), t.zeros(1, 0)),
 }
 #: what is compared by strides and offsets, too

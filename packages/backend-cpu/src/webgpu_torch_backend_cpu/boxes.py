@@ -47,7 +47,7 @@ class Cut(NamedTuple):
     parts: int
 
 
-def pieces(shape: Shape, stores: tuple[Store, ...]) -> list[Piece]:
+def pieces(shape: Shape, stores: tuple[Store, ...], by_rows: bool = True) -> list[Piece]:
     """Return what to do instead of some stores over a domain: the same in boxes."""
     whole = Piece(shape, stores)
     if 0 in shape or not any(node.step == "coordinate" for each in stores for node in topological(each.value)):
@@ -59,19 +59,22 @@ def pieces(shape: Shape, stores: tuple[Store, ...]) -> list[Piece]:
         piece = waiting.pop()
         cut = _cut(piece)
         if cut is None or len(done) + len(waiting) + max(cut.parts, 2) > limit:
-            done.append(_simplified(piece, True))
+            done.append(_simplified(piece, by_rows))
         else:
             waiting += _parts(piece, cut)
     return done
 
 
-def simplify(root: Expression, shape: Shape) -> Expression:
-    """Return an expression with everything decided that is the same all over a domain, and with strided loads where it can be."""
-    return root if 0 in shape else _Facts(shape, True).simplified(root)
+def simplify(root: Expression, shape: Shape, by_rows: bool = True) -> Expression:
+    """Return an expression with everything decided that is the same all over a domain, and with strided loads where it can be.
+
+    ``by_rows``: and with loads of rows for others, where rows are long.
+    """
+    return root if 0 in shape else _Facts(shape, by_rows).simplified(root)
 
 
-def _simplified(piece: Piece, ends: bool = False) -> Piece:
-    facts = _Facts(piece.shape, ends)
+def _simplified(piece: Piece, by_rows: bool = False) -> Piece:
+    facts = _Facts(piece.shape, by_rows)
     return piece._replace(stores=tuple(each.replace(value=facts.simplified(each.value)) for each in piece.stores))
 
 

@@ -15,7 +15,7 @@ from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid, standard_name
 
 from . import boxes, runtime, windows
-from .printer import TYPES, Printer
+from .printer import FUNCTIONS, TYPES, Printer
 
 #: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
 #: serves blocks this small from memory that is already mapped
@@ -26,6 +26,10 @@ WIDE_ELEMENTS = 1 << 31
 #: elements of a row from which on it is reduced in pieces, so that no copy of all of it is made
 LONG_ROW = 1 << 20
 
+#: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
+_SCOPE = {
+    "n": np, "r": runtime, "w": windows, "array": np.ndarray, **{f"{name}_": np.dtype(name) for name in set(TYPES.values())}
+}  # fmt: skip
 _numbers = itertools.count()
 
 
@@ -35,7 +39,7 @@ def compile_kernel(kernel: Any) -> Callable[..., None]:
     name = f"<cpu kernel {next(_numbers)} {kernel.name}>"
     # Tracebacks and debuggers show the generated lines.
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope: dict[str, Any] = {"n": np, "r": runtime, "w": windows, **constants}
+    scope: dict[str, Any] = {**_SCOPE, **constants}
     exec(compile(source, name, "exec"), scope)
     return scope["kernel"]
 
@@ -93,8 +97,12 @@ class Writer:
             found = self.views[key] = f"v{len(self.views)}"
             step = kind.itemsize
             scaled = tuple(stride * step for stride in strides)
+            type_ = f"{TYPES[kind.name]}_"
+            # A view of nothing may start anywhere; NumPy wants it inside of the buffer.
             self.head.append(
-                f"{found} = r.view({target}[{index}], '{TYPES[kind.name]}', {offset * step}, {shape}, {scaled})"
+                f"{found} = n.empty({shape}, {type_})"
+                if 0 in shape
+                else f"{found} = array({shape}, {type_}, {target}[{index}], {offset * step}, {scaled})"
             )
         return found
 
@@ -105,7 +113,7 @@ class Writer:
         if found is None:
             found = self.views[key] = f"v{len(self.views)}"
             operand = self.kernel.operands[index]
-            self.head.append(f"{found} = r.flat(operands[{index}], '{TYPES[operand.dtype.name]}', {operand.numel})")
+            self.head.append(f"{found} = array(({operand.numel},), {TYPES[operand.dtype.name]}_, operands[{index}])")
         return found
 
     def printer(
@@ -164,8 +172,23 @@ class Writer:
         return found
 
     def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: str, indent: str) -> None:
-        """Write the values of all stores, then the stores."""
+        """Write the values of all stores, then the stores; a single one may be written as it is computed."""
+        if len(stores) == 1 and self._direct(stores[0], printer, domain, block, indent):
+            return
         self.put(stores, self.store_values(stores, printer, indent, first_may_be_view=True), domain, block, indent)
+
+    def _direct(self, store: Store, printer: Printer, domain: Shape, block: str, indent: str) -> bool:
+        """Write a store whose value NumPy can compute in its place; return whether it can."""
+        kind = self.kernel.outputs[store.output].dtype
+        function = FUNCTIONS.get(store.value.step)
+        if function is None or store.value.dtype is not kind or kind.name in ("bfloat16", "float16"):
+            return False
+        arguments = [printer.value(each) for each in store.value.arguments]
+        self.flush(printer, indent)
+        name = self.view("outputs", store.output, kind, store.offset, store.strides, domain)
+        target = f"{name}[{block}]" if block else name
+        self.body.append(f"{indent}n.{function}({', '.join(arguments)}, out={target})")
+        return True
 
     def store_values(
         self, stores: tuple[Store, ...], printer: Printer, indent: str, first_may_be_view: bool = False
@@ -330,13 +353,16 @@ class ContractionWriter(Writer):
             counts = (len(kernel.batch), len(kernel.m), len(kernel.n))
             self.body.append(f"total = w.contract({left}, patches, {counts}).reshape({shape})")
         else:
-            kernel = self.kernel = _in_order_of_memory(kernel)
+            kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
             sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
-            self.body.append(
-                f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)"
-            )
-            self.body.append(f"total = total.reshape({shape})")
+            product = f"n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)"
+            if windows.stored_whole(kernel, shape):
+                whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)
+                matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))
+                self.body.append(f"{product}, out={whole}.reshape({matrices}))")
+                return
+            self.body.append(f"total = {product}).astype(n.{kind}, copy=False).reshape({shape})")
         block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
         accumulator = "total[block]" if block else "total"
         stores = self.simplified(kernel.stores, shape)
@@ -364,21 +390,6 @@ class ContractionWriter(Writer):
         name = self._spread(value, domain, group)
         target = (*kernel.batch, number_of_elements(getattr(kernel, group)), number_of_elements(kernel.k))
         return f"{name}.reshape({target})"
-
-
-def _in_order_of_memory(kernel: Contraction) -> Contraction:
-    """Return the same products with the sides exchanged if the rows of the result then lie as what is stored does."""
-    batch, m, n, k = (len(each) for each in (kernel.batch, kernel.m, kernel.n, kernel.k))
-    if not m or not n:
-        return kernel
-    strides = [(each.strides[batch + m - 1], each.strides[batch + m + n - 1]) for each in kernel.stores]
-    if not all(0 < rows < columns for rows, columns in strides):
-        return kernel
-    ends = batch, batch + m, batch + m + n, batch + m + n + k
-    order = (*range(batch), *range(ends[1], ends[2]), *range(ends[0], ends[1]), *range(ends[2], ends[3]))
-    terms = tuple(((axis, 1),) for axis in order)
-    turned = kernel.reindexed((kernel.batch, kernel.n, kernel.m, kernel.k), terms)
-    return turned.replace(left=turned.right, right=turned.left)
 
 
 #: the functions of NumPy that combine as standard monoids do, without and with positions
@@ -445,8 +456,7 @@ class SortWriter(Writer):
         shape = (*kernel.shape[:-1], kernel.limit)
         for index, result in enumerate(("n.take_along_axis(x, order, -1)", "order")):
             kind = TYPES[kernel.outputs[index].dtype.name]
-            count = number_of_elements(shape)
-            self.body.append(f"r.flat(outputs[{index}], '{kind}', {count}).reshape({shape})[...] = {result}")
+            self.body.append(f"array({shape}, {kind}_, outputs[{index}])[...] = {result}")
 
 
 class ScatterWriter(Writer):
@@ -461,7 +471,7 @@ class ScatterWriter(Writer):
         self.flush(printer, "")
         of = kernel.outputs[0].dtype
         kind, count = TYPES[of.name], kernel.outputs[0].numel
-        self.body.append(f"target = r.flat(outputs[0], '{kind}', {count})")
+        self.body.append(f"target = array(({count},), {kind}_, outputs[0])")
         self.body.append(f"index = r.spread({index}, {domain}).reshape(-1)")
         self.body.append(f"value = r.spread({value}, {domain}).reshape(-1)")
         if kernel.monoid is None:

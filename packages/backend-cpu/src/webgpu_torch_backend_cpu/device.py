@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -15,10 +17,13 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
 
 from . import random
-from .compiler import compile_kernel, source_of
+from .compiler import source_of
+from .jit.adaptive import compiled, description
 from .printer import TYPES
 
 KERNEL_CACHE_LIMIT = 2048
+#: a kernel with its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
+Entry = tuple[Any, Any, Any, Any]
 
 
 class Pool:
@@ -35,6 +40,8 @@ class Pool:
 
     def take(self, nbytes: int) -> Any:
         """Return an array of ``nbytes`` uninitialised bytes."""
+        if nbytes < self.SMALLEST:
+            return np.empty(nbytes, np.uint8)
         try:
             # One atomic step takes the array: threads and the garbage collector may be here too.
             array = self._free[nbytes].pop()
@@ -136,23 +143,14 @@ class CpuDevice(Device):
     def advance(self, run: Run) -> None:
         self._run(run, self._prepared(run.plan))
 
-    def _run(self, run: Run, entries: Sequence[Any]) -> None:
+    def _run(self, run: Run, entries: Sequence[Entry]) -> None:
         count = len(run.externals)
         if run.table is None:
             temporaries = [self.pool.take(nbytes) for nbytes in run.plan.temporaries]
             run.table = [*(buffer.array for buffer in run.externals), *temporaries]
-        arrays, parameters = run.table, run.parameters
-        with np.errstate(all="ignore"):
-            for number in run.remaining():
-                function, operands, outputs, numbers = entries[number]
-                if function is None:
-                    arrays[outputs][:numbers] = arrays[operands][:numbers]
-                else:
-                    function(
-                        [arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers]
-                    )
+        _quiet.run(_run_entries, run, entries)
         if run.finished:
-            for array in arrays[count:]:
+            for array in run.table[count:]:
                 self.pool.give(array)
 
     def _prepared(self, plan: Plan) -> Any:
@@ -168,7 +166,7 @@ class CpuDevice(Device):
     def _function(self, kernel: Any) -> Callable[..., None]:
         found = self._compiled.get(kernel)
         if found is None:
-            found = self._compiled[kernel] = compile_kernel(kernel)
+            found = self._compiled[kernel] = compiled(kernel)
             if len(self._compiled) > KERNEL_CACHE_LIMIT:
                 self._compiled.popitem(last=False)
         return found
@@ -202,7 +200,7 @@ class CpuDevice(Device):
     def description(self) -> dict[str, str]:
         import platform
 
-        return {"adapter": platform.processor() or platform.machine(), "numpy": np.__version__}
+        return {"adapter": platform.processor() or platform.machine(), "numpy": np.__version__, "jit": description()}
 
     def memory_allocated(self) -> int:
         return self.allocated
@@ -215,6 +213,46 @@ class CpuDevice(Device):
 
     def live_buffers(self) -> int:
         return self.buffers
+
+
+class _Quiet(threading.local):
+    """Runs functions without NumPy's warnings: in a context of the thread where they are off, which is entered at once."""
+
+    def __init__(self) -> None:
+        self._run: Any = None
+        if _BY_CONTEXT:
+            context = contextvars.copy_context()
+            context.run(np.seterr, all="ignore")
+            self._run = context.run
+
+    def run(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a function."""
+        # Whatever runs inside, such as a finaliser that reads a tensor, finds no context to enter.
+        enter, self._run = self._run, None
+        try:
+            if enter is not None:
+                enter(function, *arguments)
+            else:
+                with np.errstate(all="ignore"):
+                    function(*arguments)
+        finally:
+            self._run = enter
+
+
+#: from version 2 on NumPy keeps for each context, not for each thread, what it warns of
+_BY_CONTEXT = int(np.__version__.partition(".")[0]) >= 2
+_quiet = _Quiet()
+
+
+def _run_entries(run: Run, entries: Sequence[Entry]) -> None:
+    """Run what is left of a plan's steps."""
+    arrays, parameters = run.table, run.parameters
+    for number in run.remaining():
+        function, operands, outputs, numbers = entries[number]
+        if function is None:
+            arrays[outputs][:numbers] = arrays[operands][:numbers]
+        else:
+            function([arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers])
 
 
 def _timed(function: Callable[..., None], step: Any, report: Callable[[str, float, str], None]) -> Callable[..., None]:

@@ -7,6 +7,7 @@ from webgpu_torch_core.backend.interface import HOST, Backend, Device
 from webgpu_torch_core.backend.plugins import hookimpl
 
 from .device import CpuDevice
+from .jit.adaptive import description
 
 
 class CpuBackend(Backend):
@@ -24,7 +25,7 @@ class CpuBackend(Backend):
         return CpuDevice()
 
     def describe(self) -> dict[str, str]:
-        return {"numpy": numpy.__version__}
+        return {"numpy": numpy.__version__, "jit": description()}
 
 
 @hookimpl

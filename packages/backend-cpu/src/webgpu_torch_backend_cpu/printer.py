@@ -31,7 +31,17 @@ STEPS = {
     "not_equal": "n.not_equal({0}, {1})", "less": "n.less({0}, {1})", "less_equal": "n.less_equal({0}, {1})",
     "bitwise_and": "n.bitwise_and({0}, {1})", "bitwise_or": "n.bitwise_or({0}, {1})", "bitwise_xor": "n.bitwise_xor({0}, {1})",
     "bitwise_not": "n.invert({0})", "greatest_common_divisor": "n.gcd({0}, {1})", "shift_left": "r.shift_left({0}, {1})", "shift_right": "r.shift_right({0}, {1})",
-    "select": "n.where({0}, {1}, {2})", "philox": "r.philox({0}, {1}, {2}, {3}, {4}, {5}, {6})",
+    "select": "r.select({0}, {1}, {2})", "philox": "r.philox({0}, {1}, {2}, {3}, {4}, {5}, {6})",
+}  # fmt: skip
+
+
+#: steps that are one function of NumPy, which can write its result where it is to be stored
+FUNCTIONS = {
+    "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "negate": "negative", "absolute": "absolute",
+    "minimum": "minimum", "maximum": "maximum", "floor": "floor", "ceil": "ceil", "truncate": "trunc", "round": "rint", "exp": "exp",
+    "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p", "sqrt": "sqrt", "sin": "sin",
+    "cos": "cos", "tan": "tan", "tanh": "tanh", "hypot": "hypot", "equal": "equal", "not_equal": "not_equal", "less": "less",
+    "less_equal": "less_equal",
 }  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, float64
 from webgpu_torch_core.random_streams import box_muller as scalar
-from webgpu_torch_core.random_streams import drawing
+from webgpu_torch_core.random_streams import counts, drawing
+from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from .printer import TYPES
 from .runtime import to_bfloat16
@@ -62,6 +63,8 @@ def _is_valid(kind: str, element: dtype, first: Any, second: Any) -> bool:
     """Return whether the arguments are ordinary: the core raises for the others, or draws them slowly."""
     if kind == "permutation":
         return True
+    if kind in ("poisson", "binomial"):
+        return element in (float32, float64)
     if kind in ("bernoulli_of", "multinomial"):
         return _are_valid(kind, element, first, second)
     if kind == "integers":
@@ -341,18 +344,22 @@ def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Ar
     others <<= np.uint64(32)
     others |= np.arange(count, dtype=np.uint64)
     others.sort()
-    places, steps = (others >> np.uint64(32)).view(np.int64), (others & np.uint64(0xFFFFFFFF)).view(np.int64)
-    changes = np.flatnonzero(places[1:] != places[:-1])
-    before = np.empty(count, np.int64)
-    before[1:] = steps[:-1]
-    before[0] = before[changes + 1] = -1
-    # What a place holds when its own turn comes: left by the last exchange with it, its own apart.
-    ends = np.append(changes, count - 1)
-    last = np.where(steps[ends] == places[ends], before[ends], steps[ends])
-    parents = np.arange(count, dtype=np.int32 if count < 1 << 30 else np.int64)
-    parents[places[ends]] = np.where(last < 0, places[ends], last)
+    # Positions in 32 bits move half as many bytes.
+    size = np.int32 if count < 1 << 31 else np.int64
+    places, steps = (others >> np.uint64(32)).astype(size), (others & np.uint64(0xFFFFFFFF)).astype(size)
+    starts = np.flatnonzero(np.concatenate((np.ones(1, bool), places[1:] != places[:-1])))
+    ends = np.append(starts[1:] - 1, count - 1)
+    # What a place holds when its own turn comes: left by the last exchange with it.
+    parents, owners, last = np.arange(count, dtype=size), places.take(starts), steps.take(ends)
+    # A place that is exchanged with itself holds what the exchange before left, or its own number.
+    for own in np.flatnonzero(last == owners):
+        last[own] = steps[ends[own] - 1] if ends[own] > starts[own] else owners[own]
+    parents[owners] = last
+    found = np.empty(count, size)
+    found[1:] = _roots(parents).take(steps[:-1], mode="clip")
+    found[starts] = owners
     result = np.empty(count, np.int64)
-    result[steps] = np.where(before < 0, places, _roots(parents).take(before, mode="clip"))
+    result[steps] = found
     return result
 
 
@@ -402,10 +409,30 @@ def _greatest(scores: Array, count: int) -> Array:
     return candidates[np.argsort(-scores[candidates], kind="stable")[:count]]
 
 
+def _poisson(stream: MersenneTwister, count: int, element: dtype, rates: bytearray, _: object) -> Array:
+    """Return what :func:`counts.fill_poisson` returns: how many numbers each takes is known only when it has taken them."""
+    return np.frombuffer(counts.fill_poisson(stream, _listed(rates, element), element, _listed_doubles), np.uint8)
+
+
+def _binomial(stream: MersenneTwister, count: int, element: dtype, trials: bytearray, chances: bytearray) -> Array:
+    """Return what :func:`counts.fill_binomial` returns."""
+    numbers = _listed(trials, element), _listed(chances, element)
+    return np.frombuffer(counts.fill_binomial(stream, *numbers, element, _listed_doubles), np.uint8)
+
+
+def _listed(data: bytearray, element: dtype) -> list[float]:
+    return np.frombuffer(data, TYPES[element.name]).tolist()
+
+
+def _listed_doubles(stream: MersenneTwister, count: int) -> list[float]:
+    return _doubles(stream, count).tolist()
+
+
 _ONE_BY_ONE = ("uniform", "normal", "bernoulli", "exponential", "integers")
 _VECTORISED = {
     "uniform": _uniform, "normal": _normal, "bernoulli": _bernoulli, "exponential": _exponential, "integers": _integers,
     "permutation": _permutation, "bernoulli_of": _bernoulli_of, "multinomial": _multinomial,
+    "poisson": _poisson, "binomial": _binomial,
 }  # fmt: skip
 
 

@@ -16,17 +16,6 @@ Array = Any
 SEVERAL = 256
 
 
-def view(buffer: Array, kind: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a strided view of a byte buffer; offset and strides in bytes."""
-    # A view of nothing may start anywhere; NumPy wants it inside of the buffer.
-    return np.empty(shape, kind) if 0 in shape else np.ndarray(shape, kind, buffer, offset, strides)
-
-
-def flat(buffer: Array, kind: str, count: int) -> Array:
-    """Return all elements of a byte buffer."""
-    return np.ndarray((count,), kind, buffer)
-
-
 def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array:
     """Return the rows of a source that start at computed elements, as an array of ``count`` axes of which ``row`` are the rows'."""
     axes = [axis for axis in range(count) if axis not in row]
@@ -36,8 +25,13 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array
         # The elements of a row lie apart: all rows' first elements together, then all second ones, …
         found, order = np.empty((*source.shape[1:], *starts.shape), source.dtype), (*row, *axes)
         starts = starts.astype(np.intp, copy=False)
-        for place in np.ndindex(source.shape[1:]):
-            source[(slice(None), *place)].take(starts, out=found[place], mode="clip")
+        low, stop = int(starts.min()), int(starts.max()) + 1
+        if stop - low <= 4 * starts.size:
+            # A copy of what lies between the first and the last, where it is not in order already, is worth one call for all.
+            np.moveaxis(source[low:stop], 0, -1).take(starts - low, axis=-1, out=found, mode="clip")
+        else:
+            for place in np.ndindex(source.shape[1:]):
+                source[(slice(None), *place)].take(starts, out=found[place], mode="clip")
     else:
         found, order = source[starts], (*axes, *row)
     return found.transpose([order.index(axis) for axis in range(count)])
@@ -118,6 +112,39 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     if np.result_type(a, b, c) != np.float32:
         return a * b + c
     return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+
+
+#: elements from which on several passes over words are quicker than NumPy's one that branches at each element
+MANY = 1 << 12
+_WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def select(test: Array, a: Array, b: Array) -> Array:
+    """Return the first value where a test holds, else the second, both of one type.
+
+    Long arrays are chosen from by masks over their bits: ``numpy.where`` branches, which processors guess wrong at random tests.
+    """
+    if not test.ndim:
+        # A copy: what it is a view of may be overwritten before it is stored.
+        return np.array(a if test else b)
+    if max(test.size, a.size, b.size) < MANY or a.dtype != b.dtype:
+        return np.where(test, a, b)
+    kind = _WORDS[a.dtype.itemsize]
+    mask, one, other = test.view(np.int8).astype(kind), a.view(kind), b.view(kind)
+    if not other.ndim and not other:
+        np.negative(mask, out=mask)
+        return np.bitwise_and(mask, one).view(a.dtype)
+    if not one.ndim and not one:
+        mask -= kind(1)
+        return np.bitwise_and(mask, other).view(a.dtype)
+    np.negative(mask, out=mask)
+    chosen = np.bitwise_xor(one, other)
+    if chosen.shape == mask.shape:
+        chosen &= mask
+        chosen ^= other
+    else:
+        chosen = chosen & mask ^ other
+    return chosen.view(a.dtype)
 
 
 def sign(a: Array) -> Array:

@@ -43,12 +43,12 @@ _ERFC_S = (
 
 # erf(x) / x of float32 numbers as a quotient of polynomials of x squared on [0, 3.925], from where on erf is 1. Fitted to the least
 # greatest relative error, 1.9e-8, by iterated reweighting (C. Lawson, 1961) of linearised quotients (Sanathanan and Koerner, 1963).
-_ERF_END = np.float32(3.925)
+ERF_END = np.float32(3.925)
 _MINUS_ONE, _ONE = np.float32(-1.0), np.float32(1.0)
-_SINGLE_P = tuple(map(np.float32, (
+ERF_P = tuple(map(np.float32, (
     5.37750438e-02, 7.48650532e+00, 9.91543150e+01, 1.38692512e+03, 5.00935430e+03, 2.96568729e+04,
 )))  # fmt: skip
-_SINGLE_Q = tuple(map(np.float32, (
+ERF_Q = tuple(map(np.float32, (
     3.05897161e+01, 3.93802053e+02, 3.00104591e+03, 1.32003154e+04, 2.62827198e+04,
 )))  # fmt: skip
 
@@ -82,17 +82,17 @@ def _erf_small(x: Array) -> Array:
 
 def _erf_single(x: Array) -> Array:
     """Return the error function of float32 numbers, within 7 units in the last place."""
-    inside = np.clip(x, -_ERF_END, _ERF_END)
+    inside = np.clip(x, -ERF_END, ERF_END)
     square = inside * inside
-    below = square + _SINGLE_Q[0]
-    for each in _SINGLE_Q[1:]:
+    below = square + ERF_Q[0]
+    for each in ERF_Q[1:]:
         below *= square
         below += each
-    above = square * _SINGLE_P[0]
-    for each in _SINGLE_P[1:-1]:
+    above = square * ERF_P[0]
+    for each in ERF_P[1:-1]:
         above += each
         above *= square
-    above += _SINGLE_P[-1]
+    above += ERF_P[-1]
     above *= inside
     above /= below
     # Rounding reaches a little beyond 1.

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import Shape, contiguous_strides
 
 Array = Any
 
@@ -24,6 +26,8 @@ SHIFTED_BYTES = 1 << 17
 #: bytes of tiles laid out at a time, the widest tile, and the longest line that is cut into tiles where positions are neighbours
 TILE_BYTES = 1 << 18
 WIDEST_TILE, LONGEST_BANDED = 28, 64
+#: taps up to which shifted multiply-adds along lines of at least so many places are quicker than tiles
+FEW_TAPS, LONG_LINE = 9, 32
 
 
 class Affine(NamedTuple):
@@ -170,6 +174,29 @@ def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: Any) -> 
     return np.lib.stride_tricks.as_strided(padded[tuple(slice(each, None) for each in start)], domain, strides)
 
 
+def stored_whole(kernel: Contraction, shape: Shape) -> bool:
+    """Return whether products are all that is stored, one after another, so that BLAS may write them where they belong."""
+    (first, *others), of = kernel.stores, kernel.outputs[0]
+    if others or first.value.step != "accumulator" or of.initial is not None or of.dtype is not kernel.dtype:
+        return False
+    return of.dtype.category == 2 and not first.offset and first.strides == contiguous_strides(shape)
+
+
+def in_order_of_memory(kernel: Contraction) -> Contraction:
+    """Return the same products with the sides exchanged if the rows of the result then lie as what is stored does."""
+    batch, m, n, k = (len(each) for each in (kernel.batch, kernel.m, kernel.n, kernel.k))
+    if not m or not n:
+        return kernel
+    strides = [(each.strides[batch + m - 1], each.strides[batch + m + n - 1]) for each in kernel.stores]
+    if not all(0 < rows < columns for rows, columns in strides):
+        return kernel
+    ends = batch, batch + m, batch + m + n, batch + m + n + k
+    order = (*range(batch), *range(ends[1], ends[2]), *range(ends[0], ends[1]), *range(ends[2], ends[3]))
+    terms = tuple(((axis, 1),) for axis in order)
+    turned = kernel.reindexed((kernel.batch, kernel.n, kernel.m, kernel.k), terms)
+    return turned.replace(left=turned.right, right=turned.left)
+
+
 def contract(left: Array, right: Array, counts: tuple[int, int, int]) -> Array:
     """Return the sums over k of ``left[batch, m, 1…, k] * right[batch, 1…, n, k]`` as an array [batch, m, n].
 
@@ -200,7 +227,8 @@ def _alone(left: Array, right: Array, batch: int, columns: int) -> Array:
     n, k = range(batch, batch + columns), range(batch + columns, right.ndim)
     forward = math.prod(left.shape[batch:]) <= math.prod(right.shape[axis] for axis in n)
     places, taps = (n, k) if forward else (k, n)
-    if batch == 1 and places and taps:
+    few = forward and math.prod(left.shape[batch:]) <= FEW_TAPS and right.shape[batch + columns - 1] >= LONG_LINE
+    if batch == 1 and places and taps and not few:
         if right.strides[taps[-1]] < 0:
             right = np.flip(right, taps[-1])
             if not forward:

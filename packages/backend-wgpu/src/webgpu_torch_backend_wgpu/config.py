@@ -7,7 +7,6 @@ from webgpu_torch_core.config import Variable
 ADAPTER = Variable(
     "WEBGPU_TORCH_ADAPTER", "part of the name of the adapters that count: vendor, device, driver or kind"
 )
-CACHE = Variable("WEBGPU_TORCH_CACHE", "where facts about drivers are kept; the platform's folder for caches otherwise")
 DAWN_LIBRARY = Variable("DAWN_LIB", "the file of a Dawn library, in place of the installed one")
 NATIVE_LIBRARY = Variable("WGPU_LIB_PATH", "the file of a wgpu-native library, in place of the one that wgpu-py brings")
 RUNTIME = Variable(

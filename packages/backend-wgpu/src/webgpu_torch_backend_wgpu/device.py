@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend.interface import Device, DeviceLostError, Plan
+from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
@@ -28,7 +28,7 @@ from .memory import Pool
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
-from .replay import AnyBuffer, Prepared, Ready, Replayer, pack_parameters, prepare
+from .replay import AnyBuffer, Prepared, Ready, Recording, Replayer, pack_parameters, prepare
 
 #: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
 #: pipelines with kernels of other sizes
@@ -247,7 +247,7 @@ class WgpuDevice(Device):
         self._check_alive()
         obstacle = self.gpu.obstacle()
         if obstacle is not None:
-            raise RuntimeError(obstacle)
+            raise CannotWaitError(obstacle)
 
     def _raise_failure(self) -> None:
         if self.failure is not None:
@@ -298,10 +298,7 @@ class WgpuDevice(Device):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
             take = self.pool.take
             buffers = [*externals, *[take(nbytes) for nbytes in plan.temporaries]]
-            scratch = [take(nbytes) for nbytes in prepared.scratch]
-            error = self._replay(prepared, buffers, scratch, parameters, report)
-            if error is not None:
-                self._note(translate(error, self._describe_run(prepared, buffers, scratch)))
+            self._replay(prepared, buffers, parameters, report)
 
     def _is_settled(self, prepared: Prepared) -> bool:
         """Return whether a plan came back after the host waited for results, again and again: its sizes are there to stay."""
@@ -313,11 +310,11 @@ class WgpuDevice(Device):
         self,
         prepared: Prepared,
         buffers: list[AnyBuffer],
-        scratch: list[AnyBuffer],
         parameters: Sequence[float | int],
-        report: Callable[[str, float, str], None] | None,
-    ) -> GpuError | None:
-        """Run a prepared plan; returns the error that was reported."""
+        report: Callable[[str, float, str], None] | None = None,
+    ) -> None:
+        """Run a prepared plan over externals and temporaries; keep the error that was reported."""
+        scratch = [self.pool.take(nbytes) for nbytes in prepared.scratch]
         if prepared.parameter_order:
             data = pack_parameters(prepared, parameters)
             if data != prepared.parameter_bytes and prepared.parameter_buffer is not None:
@@ -329,10 +326,11 @@ class WgpuDevice(Device):
             self.profiler.run(prepared, recording, report)
         else:
             self.replayer.submit(recording)
-        return self.gpu.error()
+        error = self.gpu.error()
+        if error is not None:
+            self._note(translate(error, self._describe_run(prepared, recording)))
 
-    def _describe_run(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> str:
-        recording = self.replayer.recording(prepared, buffers, scratch)
+    def _describe_run(self, prepared: Prepared, recording: Recording) -> str:
         blamed = self.replayer.blame(prepared, recording)
         names = dict.fromkeys(each.step.kernel.name for each in prepared.steps if isinstance(each, Ready))
         return f"running {blamed or ', '.join(names)[:400]}"

@@ -5,42 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
-from . import config
+from webgpu_torch_core.config import cache_directory
 
 #: entries kept per file; the oldest go first
 ENTRY_LIMIT = 4096
-
-
-def cache_directory() -> Path | None:
-    """Return where caches go: ``WEBGPU_TORCH_CACHE``, or the platform's folder for them; None where there is no home."""
-    given = config.CACHE.text()
-    if given:
-        return Path(given)
-    try:
-        return _platform_directory()
-    except RuntimeError:
-        return None
-
-
-def _platform_directory() -> Path:
-    """Return the platform's folder for caches.
-
-    Raises:
-        RuntimeError: the user has no home folder.
-    """
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "webgpu-torch"
 
 
 def library_version() -> str:

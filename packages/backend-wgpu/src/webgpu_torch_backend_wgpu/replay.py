@@ -23,7 +23,7 @@ AnyBuffer = Buffer | LongBuffer
 #: dispatches per submit: the first ones are small so that the GPU starts early
 SUBMIT_SIZES = (32, 64, 128, 256)
 #: sets of buffers of one plan whose recordings are kept
-RECORDINGS_PER_PLAN = 16
+RECORDINGS_PER_PLAN = 64
 #: buffers for reports, and the bytes of each: one report for every slot
 REPORT_BUFFERS = 16
 REPORT_BYTES = 4 * REPORT_WORDS * REPORT_SLOTS

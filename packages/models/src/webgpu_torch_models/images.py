@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -12,8 +12,10 @@ from webgpu_torch_core.operations.creation.reading import read_bytes
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    Pictures = Image | Tensor | list[Image] | tuple[Image, ...]
 
-def pixels_of(image: Any, size: tuple[int, int], channels: int) -> Tensor:
+
+def pixels_of(image: Pictures, size: tuple[int, int], channels: int) -> Tensor:
     """Return images as float32 [batch, channels, height, width] from 0 to 1.
 
     Args:
@@ -34,8 +36,8 @@ def pixels_of(image: Any, size: tuple[int, int], channels: int) -> Tensor:
     mode = "RGB" if channels == 3 else "L"
     rows = []
     for each in images:
-        fitting = each.convert(mode)
-        rows.append(pixels(fitting if fitting.size == size[::-1] else fitting.resize(size[::-1], resample=1)) / 255)
+        fitting, wide = each.convert(mode), (size[1], size[0])
+        rows.append(pixels(fitting if fitting.size == wide else fitting.resize(wide, resample=1)) / 255)
     return torch.stack(rows)
 
 

@@ -11,7 +11,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_models import AutoModel, AutoModelForCausalLM, AutoTokenizer, Tokenizer
 from webgpu_torch_models.bert import mean_pooling
 from webgpu_torch_models.config import ModelConfig, read_json
-from webgpu_torch_models.diffusion.pipelines import StableDiffusionPipeline
+from webgpu_torch_models.diffusion import DiffusionPipeline
 from webgpu_torch_models.generation import ContinuousBatch
 from webgpu_torch_models.generation.continuous import BATCH_SIZES
 from webgpu_torch_models.hub import find_folder
@@ -140,7 +140,7 @@ def load(
     if (folder / "model_index.json").is_file():
         if quantize is not None:
             raise ValueError(f'quantize="{quantize}" is for language models; {model} draws images')
-        pipeline = StableDiffusionPipeline.from_pretrained(folder, device=device, dtype=dtype)
+        pipeline = DiffusionPipeline.from_pretrained(folder, device=device, dtype=dtype)
         return Served(name, IMAGES, pipeline, sizes=sizes)
     path = folder / ModelConfig.file_name
     found, pooling = architecture(read_json(path).get("model_type"), path), _pooling_of(folder)

@@ -72,7 +72,7 @@ async def draw(request: Request, engine: Engine, fields: Fields) -> Response:
     prompt = fields.text("prompt")
     options: dict[str, object] = {
         "steps": fields.integer("steps", 1, 1000, 30),
-        "guidance_scale": fields.number("guidance_scale", 0, 100, 7.5),
+        "guidance_scale": fields.number("guidance_scale", 0, 100),
         "negative_prompt": fields.text("negative_prompt", "") or None,
     }
     count, seed = fields.integer("n", 1, MOST_IMAGES, 1) or 1, fields.integer("seed", 0, 2**63 - 1)

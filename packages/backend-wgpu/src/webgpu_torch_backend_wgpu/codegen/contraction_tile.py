@@ -9,7 +9,7 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Protocol
 
@@ -104,8 +104,10 @@ _MARGIN = 1.15
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 #: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
 _WIDE = 17
-#: multiplications from which a CPU adapter takes blocks that are slow to compile
-_MUCH_FOR_A_CPU = 1 << 24
+#: how fast blocks are where the host computes, next to the fastest: the larger they are, the fewer barriers they pass
+_ON_THE_HOST = {LARGE: 1.0, MIDDLE: 0.77, FLAT: 0.77, NARROW: 0.77, TINY: 0.5}
+#: multiplications from which the host takes blocks that are slow to compile
+_MUCH_FOR_A_HOST = 1 << 24
 #: least depth of a part of a split sum, and most bytes of the parts
 _LEAST_DEPTH = 128
 _MOST_SCRATCH = 1 << 26
@@ -113,20 +115,42 @@ _MOST_SCRATCH = 1 << 26
 
 def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
     """Return the tiles, with the sum split or not, that an adapter has threads and workgroup memory for."""
-    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    n = number_of_elements(kernel.n)
     if kernel.dtype.name != "float32":
         yield TINY
         return
     if capabilities.software:
-        # Large blocks pass fewer barriers, but small kernels compile faster than they run.
-        yield MIDDLE if min(m, n) >= MIDDLE.m and m * n * k * batch >= _MUCH_FOR_A_CPU else TINY
+        yield _tile_of_host(kernel, capabilities)
         return
-    for tile in _SHARES:
-        if tile is MIDDLE or tile.threads > capabilities.invocations or tile.nbytes > capabilities.workgroup_bytes:
+    for tile in _fitting(_SHARES, capabilities):
+        if tile is MIDDLE:
             continue
         for splits in splits_of(kernel, capabilities) if tile is not LARGE else (1,):
             banded = tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE)
             yield _variant(tile, splits, 8 if banded else tile.band)
+
+
+def _tile_of_host(kernel: Contraction, capabilities: Capabilities) -> Tile:
+    """Return the tile with which threads of the host should take the least time."""
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    if m * n * k * batch < _MUCH_FOR_A_HOST:
+        # Small kernels compile faster than they run.
+        return TINY
+
+    def takes(tile: Tile) -> float:
+        blocks = -(-m // tile.m) * -(-n // tile.n) * batch
+        return -(-blocks // capabilities.facts.units) * tile.m * tile.n / _ON_THE_HOST[tile]
+
+    return min(_fitting(_ON_THE_HOST, capabilities), key=takes)
+
+
+def _fitting(tiles: Iterable[Tile], capabilities: Capabilities) -> list[Tile]:
+    """Return the tiles that an adapter has threads and workgroup memory for."""
+    return [
+        each
+        for each in tiles
+        if each.threads <= capabilities.invocations and each.nbytes <= capabilities.workgroup_bytes
+    ]
 
 
 def splits_of(kernel: Contraction, capabilities: Capabilities) -> list[int]:

@@ -8,12 +8,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..operations.indexing.parts import place_of_part
 from ..operations.movement.joining import stack
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
 from ..tensors.tensor import Tensor
 from .anomaly_mode import tell_place
 from .hooks import apply_node_hooks, apply_node_pre_hooks, apply_tensor_hooks
+from .pieces import Pieces
 
 Edge = tuple[Node, int]
 
@@ -67,8 +69,17 @@ class Pass:
             # Leaves, all alike, take their turns: the same program records the same kernels in the same order.
             heapq.heappush(self.heap, (-node.sequence, len(self.seen), node))
             self.seen.append(node)
-        if gradient is not None:
-            inbox[number] = gradient if inbox[number] is None else inbox[number] + gradient
+        if gradient is None:
+            return
+        found = inbox[number]
+        if found.__class__ is Pieces:
+            found.add(gradient)
+            return
+        place = None if self.exposed else place_of_part(gradient)
+        if place is not None:
+            inbox[number] = Pieces(gradient, place, found)
+        else:
+            inbox[number] = gradient if found is None else found + gradient
 
     def run(self) -> dict[int, Any]:
         """Visit every node that the roots lead to and return the wanted gradients."""
@@ -80,7 +91,7 @@ class Pass:
             needed = None if self.wanted is None or self.floor >= 0 else self._nodes_leading_to_wanted()
             while self.heap:
                 node = heapq.heappop(self.heap)[2]
-                gradients = self.arriving.pop(node)
+                gradients = [each.total() if each.__class__ is Pieces else each for each in self.arriving.pop(node)]
                 if node.sequence < self.floor:
                     self._return(node, gradients)
                     continue

@@ -22,7 +22,7 @@ RULES: dict[str, str] = {
             "index_copy index_fill eye linspace resampled patches overlapping_sum"
         ),
         "reductions": (
-            "sum prod all any cumsum cumprod var std var_mean std_mean logsumexp vector_norm logcumsumexp"
+            "sum prod all any cumsum cumprod mean_square logsumexp vector_norm logcumsumexp"
         ),
         "products": "product convolution",
         "arithmetic": (

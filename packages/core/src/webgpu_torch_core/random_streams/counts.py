@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import dtype
@@ -19,59 +20,68 @@ _STIRLING_TAILS = (
 )  # fmt: skip
 
 
+def doubles(generator: MersenneTwister, count: int) -> list[float]:
+    """Return the next numbers of a stream from [0, 1), of 53 bits each."""
+    return [(word & 0x1FFFFFFFFFFFFF) * 2.0**-53 for word in generator.words64(count)]
+
+
 @contextmanager
-def _uniform(generator: MersenneTwister, count: int) -> Generator[Callable[[], float]]:
+def _uniform(
+    generator: MersenneTwister, count: int, drawn: Callable[[MersenneTwister, int], list[float]]
+) -> Generator[Callable[[], float]]:
     """Give a function that returns the next uniform number of the stream; about ``count`` will be asked for, a few more or less.
 
     Numbers are drawn ahead, many at a time, and the stream then goes on after the last one that was taken.
     """
-    at_once = min(max(count, 1), 4096)
-    start, blocks, left = generator.position(), 0, iter(())
+    at_once = min(max(count, 1), 1 << 15)
+    start, left = generator.position(), iter(())
 
-    def numbers() -> Iterator[float]:
-        nonlocal blocks, left
+    def numbers() -> Iterator[Iterator[float]]:
+        nonlocal start, left
         while True:
-            left = iter([(word & 0x1FFFFFFFFFFFFF) * 2.0**-53 for word in generator.words64(at_once)])
-            blocks += 1
-            yield from left
+            start, left = generator.position(), iter(drawn(generator, at_once))
+            yield left
 
-    yield numbers().__next__
+    yield chain.from_iterable(numbers()).__next__
     ahead = sum(1 for _ in left)
     if ahead:
         generator.move_to(*start)
-        taken = blocks * at_once - ahead
-        while taken:
-            part = min(taken, 1 << 16)
-            generator.words64(part)
-            taken -= part
+        generator.words64(at_once - ahead)
 
 
 def _logarithm(value: float) -> float:
     return math.log(value) if value > 0.0 else -math.inf
 
 
-def fill_poisson(generator: MersenneTwister, rates: Sequence[float], element: dtype) -> array[Any]:
+def fill_poisson(
+    generator: MersenneTwister,
+    rates: Sequence[float],
+    element: dtype,
+    drawn: Callable[[MersenneTwister, int], list[float]] = doubles,
+) -> array[Any]:
     """Return one count per rate, as :func:`torch.poisson`.
 
     From a rate of 10 on by transformed rejection: W. Hoermann, "The transformed rejection method for generating Poisson random
-    variables", 1993 (PTRS); below by products of uniform numbers (D. Knuth). Raises RuntimeError for a negative rate.
+    variables", 1993 (PTRS); below by products of uniform numbers (D. Knuth). ``drawn`` returns a stream's next numbers. Raises
+    RuntimeError for a negative rate.
     """
-    if any(rate < 0 for rate in rates):
+    if any(map((0.0).__gt__, rates)):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    with _uniform(generator, 4 * len(rates)) as uniform:
-        return encode([_poisson(rate, uniform) for rate in rates], element)
+    found: list[float] = []
+    with _uniform(generator, 4 * len(rates), drawn) as uniform:
+        for rate in rates:
+            if not 0.0 < rate < 10.0:
+                found.append(_poisson(rate, uniform) if rate else 0.0)
+                continue
+            limit, product, count = math.exp(-rate), uniform(), 0
+            while product > limit:
+                product *= uniform()
+                count += 1
+            found.append(count)
+    return encode(found, element)
 
 
 def _poisson(rate: float, uniform: Callable[[], float]) -> float:
-    if rate == 0.0:
-        return 0.0
-    if rate < 10.0:
-        limit, product, count = math.exp(-rate), 1.0, 0
-        while True:
-            product *= uniform()
-            if product <= limit:
-                return float(count)
-            count += 1
     root, logarithm = math.sqrt(rate), math.log(rate)
     b = 0.931 + 2.53 * root
     a = -0.059 + 0.02483 * b
@@ -94,14 +104,18 @@ def _poisson(rate: float, uniform: Callable[[], float]) -> float:
 
 
 def fill_binomial(
-    generator: MersenneTwister, counts: Sequence[float], probabilities: Sequence[float], element: dtype
+    generator: MersenneTwister,
+    counts: Sequence[float],
+    probabilities: Sequence[float],
+    element: dtype,
+    drawn: Callable[[MersenneTwister, int], list[float]] = doubles,
 ) -> array[Any]:
     """Return one number of successes per pair of trials and probability, as :func:`torch.binomial`.
 
     Few expected successes add up geometric waits; others use transformed rejection: W. Hoermann, "The generation of binomial
     random variates", 1993 (BTRS).
     """
-    with _uniform(generator, 4 * len(counts)) as uniform:
+    with _uniform(generator, 4 * len(counts), drawn) as uniform:
         return encode([_binomial(n, p, uniform) for n, p in zip(counts, probabilities, strict=True)], element)
 
 

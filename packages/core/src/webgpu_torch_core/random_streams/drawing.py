@@ -29,8 +29,8 @@ def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, firs
     (and of ``normal_pairs``, drawn as fewer than 16 are),
     the probability of ``bernoulli`` and the rate of ``exponential``; of ``permutation`` neither counts. Where each draw has
     an argument of its own, ``first`` is host bytes: probabilities of type ``second`` for ``bernoulli_of``, rates for
-    ``poisson``, concentrations for ``gamma``, and for ``multinomial`` weights, of which there are ``second``: rows, samples a row, with replacement or
-    not. Errors as the ``fill_*`` functions.
+    ``poisson``, numbers of trials for ``binomial`` (``second``: their probabilities), concentrations for ``gamma``, and for
+    ``multinomial`` weights, of which there are ``second``: rows, samples a row, with replacement or not. Errors as the ``fill_*`` functions.
     """
     if kind == "permutation":
         return fill_permutation(generator, count)
@@ -41,6 +41,8 @@ def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, firs
         return fill_multinomial(generator, unpack(first, element), rows, samples, replacement, element)
     if kind == "poisson":
         return counts.fill_poisson(generator, unpack(first, element), element)
+    if kind == "binomial":
+        return counts.fill_binomial(generator, unpack(first, element), unpack(second, element), element)
     if kind == "gamma":
         return gamma.fill_gamma(generator, unpack(first, element), element)
     if kind == "uniform":

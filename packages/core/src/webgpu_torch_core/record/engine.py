@@ -35,6 +35,7 @@ NODE_LIMIT = config.NODE_LIMIT.number(8192)
 PLAN_CACHE_LIMIT = 512
 
 
+_not_held = nullcontext()
 #: numbers of the threads that record
 _threads = itertools.count()
 
@@ -94,9 +95,9 @@ class Engine:
         self._reports: dict[int, tuple[int, int]] = {}
         self.paused: _Work | None = None
         self.recorder = Recorder()
-        self._limits = Limits(device)
+        self.limits = Limits(device)
         # What a device that works on its own does in between has states that no exception may interrupt.
-        self._hold: Any = hold if device.asynchronous else nullcontext()
+        self._hold: Any = hold if device.asynchronous else _not_held
 
     # Recording
 
@@ -190,7 +191,8 @@ class Engine:
         self._count_read()
         # What kernels report comes along with what is read.
         data = self._read(value.realize(), value.numel * value.dtype.itemsize)
-        self.raise_failed_checks()
+        if self.reports or self.recorder.failed is not None:
+            self.raise_failed_checks()
         return data
 
     async def read_async(self, value: Value) -> bytearray:
@@ -360,8 +362,8 @@ class Engine:
         return work.run.failures
 
     def _plan(self, structure: Structure, tape: Tape) -> Scheduled:
-        """Return the plan of a tape: the one found last time, moved to the end of those to be dropped, or a new one."""
-        found = self.plans.pop(structure, None)
+        """Return the plan of a tape: the one found last time, or a new one in place of the one not used for longest."""
+        found = self.plans.get(structure)
         if found is None:
             numbers = range(len(tape.entries))
             scheduled = profiling.timed(
@@ -369,9 +371,10 @@ class Engine:
             )
             found = (scheduled, tape.entries)
             explain(self.device, scheduled.plan)
-            while len(self.plans) >= PLAN_CACHE_LIMIT:
-                self.plans.pop(next(iter(self.plans)))
-        self.plans[structure] = found
+            if len(self.plans) >= PLAN_CACHE_LIMIT:
+                self.plans.pop(min(self.plans, key=lambda each: self.plans[each][0].used))
+            self.plans[structure] = found
+        found[0].used = self.statistics["flushes"]
         return found[0]
 
     def _schedule(
@@ -397,7 +400,7 @@ class Engine:
             slots,
             frozenset(wanted),
             frozenset(donatable),
-            self._limits,
+            self.limits,
             fuses and self.device.fuses and not self.eager,
         )
 
@@ -405,7 +408,8 @@ class Engine:
         """Run a plan to its end, or to where a signal waits to be delivered, and hand out its results."""
         self.paused = work
         try:
-            with hold:
+            # What a signal interrupts can go on where nothing was overwritten: it begins with the same step again.
+            with _not_held if work.scheduled.repeatable and not self.device.asynchronous else hold:
                 self._advance(work.run)
                 if work.run.finished:
                     self._publish(work)

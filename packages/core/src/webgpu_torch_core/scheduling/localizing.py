@@ -38,18 +38,20 @@ def unfused(item: Any) -> Finished:
     return finished
 
 
-def localize(group: Any, slots: list[Any]) -> Finished:
-    """Return the group's kernel with operands and parameters numbered by first use."""
+def localize(group: Any, slots: list[Any], collapses: bool = True) -> Finished:
+    """Return the group's kernel with operands and parameters numbered by first use, and as few dimensions as it needs.
+
+    ``collapses``: False leaves its dimensions as they are, for kernels that are to be merged with others.
+    """
     loaded = bound_slots(group.kernel) - {REPORTS}
     described = tuple([(slot, Operand(slots[slot].dtype, slots[slot].numel)) for slot in loaded | set(group.outputs)])
-    return _localized(group.kernel, group.outputs, group.initials, described)
+    return _localized(collapse(group.kernel) if collapses else group.kernel, group.outputs, group.initials, described)
 
 
 @schedule_cache
 def _localized(
     kernel: Any, outputs: tuple[int, ...], initials: tuple[int | None, ...], described: tuple[tuple[int, Operand], ...]
 ) -> Finished:
-    kernel = collapse(kernel)
     slots = dict(described)
     operands: list[int] = []
     parameters: list[int] = []

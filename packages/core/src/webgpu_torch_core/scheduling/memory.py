@@ -14,10 +14,11 @@ class Scheduled:
 
     ``inputs`` are the leading external buffers (leaf slots); ``outputs`` lists (slot, buffer index); buffer indices below
     ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
-    ``followed`` tells whether it was looked at where repetitions may be handed over early.
+    ``followed`` tells whether it was looked at where repetitions may be handed over early, ``repeatable`` whether any step
+    may run twice: none overwrites what it or a step before it reads. ``used``: when it ran last.
     """
 
-    __slots__ = ("followed", "fresh", "inputs", "outputs", "plan")
+    __slots__ = ("followed", "fresh", "inputs", "outputs", "plan", "repeatable", "used")
 
     def __init__(
         self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]
@@ -27,6 +28,16 @@ class Scheduled:
         self.outputs = outputs
         self.fresh = fresh
         self.followed = False
+        self.used = 0
+        self.repeatable = not plan.temporaries and all(_writes_anew(step, len(inputs)) for step in plan.steps)
+
+
+def _writes_anew(step: Step | Copy, count: int) -> bool:
+    """Return whether a step writes into buffers of its own only, which are none of the first ``count``."""
+    if isinstance(step, Copy):
+        return step.target >= count
+    apart = min(step.outputs, default=count) >= count and set(step.outputs).isdisjoint(step.operands)
+    return apart and all(each.initial is None for each in step.kernel.outputs)
 
 
 class Place:

@@ -12,7 +12,7 @@ from . import merging
 from .domain import schedule_cache
 from .inlining import REPORTS, Inliner, bindings, bound_slots
 from .limits import Limits
-from .localizing import localize, unfused
+from .localizing import Finished, localize, unfused
 from .memory import Scheduled, assign_buffers
 
 #: bindings left free by a merger of independent row programs
@@ -78,17 +78,35 @@ def schedule(
     needed, uses, unread = _live_kernels(recorded, alive)
     if not fuses:
         return assign_buffers([unfused(item) for item in needed if _has_elements(item, slots)], slots, alive, donatable)
+    groups = _merged(needed, slots, alive | unread, uses, limits)
+    return assign_buffers([localize(group, slots) for group in groups], slots, alive, donatable)
+
+
+def joined(recorded: list[Recorded], slots: list[Slot], alive: frozenset[int], limits: Limits) -> Finished | None:
+    """Return the one kernel that computes every alive slot, with its dimensions as they are; None where it takes several.
+
+    Args: as for :func:`schedule`.
+    """
+    needed, uses, unread = _live_kernels(recorded, alive)
+    groups = _merged(needed, slots, alive | unread, uses, limits)
+    if len(groups) != 1 or any(each is not None for each in groups[0].initials):
+        return None
+    return localize(groups[0], slots, collapses=False)
+
+
+def _merged(
+    needed: list[Recorded], slots: list[Slot], alive: frozenset[int], uses: dict[int, int], limits: Limits
+) -> list[Group]:
+    """Return the groups that kernels are merged to, in an order in which they can run."""
     long = {
         number: -(-slot.numel * slot.dtype.itemsize // limits.binding_bytes) - 1
         for number, slot in enumerate(slots)
         if slot.dtype is not None and slot.numel * slot.dtype.itemsize > limits.binding_bytes
     }
-    builder = _Builder(slots, alive | unread, uses, limits, long)
+    builder = _Builder(slots, alive, uses, limits, long)
     for item in needed:
         builder.add(item)
-    groups = _ordered(builder.finish())
-    finished = [localize(group, slots) for group in groups]
-    return assign_buffers(finished, slots, alive, donatable)
+    return _ordered(builder.finish())
 
 
 def _has_elements(item: Recorded, slots: list[Slot]) -> bool:
@@ -304,4 +322,4 @@ def _is_definition(kernel: Kernel, numel: int) -> bool:
     return store.offset == 0 and kernel.elements() == numel and store.strides == contiguous_strides(kernel.shape)
 
 
-__all__ = ["Group", "Recorded", "Scheduled", "Slot", "schedule"]
+__all__ = ["Group", "Recorded", "Scheduled", "Slot", "joined", "schedule"]

@@ -278,7 +278,15 @@ class PatchEmbedding(Module):
         return (self.proj(x).flatten(2).transpose(1, 2) + positions).to(x.dtype)  # (B, P, E)
 
 
-class SD3Transformer2DModel(DiffusionPart):
+class FlowTransformer(DiffusionPart):
+    """What both networks end with."""
+
+    def _ended(self, x: Tensor, condition: Tensor) -> Tensor:
+        scale, shift = self.norm_out(condition)
+        return self.proj_out(self.norm_out.norm(x) * (1 + scale) + shift)
+
+
+class SD3Transformer2DModel(FlowTransformer):
     """Stable Diffusion 3's network: says where images flow, told the time and a text."""
 
     config: SD3Transformer2DConfig
@@ -321,14 +329,13 @@ class SD3Transformer2DModel(DiffusionPart):
         condition = self.time_text_embed(timestep, pooled_projections)
         for block in self.transformer_blocks:
             x, text = block(x, text, condition)
-        scale, shift = self.norm_out(condition)
-        x = self.proj_out(self.norm_out.norm(x) * (1 + scale) + shift)
+        x = self._ended(x, condition)
         rows, columns = height // patch, width // patch
         x = x.reshape(batch, rows, columns, patch, patch, self.channels).permute(0, 5, 1, 3, 2, 4)
         return x.reshape(batch, self.channels, rows * patch, columns * patch)
 
 
-class FluxTransformer2DModel(DiffusionPart):
+class FluxTransformer2DModel(FlowTransformer):
     """Flux's network: says where images flow, told the time, a text and the strength of guidance."""
 
     config: FluxTransformer2DConfig
@@ -386,5 +393,4 @@ class FluxTransformer2DModel(DiffusionPart):
         x = torch.cat([text, x], dim=1)
         for block in self.single_transformer_blocks:
             x = block(x, condition, angles)
-        scale, shift = self.norm_out(condition)
-        return self.proj_out(self.norm_out.norm(x[:, tokens:]) * (1 + scale) + shift)
+        return self._ended(x[:, tokens:], condition)

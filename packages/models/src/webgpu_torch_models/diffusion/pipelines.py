@@ -1,103 +1,180 @@
-"""Stable Diffusion 1.x, 2.x and XL whole: a text, an image, or an image and a mask, to images."""
+"""What makes images whole: texts are encoded, noise is taken away step by step, latents become pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.clip import CLIPTextModel, CLIPTextModelWithProjection
+if TYPE_CHECKING:
+    from typing import Self
+
+    from PIL.Image import Image
+
+    from webgpu_torch_models.images import Pictures
+
 from webgpu_torch_models.config import read_json
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL
+from webgpu_torch_models.diffusion.part import DiffusionPart
 from webgpu_torch_models.diffusion.schedule import Scheduler
 from webgpu_torch_models.diffusion.schedulers import scheduler_from_folder
-from webgpu_torch_models.diffusion.unet import UNet2DConditionModel
 from webgpu_torch_models.hub import find_folder
 from webgpu_torch_models.images import pillow_images, pixels_of
-from webgpu_torch_models.language import sinusoids
+from webgpu_torch_models.pretrained import PreTrainedModel
 from webgpu_torch_models.tokenizer import AutoTokenizer, Tokenizer
 
+Part = TypeVar("Part", bound=PreTrainedModel)
 #: what is fetched of a repository
 PATTERNS = ["*.json", "*/*.json", "*/*.safetensors", "*/merges.txt", "*/vocab.txt"]
 
 
-class StableDiffusionPipeline:
-    """Makes images of texts.
+class Load(Protocol):
+    """Loads a part of a pipeline by its name and class."""
 
-    Args:
-        tokenizers, text_encoders: one of each, or two for XL.
-        unet, vae, scheduler: the other parts.
-        zeros_without_negative: whether guidance away from no text is away from zeros, as XL's is.
+    def __call__(self, part: str, model: type[Part]) -> Part: ...
+
+
+def has_part(index: dict[str, object], part: str) -> bool:
+    """Return whether model_index.json names a part; [null, null] is none."""
+    return index.get(part) not in (None, [None, None])
+
+
+class Conditions(NamedTuple):
+    """What a network is told of the texts; where others are to be avoided, these come first.
+
+    Attributes:
+        states: [batch, tokens, width].
+        pooled: [batch, width], what stands for each text; None where the network reads none.
+        size: height and width of the images.
+        guidance: how much the texts count, for networks that are told it.
+        scale: how many times as far as from the texts to be avoided it goes; 1 where there are none.
     """
 
+    states: Tensor
+    pooled: Tensor | None
+    size: tuple[int, int]
+    guidance: float
+    scale: float
+
+
+class Mask(NamedTuple):
+    """What is made anew, at the size of latents, and the latents of the rest for networks that read them."""
+
+    inside: Tensor
+    rest: Tensor | None
+
+
+class DiffusionPipeline:
+    """Makes images of texts; the base of each family's pipeline, and what loads any of them.
+
+    Class attributes:
+        part: what the network is called in a folder, and its class.
+        text_parts: the classes of encoders of texts, by how their folders' names end.
+        steps, guidance, strengths: what calls do by default; how much of an image is replaced without and with a mask.
+
+    Args:
+        tokenizers, text_encoders: as many of each.
+        network, vae, scheduler: the other parts.
+    """
+
+    part: ClassVar[tuple[str, type[DiffusionPart]]]
+    text_parts: ClassVar[dict[str, type[PreTrainedModel]]]
+    steps: ClassVar[int] = 50
+    guidance: float = 7.5
+    strengths: ClassVar[tuple[float, float]] = (0.8, 1.0)
+    kinds: ClassVar[list[type[DiffusionPipeline]]] = []
+
     def __init__(
-        self,
-        tokenizers: list[Tokenizer],
-        text_encoders: list[Any],
-        unet: UNet2DConditionModel,
-        vae: AutoencoderKL,
-        scheduler: Scheduler,
-        zeros_without_negative: bool = False,
-    ) -> None:
+        self, tokenizers: list[Tokenizer], text_encoders: list[PreTrainedModel], network: DiffusionPart,
+        vae: AutoencoderKL, scheduler: Scheduler,
+    ) -> None:  # fmt: skip
+        if len(tokenizers) != len(text_encoders) or not tokenizers:
+            raise ValueError(f"{len(tokenizers)} tokenizers for {len(text_encoders)} encoders of texts")
         self.tokenizers, self.text_encoders = tokenizers, text_encoders
-        self.unet, self.vae, self.scheduler = unet, vae, scheduler
-        self.zeros_without_negative = zeros_without_negative
-        self.is_xl = unet.config.addition_embed_type is not None
+        self.network, self.vae, self.scheduler = network, vae, scheduler
+
+    def __init_subclass__(cls) -> None:
+        if "part" in vars(cls):
+            DiffusionPipeline.kinds.append(cls)
 
     @classmethod
     def from_pretrained(
-        cls, name_or_path: str | Path, *, dtype: Any = None, device: Any = None, token: str | None = None,
-        revision: str | None = None,
-    ) -> StableDiffusionPipeline:  # fmt: skip
-        """Load a pipeline from a local folder or a hub id, as diffusers lays it out.
+        cls, name_or_path: str | Path, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None,
+        token: str | None = None, revision: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Load a pipeline from a local folder or a hub id, as diffusers lays it out: model_index.json says of which family.
 
         Raises:
             FileNotFoundError: there is no such folder, or a part is missing in it.
-            ValueError: a part's class or weights are not those expected.
+            ValueError: the folder's network is none of those here, or a part's class or weights are not those expected.
         """
         folder = find_folder(name_or_path, token=token, revision=revision, patterns=PATTERNS)
         index = read_json(folder / "model_index.json")
-        two = index.get("text_encoder_2", [None])[0] is not None
-        options = {"dtype": dtype, "device": device}
-        kinds: list[Any] = [CLIPTextModel, CLIPTextModelWithProjection] if two else [CLIPTextModel]
-        endings = ["", "_2"][: len(kinds)]
+        for kind in (cls, *cls.kinds):
+            if issubclass(kind, cls) and kind._describes(index):
+                return kind._assembled(
+                    folder,
+                    index,
+                    lambda part, model: model.from_pretrained(folder / part, dtype=dtype, device=device),
+                )
+        known = ", ".join(kind.part[1].__name__ for kind in cls.kinds if issubclass(kind, cls))
+        found = index.get("transformer") or index.get("unet")
+        raise ValueError(f"{folder / 'model_index.json'}: the network is {found}; {cls.__name__} loads: {known}")
+
+    @classmethod
+    def _describes(cls, index: dict[str, object]) -> bool:
+        if not hasattr(cls, "part"):
+            return False
+        name, kind = cls.part
+        found = index.get(name)
+        return isinstance(found, list) and kind.__name__ in found
+
+    @classmethod
+    def _assembled(cls, folder: Path, index: dict[str, object], load: Load) -> Self:
+        """Return the pipeline that a folder's configurations describe, of networks that ``load`` loads."""
+        endings = [end for end in cls.text_parts if has_part(index, f"text_encoder{end}")]
+        name, kind = cls.part
         return cls(
             [AutoTokenizer.from_pretrained(folder / f"tokenizer{end}") for end in endings],
-            [
-                kind.from_pretrained(folder / f"text_encoder{end}", **options)
-                for kind, end in zip(kinds, endings, strict=True)
-            ],
-            UNet2DConditionModel.from_pretrained(folder / "unet", **options),
-            AutoencoderKL.from_pretrained(folder / "vae", **options),
+            [load(f"text_encoder{end}", cls.text_parts[end]) for end in endings],
+            load(name, kind),
+            load("vae", AutoencoderKL),
             scheduler_from_folder(folder / "scheduler"),
-            bool(index.get("force_zeros_for_empty_prompt", two)),
+            **cls._more(index),
         )
 
+    @classmethod
+    def _more(cls, index: dict[str, object]) -> dict[str, bool]:
+        """Return what else of model_index.json the pipeline is made with."""
+        return {}
+
     @property
-    def device(self) -> Any:
-        """Where the U-Net is."""
-        return self.unet.device
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return self.network.device
 
     def __call__(
         self,
         prompt: str | list[str],
         negative_prompt: str | list[str] | None = None,
         *,
-        image: Any = None,
-        mask_image: Any = None,
+        image: Pictures | None = None,
+        mask_image: Pictures | None = None,
         height: int | None = None,
         width: int | None = None,
-        steps: int = 50,
-        guidance_scale: float = 7.5,
+        steps: int | None = None,
+        guidance_scale: float | None = None,
+        true_cfg_scale: float = 1.0,
         strength: float | None = None,
+        max_sequence_length: int | None = None,
         generator: torch.Generator | None = None,
         callback: Callable[[int, int], None] | None = None,
         output: str = "pil",
-    ) -> Any:
+    ) -> Tensor | list[Image]:
         """Make an image for each text.
 
         Args:
@@ -105,10 +182,13 @@ class StableDiffusionPipeline:
             negative_prompt: what is not.
             image: to start from: of Pillow, or a tensor [batch, 3, height, width] from 0 to 1.
             mask_image: of one channel: white is made anew, black stays.
-            height, width: in pixels, multiples of the autoencoder's factor; what the U-Net was trained on by default.
-            steps: how many times the U-Net runs.
+            height, width: in pixels, multiples of a patch; what the network was trained on by default.
+            steps: how many times the network runs; the family's default is the class attribute.
             guidance_scale: how much the text counts; 1 is without guidance, at half the work.
-            strength: how much of ``image`` is replaced, from 0 to 1; 0.8 by default, all of it under a mask.
+            true_cfg_scale: of Flux, which was told ``guidance_scale`` in training: how much ``negative_prompt`` counts
+                besides; 1 is not at all, at half the work.
+            strength: how much of ``image`` is replaced, from 0 to 1; the family's default is the class attribute.
+            max_sequence_length: how many tokens of a text T5 reads, where there is one.
             generator: draws the noise, where it lives.
             callback: called with the number of the step done and of all steps.
             output: "pil", "tensor" (float32 [batch, 3, height, width] from 0 to 1) or "latent".
@@ -120,19 +200,21 @@ class StableDiffusionPipeline:
         size = self._size(height, width)
         if output not in ("pil", "tensor", "latent"):
             raise ValueError(f'output must be "pil", "tensor" or "latent", got "{output}"')
+        guidance = self.guidance if guidance_scale is None else guidance_scale
         with torch.no_grad():
-            guided = guidance_scale > 1 and self.unet.config.time_cond_proj_dim is None
-            text, added = self._conditions(prompts, negative_prompt, guided, size)
-            self.scheduler.set_timesteps(steps)
+            scale = self._scale(guidance, true_cfg_scale, negative_prompt)
+            states, pooled = self._texts(prompts, negative_prompt, scale, max_sequence_length)
+            told = Conditions(states, pooled, size, guidance, scale)
+            self._set_timesteps(self.steps if steps is None else steps, size)
             first = self._first_step(image, mask_image, strength)
             latents, kept = self._start(len(prompts), size, image, first, strength, mask_image is not None, generator)
             mask = self._mask(image, mask_image, size, generator)
             total = len(self.scheduler.timesteps)
             for index in range(first, total):
-                said = self._predict(latents, index, text, added, mask, guided, guidance_scale)
+                said = self._guided(latents, index, told, mask)
                 latents = self.scheduler.step(said, index, latents, generator)
-                if mask is not None and self.unet.config.in_channels == 4:
-                    latents = self._outside(latents, index, kept, mask[0], total)
+                if mask is not None and mask.rest is None and kept is not None:
+                    latents = self._outside(latents, index, kept, mask.inside, total)
                 if callback is not None:
                     callback(index - first + 1, total - first)
             if output == "latent":
@@ -140,15 +222,47 @@ class StableDiffusionPipeline:
             pixels = self._decode(latents)
         return pillow_images(pixels) if output == "pil" else pixels
 
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        """What heights and widths are multiples of, and by default."""
+        raise NotImplementedError
+
+    @property
+    def _reads_masks(self) -> bool:
+        """Whether the network was trained to fill masks, which it reads beside the latents."""
+        return False
+
+    def _says(self, latents: Tensor, index: int, told: Conditions, mask: Mask | None) -> Tensor:
+        """Run the network for a step: latents [batch, channels, height, width] to what the scheduler is told of them."""
+        raise NotImplementedError
+
+    def encode(self, prompts: list[str], max_sequence_length: int | None = None) -> tuple[Tensor, Tensor | None]:
+        """Return the texts' states [batch, tokens, width], and what stands for each text [batch, width] if that is read.
+
+        Texts that are too long for an encoder are cut.
+        """
+        raise NotImplementedError
+
+    def _set_timesteps(self, steps: int, size: tuple[int, int]) -> None:
+        self.scheduler.set_timesteps(steps)
+
+    def _scale(self, guidance: float, true_scale: float, negative: str | list[str] | None) -> float:
+        """Return how far to go away from texts to be avoided; 1 where there are none."""
+        return max(guidance, 1.0)
+
+    @staticmethod
+    def _left_out(steps: int, strength: float) -> int:
+        """Return how many steps are not taken where an image is replaced in part."""
+        return steps - min(int(steps * strength), steps)
+
     def _size(self, height: int | None, width: int | None) -> tuple[int, int]:
-        factor = self.vae.factor
-        default = self.unet.config.sample_size * factor
+        multiple, default = self._sizes
         size = (height or default, width or default)
-        if any(each % factor or each < factor for each in size):
-            raise ValueError(f"height and width must be multiples of {factor}, got {size[0]} and {size[1]}")
+        if any(each % multiple or each < multiple for each in size):
+            raise ValueError(f"height and width must be multiples of {multiple}, got {size[0]} and {size[1]}")
         return size
 
-    def _first_step(self, image: Any, mask_image: Any, strength: float | None) -> int:
+    def _first_step(self, image: Pictures | None, mask_image: Pictures | None, strength: float | None) -> int:
         if image is None:
             if mask_image is not None:
                 raise ValueError("mask_image needs an image")
@@ -157,51 +271,38 @@ class StableDiffusionPipeline:
         if not 0 <= strength <= 1:
             raise ValueError(f"strength must be between 0 and 1, got {strength}")
         steps, total = self.scheduler.steps, len(self.scheduler.timesteps)
-        left = steps - min(int(steps * strength), steps)
         # Schedulers that take steps twice have about twice as many.
-        return min(left * max(1, round(total / steps)), total)
+        return min(self._left_out(steps, strength) * max(1, round(total / steps)), total)
+
+    def _strength(self, strength: float | None, masked: bool) -> float:
+        return self.strengths[masked] if strength is None else strength
+
+    def _texts(
+        self, prompts: list[str], negative: str | list[str] | None, scale: float, limit: int | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the texts' states and what stands for each, those to be avoided first."""
+        states, pooled = self.encode(prompts, limit)
+        if scale == 1:
+            return states, pooled
+        unwanted = negative or ""
+        unwanted = [unwanted] * len(prompts) if isinstance(unwanted, str) else list(unwanted)
+        if len(unwanted) != len(prompts):
+            raise ValueError(f"{len(unwanted)} negative prompts for {len(prompts)} prompts")
+        away, pooled_away = self._avoided(unwanted, negative, states, pooled, limit)
+        both = None if pooled is None or pooled_away is None else torch.cat([pooled_away, pooled])
+        return torch.cat([away, states]), both
+
+    def _avoided(
+        self, unwanted: list[str], negative: str | list[str] | None, states: Tensor, pooled: Tensor | None,
+        limit: int | None,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """Return what :meth:`encode` would of the texts to be avoided, of the shapes of those wanted."""
+        return self.encode(unwanted, limit)
 
     @staticmethod
-    def _strength(strength: float | None, masked: bool) -> float:
-        return (1.0 if masked else 0.8) if strength is None else strength
-
-    def _conditions(
-        self, prompts: list[str], negative: str | list[str] | None, guided: bool, size: tuple[int, int]
-    ) -> tuple[Tensor, dict[str, Tensor] | None]:
-        """Return the texts' states, those to be avoided first, and what XL is told besides."""
-        states, pooled = self.encode(prompts)
-        if guided:
-            if negative is None and self.zeros_without_negative:
-                away, pooled_away = torch.zeros_like(states), None if pooled is None else torch.zeros_like(pooled)
-            else:
-                unwanted = negative or ""
-                unwanted = [unwanted] * len(prompts) if isinstance(unwanted, str) else list(unwanted)
-                if len(unwanted) != len(prompts):
-                    raise ValueError(f"{len(unwanted)} negative prompts for {len(prompts)} prompts")
-                away, pooled_away = self.encode(unwanted)
-            states = torch.cat([away, states])
-            pooled = None if pooled is None or pooled_away is None else torch.cat([pooled_away, pooled])
-        if not self.is_xl or pooled is None:
-            return states, None
-        sizes = torch.tensor([[*size, 0, 0, *size]], dtype=states.dtype, device=states.device)
-        return states, {"text_embeds": pooled, "time_ids": sizes.expand(states.shape[0], -1)}
-
-    def encode(self, prompts: list[str]) -> tuple[Tensor, Tensor | None]:
-        """Return the texts' states [batch, tokens, width], and for XL what stands for each text [batch, width].
-
-        Texts that are too long for the encoder are cut.
-        """
-        states, pooled = [], None
-        for tokenizer, encoder in zip(self.tokenizers, self.text_encoders, strict=True):
-            result = encoder(self._tokens(prompts, tokenizer, encoder), output_hidden_states=self.is_xl)
-            states.append(result.hidden_states[-2] if self.is_xl else result.last_hidden_state)
-            pooled = result.pooler_output
-        return torch.cat(states, dim=-1), pooled if self.is_xl else None
-
-    @staticmethod
-    def _tokens(prompts: list[str], tokenizer: Tokenizer, encoder: Any) -> Tensor:
-        limit, end = encoder.config.max_position_embeddings, tokenizer.eos_token_id
-        filler = tokenizer.pad_token_id
+    def _tokens(prompts: list[str], tokenizer: Tokenizer, encoder: PreTrainedModel, limit: int) -> Tensor:
+        """Return texts as tokens, int64 [batch, limit]: cut before the token that ends them, or filled."""
+        end, filler = tokenizer.eos_token_id, tokenizer.pad_token_id
         filler = end if filler is None else filler
         rows = []
         for each in prompts:
@@ -210,24 +311,24 @@ class StableDiffusionPipeline:
             rows.append([*ids, *[filler] * (limit - len(ids))])
         return torch.tensor(rows, dtype=torch.int64, device=encoder.device)
 
-    def _noise(self, shape: Any, generator: torch.Generator | None) -> Tensor:
+    def _noise(self, shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
         device = self.device if generator is None else generator.device
-        return torch.randn(shape, generator=generator, device=device, dtype=self.unet.dtype).to(self.device)
+        return torch.randn(shape, generator=generator, device=device, dtype=self.network.dtype).to(self.device)
 
     def _latents_of(self, pixels: Tensor, generator: torch.Generator | None) -> Tensor:
         mean, deviation = self.vae.encode((pixels * 2 - 1).to(self.device, self.vae.dtype))
-        return self.vae.scaled(mean + deviation * self._noise(mean.shape, generator).to(mean.dtype)).to(self.unet.dtype)
+        drawn = mean + deviation * self._noise(mean.shape, generator).to(mean.dtype)
+        return self.vae.scaled(drawn).to(self.network.dtype)
 
     def _start(
-        self, count: int, size: tuple[int, int], image: Any, first: int, strength: float | None, masked: bool, generator: torch.Generator | None
-    ) -> tuple[Tensor, Any]:  # fmt: skip
+        self, count: int, size: tuple[int, int], image: Pictures | None, first: int, strength: float | None, masked: bool,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:  # fmt: skip
         """Return the latents to begin with, and those of the image with the noise added to it."""
         factor = self.vae.factor
         shape = (count, self.vae.config.latent_channels, size[0] // factor, size[1] // factor)
-        if image is None:
-            return self._noise(shape, generator) * self.scheduler.init_noise_sigma, None
         fresh = masked and self._strength(strength, masked) == 1
-        if fresh and self.unet.config.in_channels != 4:
+        if image is None or (fresh and self._reads_masks):
             return self._noise(shape, generator) * self.scheduler.init_noise_sigma, None
         given = self._latents_of(pixels_of(image, size, 3), generator)
         given = given.expand(count, -1, -1, -1) if given.shape[0] == 1 else given
@@ -241,45 +342,32 @@ class StableDiffusionPipeline:
         return self.scheduler.add_noise(given, noise, first), (given, noise)
 
     def _mask(
-        self, image: Any, mask_image: Any, size: tuple[int, int], generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor | None] | None:
-        """Return the mask at the latents' size, and the latents of what it leaves for a U-Net that reads them."""
-        if mask_image is None:
+        self,
+        image: Pictures | None,
+        mask_image: Pictures | None,
+        size: tuple[int, int],
+        generator: torch.Generator | None,
+    ) -> Mask | None:
+        if image is None or mask_image is None:
             return None
-        if self.unet.config.in_channels not in (4, 9):
-            raise ValueError(
-                f"inpainting needs a U-Net of 4 or 9 channels, this one has {self.unet.config.in_channels}"
-            )
         mask = (pixels_of(mask_image, size, 1) >= 0.5).float()
         small = F.interpolate(mask, size=tuple(each // self.vae.factor for each in size), mode="nearest")
-        small = small.to(self.device, self.unet.dtype)
-        if self.unet.config.in_channels == 4:
-            return small, None
+        small = small.to(self.device, self.network.dtype)
+        if not self._reads_masks:
+            return Mask(small, None)
         pixels = pixels_of(image, size, 3)
         # Grey, which is zero inside the network, where the mask is white.
-        return small, self._latents_of(torch.where(mask.bool(), 0.5, pixels), generator)
+        return Mask(small, self._latents_of(torch.where(mask.bool(), 0.5, pixels), generator))
 
-    def _predict(
-        self, latents: Tensor, index: int, text: Tensor, added: dict[str, Tensor] | None, mask: Any, guided: bool, scale: float
-    ) -> Tensor:  # fmt: skip
-        given = torch.cat([latents, latents]) if guided else latents
-        given = self.scheduler.scale_model_input(given, index).to(self.unet.dtype)
-        if mask is not None and mask[1] is not None:
-            more = [each.expand(given.shape[0], -1, -1, -1) for each in mask]
-            given = torch.cat([given, *more], dim=1)
-        condition = None
-        if self.unet.config.time_cond_proj_dim is not None:
-            # What a distilled U-Net is told of the strength of guidance (Luo et al., 2023).
-            strength = torch.tensor([(scale - 1) * 1000.0])
-            condition = sinusoids(strength, self.unet.config.time_cond_proj_dim)
-            condition = condition.to(self.device, self.unet.dtype).expand(given.shape[0], -1)
-        said = self.unet(given, self.scheduler.timesteps[index], text, added_cond_kwargs=added, timestep_cond=condition)
-        if not guided:
+    def _guided(self, latents: Tensor, index: int, told: Conditions, mask: Mask | None) -> Tensor:
+        given = latents if told.scale == 1 else torch.cat([latents, latents])
+        said = self._says(self.scheduler.scale_model_input(given, index).to(self.network.dtype), index, told, mask)
+        if told.scale == 1:
             return said
         away, towards = said.chunk(2)
-        return away + scale * (towards - away)
+        return away + told.scale * (towards - away)
 
-    def _outside(self, latents: Tensor, index: int, kept: Any, mask: Tensor, total: int) -> Tensor:
+    def _outside(self, latents: Tensor, index: int, kept: tuple[Tensor, Tensor], mask: Tensor, total: int) -> Tensor:
         """Return latents that outside of the mask are the image's, with as much noise."""
         given, noise = kept
         if index + 1 < total:

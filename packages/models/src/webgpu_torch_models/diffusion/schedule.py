@@ -51,6 +51,11 @@ class SchedulerConfig(JsonConfig):
     shift: float = 1.0
     use_dynamic_shifting: bool = False
     shift_terminal: float | None = None
+    time_shift_type: str = "exponential"
+    base_shift: float = 0.5
+    max_shift: float = 1.15
+    base_image_seq_len: int = 256
+    max_image_seq_len: int = 4096
 
     def __post_init__(self) -> None:
         if self.prediction_type not in ("epsilon", "v_prediction", "sample"):

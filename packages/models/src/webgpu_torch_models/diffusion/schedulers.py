@@ -1,4 +1,4 @@
-"""Schedulers of diffusion: DDPM, DDIM, LCM, PNDM, Euler, Euler ancestral, Heun, DPM-Solver++, UniPC, and flow matching."""
+"""Schedulers of diffusion by name: DDPM, DDIM, LCM, PNDM, Euler, Euler ancestral, Heun, DPM-Solver++, UniPC."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_models.config import read_json
+from webgpu_torch_models.diffusion.flow_matching import FlowMatchEulerDiscreteScheduler
 from webgpu_torch_models.diffusion.schedule import (
     Scheduler,
     SchedulerConfig,
@@ -387,45 +388,6 @@ class UniPCMultistepScheduler(_LogarithmicScheduler):
         if predictor:
             rows, right = [row[:-1] for row in rows[:-1]], right[:-1]
         return _solved(rows, right)
-
-
-class FlowMatchEulerDiscreteScheduler(Scheduler):
-    """Lipman et al. (2022), "Flow Matching", by Euler's method: what Stable Diffusion 3 and Flux use."""
-
-    def set_timesteps(self, steps: int, mu: float | None = None) -> None:
-        """Choose the steps.
-
-        Args:
-            steps: how many.
-            mu: by how much noise counts more, where ``use_dynamic_shifting`` asks for it: larger for larger images.
-
-        Raises:
-            ValueError: the number is none, or ``mu`` is missing.
-        """
-        count, shift = self.config.num_train_timesteps, self.config.shift
-        if steps < 1:
-            raise ValueError(f"the number of steps must be at least 1, got {steps}")
-        if self.config.use_dynamic_shifting and mu is None:
-            raise ValueError("mu must be given: use_dynamic_shifting is true")
-
-        def shifted(sigma: float, by: float) -> float:
-            return by * sigma / (1 + (by - 1) * sigma)
-
-        dynamic = self.config.use_dynamic_shifting
-        ends = (1.0, 1 / count) if dynamic else (shifted(1.0, shift), shifted(1 / count, shift))
-        sigmas = [shifted(each, math.exp(mu or 0.0) if dynamic else shift) for each in spaced(*ends, steps)]
-        if self.config.shift_terminal:
-            stretch = (1 - sigmas[-1]) / (1 - self.config.shift_terminal)
-            sigmas = [1 - (1 - each) / stretch for each in sigmas]
-        self.steps = steps
-        self.timesteps = [each * count for each in sigmas]
-        self.sigmas = [*sigmas, 0.0]
-
-    def step(self, output: Tensor, index: int, sample: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return (sample.float() + (self.sigmas[index + 1] - self.sigmas[index]) * output).to(output.dtype)
-
-    def add_noise(self, original: Tensor, noise: Tensor, index: int) -> Tensor:
-        return self.sigmas[index] * noise + (1 - self.sigmas[index]) * original
 
 
 def _solved(rows: list[list[float]], right: list[float]) -> list[float]:

@@ -84,13 +84,11 @@ def pipeline(
         ValueError: there is no such task, or the model is not for it.
     """
     if task == TEXT_TO_IMAGE:
-        from webgpu_torch_models.diffusion.pipelines import StableDiffusionPipeline
+        from webgpu_torch_models.diffusion import DiffusionPipeline
 
         if isinstance(model, PreTrainedModel):
             raise ValueError(f'"{task}" needs the name of a folder with all parts, got a {type(model).__name__}')
-        return StableDiffusionPipeline.from_pretrained(
-            model, dtype=dtype, device=device, token=token, revision=revision
-        )
+        return DiffusionPipeline.from_pretrained(model, dtype=dtype, device=device, token=token, revision=revision)
     kind = _pipeline_class(task)
     given = {"tokenizer": tokenizer, "image_processor": image_processor, "feature_extractor": feature_extractor}
     own: dict[str, Reader] = {name: value for name, value in given.items() if value is not None}

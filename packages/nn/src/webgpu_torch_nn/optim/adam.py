@@ -6,9 +6,10 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import updating
 
 from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view, to_scalar
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, decay, descent, options
 
 
 class Adam(ParameterwiseOptimizer):
@@ -69,18 +70,31 @@ class Adam(ParameterwiseOptimizer):
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         state = self._state_of(parameter, group)
         count(state)
-        values, grad = gradient(parameter, group)
-        exp_avg, exp_avg_sq = real_view(state["exp_avg"]), real_view(state["exp_avg_sq"])
-        exp_avg.lerp_(grad, (1 - group["betas"][0]))
-        exp_avg_sq.mul_(group["betas"][1])
-        exp_avg_sq.add_(grad * grad * (1 - group["betas"][1]))
-        second_moment = exp_avg_sq
-        if group["amsgrad"]:
-            second_moment = real_view(state["max_exp_avg_sq"])
-            second_moment.copy_(torch.maximum(second_moment, exp_avg_sq))
-        scale = (1 - group["betas"][1] ** state["step"]) ** 0.5
-        denominator = (second_moment.sqrt() / scale).add_(group["eps"])
-        values.add_(exp_avg / denominator * _step_size(values, state, group))
+        first, second = group["betas"]
+        values = real_view(parameter)
+        largest = real_view(state["max_exp_avg_sq"]) if group["amsgrad"] else None
+        _descend(
+            values, real_view(parameter.grad), real_view(state["exp_avg"]), real_view(state["exp_avg_sq"]), largest,
+            1 - first, second, 1 - second, (1 - second ** state["step"]) ** 0.5, group["eps"],
+            _step_size(values, state, group), *decay(values, group),
+        )  # fmt: skip
+
+
+@updating
+def _descend(
+    values: Tensor, grad: Tensor, mean: Tensor, mean_square: Tensor, largest: Tensor | None,
+    mean_rate: float, kept: float, square_rate: float, scale: float, eps: float,
+    step: float | Tensor, climbs: bool, decayed: float | None, shrinks: float | Tensor | None,
+) -> None:  # fmt: skip
+    """Change a parameter, its two running means and the largest mean square there was."""
+    grad = descent(values, grad, climbs, decayed, shrinks)
+    mean.lerp_(grad, mean_rate)
+    mean_square.mul_(kept)
+    mean_square.add_(grad * grad * square_rate)
+    if largest is not None:
+        largest.copy_(torch.maximum(largest, mean_square))
+    denominator = ((mean_square if largest is None else largest).sqrt() / scale).add_(eps)
+    values.add_(mean / denominator * step)
 
 
 def _step_size(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Any:

@@ -70,7 +70,7 @@ def options(**given: Any) -> dict[str, Any]:
     return given
 
 
-def count(state: dict[str, Any]) -> None:
+def count(state: dict[str, float]) -> None:
     """Count a step."""
     state["step"] = state["step"] + 1
 
@@ -78,16 +78,29 @@ def count(state: dict[str, Any]) -> None:
 def gradient(parameter: Tensor, group: dict[str, Any]) -> tuple[Any, Any]:
     """Return the parameter and the gradient to descend along, as real numbers: negated to climb, and with the weight
     decay's part unless that is decoupled, in which case the parameter shrinks here."""
-    grad: Any = real_view(parameter.grad)
-    values = real_view(parameter)
-    grad = -grad if group["maximize"] else grad
-    decay = group.get("weight_decay", 0)
-    if isinstance(decay, Tensor) or decay != 0:
-        if group.get("decoupled_weight_decay"):
-            values.mul_(shrinkage(values, group))
-        else:
-            grad = grad + values * to_scalar(group["weight_decay"])
-    return values, grad
+    values, grad = real_view(parameter), real_view(parameter.grad)
+    return values, descent(values, grad, *decay(values, group))
+
+
+def decay(values: Tensor, group: dict[str, Any]) -> tuple[bool, float | None, float | Tensor | None]:
+    """Return whether to climb, how much of the parameter is added to the gradient, and which scalar it shrinks by: None
+    for nothing."""
+    given = group.get("weight_decay", 0)
+    if not isinstance(given, Tensor) and given == 0:
+        return group["maximize"], None, None
+    if group.get("decoupled_weight_decay"):
+        return group["maximize"], None, shrinkage(values, group)
+    return group["maximize"], to_scalar(given), None
+
+
+def descent(
+    values: Tensor, grad: Tensor, climbs: bool, decayed: float | None, shrinks: float | Tensor | None
+) -> Tensor:
+    """Return the gradient to descend along, of the parameter's shape, given what :func:`decay` says; the parameter shrinks here."""
+    grad = -grad if climbs else grad
+    if shrinks is not None:
+        values.mul_(shrinks)
+    return grad if decayed is None else grad + values * decayed
 
 
 def shrinkage(parameter: Tensor, group: dict[str, Any]) -> Any:

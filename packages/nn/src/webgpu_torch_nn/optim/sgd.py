@@ -6,9 +6,10 @@ from typing import Any
 
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.record.changes import changed
+from webgpu_torch_core.replay.updates import updating
 
-from webgpu_torch_nn.optim.optimizer import rate_tensor, to_scalar
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, gradient, options
+from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view, to_scalar
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, decay, descent, options
 
 
 class SGD(ParameterwiseOptimizer):
@@ -56,15 +57,41 @@ class SGD(ParameterwiseOptimizer):
         super().__init__(params, defaults)
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        values, grad = gradient(parameter, group)
-        if group["momentum"] != 0:
-            state = self.state[parameter]
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                buffer = state["momentum_buffer"] = grad.detach().clone()
-                changed()
-            else:
-                buffer.mul_(group["momentum"]).add_(grad * (1 - group["dampening"]))
-            grad = grad + buffer * group["momentum"] if group["nesterov"] else buffer
+        values, grad, more = real_view(parameter), real_view(parameter.grad), decay(real_view(parameter), group)
         rate = rate_tensor(values, group)
-        values.sub_(grad * (to_scalar(group["lr"]) if rate is None else rate))
+        rate = to_scalar(group["lr"]) if rate is None else rate
+        if group["momentum"] == 0:
+            _descend(values, grad, rate, *more)
+            return
+        state = self.state[parameter]
+        average = state.get("momentum_buffer")
+        if average is None:
+            average = state["momentum_buffer"] = descent(values, grad, *more).detach().clone()
+            changed()
+            values.sub_((average + average * group["momentum"] if group["nesterov"] else average) * rate)
+        else:
+            _roll(values, grad, average, rate, group["momentum"], 1 - group["dampening"], group["nesterov"], *more)
+
+
+@updating
+def _descend(
+    values: Tensor,
+    grad: Tensor,
+    rate: float | Tensor,
+    climbs: bool,
+    decayed: float | None,
+    shrinks: float | Tensor | None,
+) -> None:
+    """Change a parameter along its gradient."""
+    values.sub_(descent(values, grad, climbs, decayed, shrinks) * rate)
+
+
+@updating
+def _roll(
+    values: Tensor, grad: Tensor, average: Tensor, rate: float | Tensor, momentum: float, part: float, nesterov: bool,
+    climbs: bool, decayed: float | None, shrinks: float | Tensor | None,
+) -> None:  # fmt: skip
+    """Change a running sum of gradients, and a parameter along it or along where it will point next."""
+    grad = descent(values, grad, climbs, decayed, shrinks)
+    average.mul_(momentum).add_(grad * part)
+    values.sub_((grad + average * momentum if nesterov else average) * rate)

@@ -24,6 +24,7 @@ from webgpu_torch_core.replay.guards import World
 from webgpu_torch_core.replay.recording import Recording
 from webgpu_torch_core.replay.results import map_nested
 from webgpu_torch_core.tensors.tensor import Storage, Tensor
+from webgpu_torch_nn import Parameter
 
 from .device import AnyBuffer, ExportDevice
 from .errors import ExportError, asking
@@ -42,13 +43,14 @@ class Port(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """What a function does: its inputs and outputs, results that are no tensors, and the commands between."""
+    """What a function does: its inputs and outputs, results that are no tensors, and the commands between: for graphics cards,
+    and for adapters whose work the host does."""
 
     name: str
     inputs: list[Port]
     outputs: list[Port]
     values: dict[str, bool | int | float | str]
-    commands: list[int]
+    commands: tuple[list[int], list[int]]
 
 
 class Held(NamedTuple):
@@ -59,6 +61,8 @@ class Held(NamedTuple):
     value: Value
     buffer: AnyBuffer
     shape: tuple[int, ...]
+    place: device
+    is_parameter: bool
 
 
 class _Watched(Recording):
@@ -132,7 +136,8 @@ class Session:
         ports = [self._port(title, each) for title, each in inputs]
         before = [each._grad for each in call.tensors]
         recording = _Watched(call.places, call.known)
-        start = len(self.device.kept.submitted)
+        for each in self.device.kept.submitted:
+            each.clear()
         outside = {each._storage.number for each in call.known}
 
         def body(*args: object, **kwargs: object) -> object:
@@ -149,8 +154,9 @@ class Session:
         outputs: list[Port] = []
         values: dict[str, bool | int | float | str] = {}
         self._result(result, "", outputs, values)
-        commands = self.device.kept.submitted[start:] + self._stores()
-        return Captured(name, ports, outputs, values, commands)
+        stores = self._stores()
+        card, host = ([*each, *stores] for each in self.device.kept.submitted)
+        return Captured(name, ports, outputs, values, (card, host))
 
     def _given(self, value: object, title: str, inputs: list[tuple[str, Tensor]]) -> object:
         """Return an argument with tensors of this device in the place of its tensors, which become inputs."""
@@ -224,7 +230,7 @@ class Session:
         whole = tensor._layout.is_contiguous and not tensor._layout.offset and tensor.numel() == value.numel
         shape = tuple(tensor.shape) if whole else (value.numel,)
         buffer = self.device.allocate(value.numel * value.dtype.itemsize)
-        return Held(name, storage, value, buffer, shape)
+        return Held(name, storage, value, buffer, shape, tensor.device, isinstance(tensor, Parameter))
 
     def _stores(self) -> list[int]:
         """Return the commands that put new values of what is outside of the function where its next call reads them."""

@@ -9,6 +9,7 @@ from webgpu_torch_backend_wgpu.facts import TYPICAL
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingGpu
 from webgpu_torch_backend_wgpu.gpu.interface import STORAGE, Adapter, GpuError, Limits, PipelineRequest
 from webgpu_torch_backend_wgpu.memory import Buffer, LongBuffer, Pool
+from webgpu_torch_backend_wgpu.modules import Compiler
 from webgpu_torch_backend_wgpu.program import part_bytes
 from webgpu_torch_backend_wgpu.replay import Prepared, prepare
 from webgpu_torch_core.backend.interface import Plan
@@ -27,7 +28,8 @@ class KeepingGpu(CheckingGpu):
         requests: each pipeline's text and layout.
         groups: each bind group's layout and (buffer, offset, size) entries.
         kinds: how each layout binds its buffers.
-        submitted: the commands of all submits, in order.
+        submitted: the commands of all submits, in order: for graphics cards, and for adapters whose work the host does.
+        software: whether what is submitted now is for the latter.
     """
 
     def __init__(self, limits: Limits, features: Sequence[str]) -> None:
@@ -37,7 +39,8 @@ class KeepingGpu(CheckingGpu):
         self.requests: dict[int, PipelineRequest] = {}
         self.groups: dict[int, tuple[int, list[tuple[int, int, int]]]] = {}
         self.kinds: dict[int, tuple[str, ...]] = {}
-        self.submitted: list[int] = []
+        self.submitted: tuple[list[int], list[int]] = [], []
+        self.software = False
         self._commands: dict[int, list[int]] = {}
 
     def buffer(self, nbytes: int, use: str = STORAGE) -> int:
@@ -71,7 +74,7 @@ class KeepingGpu(CheckingGpu):
 
     def submit(self, recording: int) -> None:
         super().submit(recording)
-        self.submitted += self._commands[recording]
+        self.submitted[self.software].extend(self._commands[recording])
 
 
 class LastingPool(Pool):
@@ -82,13 +85,16 @@ class LastingPool(Pool):
 
 
 class ExportDevice(WgpuDevice):
-    """Plans, compiles and binds for an adapter of given limits; what it is asked to run is kept."""
+    """Plans, compiles and binds for adapters of given limits; what it is asked to run is kept, with a graphics card's kernels
+    and with those for an adapter whose work the host does."""
 
     def __init__(self, limits: Limits, features: Sequence[str]) -> None:
         self.kept = KeepingGpu(limits, features)
         adapter = Adapter(0, "", "any adapter", "", "Vulkan", "integrated", 0, 0, frozenset(features), limits)
         super().__init__(self.kept, adapter, TYPICAL["integrated"], 0)
         self.lasting = LastingPool(self.kept, part_bytes(self.binding_bytes))
+        by_host = self.capabilities.replace(software=True, facts=TYPICAL["cpu"])
+        self._by_host = Compiler(self.kept, by_host, self.compiler.trusted, self.debug)
         self._prepared: list[Prepared] = []
 
     def allocate(self, nbytes: int) -> AnyBuffer:
@@ -114,9 +120,16 @@ class ExportDevice(WgpuDevice):
                         "the function uses a tensor that it reaches in a way that cannot be looked into (through an "
                         "iterator, for instance): pass it as an input or make it a parameter or buffer of a module"
                     )
-        plan.prepared = prepare(plan, self.compiler, own=True)
-        self._prepared.append(plan.prepared)
-        super().run(plan, externals, parameters)
+        buffers = [*externals, *[self.pool.take(nbytes) for nbytes in plan.temporaries]]
+        first, second = (prepare(plan, each, own=True) for each in (self.compiler, self._by_host))
+        self._prepared += first, second
+        self._replay(first, buffers, parameters)
+        if first.parameter_buffer is not None:
+            # A plan's parameters are the same ones, whichever kernels read them.
+            second.parameter_buffer, second.parameter_bytes = first.parameter_buffer, first.parameter_bytes
+        self.kept.software = True
+        self._replay(second, buffers, parameters)
+        self.kept.software = False
 
     def run_timed(
         self,

@@ -2,7 +2,7 @@
 
 plan.json numbers buffers, shaders, pipelines and bind groups; a command is six numbers, as in
 :mod:`webgpu_torch_backend_wgpu.gpu.interface`: 0, pipeline, group, workgroups in x, y, z, or 1, source, offset, target,
-offset, bytes. Weights say where in which file their bytes are, and which buffers they go to.
+offset, bytes. A function has commands for graphics cards and, where these differ, others for adapters whose work the host does. Weights say where in which file their bytes are, and which buffers they go to.
 """
 
 from __future__ import annotations
@@ -10,50 +10,51 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import struct
-from array import array
 from collections.abc import Iterable, Iterator
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from webgpu_torch_backend_wgpu.gpu.interface import COPY, DEFAULT_LIMITS, UNIFORM, WORDS, Limits, camel
 from webgpu_torch_core.files.host_tensors import HostTensor
 from webgpu_torch_core.files.safetensors import serialize_safetensors
-from webgpu_torch_core.ir.dtypes import dtype, float16, float32, uint8
+from webgpu_torch_core.ir.dtypes import dtype, uint8
 
 from .capture import Captured, Held, Pieces, Port, Session
-from .errors import ExportError
+from .storing import SHRINKS, kind_of, stored
 
-#: what weights may be stored as
-WEIGHTS = ("float32", "float16")
 #: most bytes of tensors in one file
 SHARD_BYTES = 1 << 28
 #: what readers of the plan have to know
 VERSION = 1
 
 Json = dict[str, object]
+#: how a bind group's buffers are bound, and (buffer, offset, bytes) of each
+_Group = tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]
+#: a pipeline's name, shader, and how its buffers are bound
+_Pipeline = tuple[str, int, tuple[str, ...]]
+Key = TypeVar("Key")
 
 
 class _Weight(NamedTuple):
-    """Bytes that are in buffers before anything runs; ``halved``: float32 numbers, stored as float16."""
+    """Bytes that are in buffers before anything runs; ``kind``: what float32 numbers are stored as."""
 
     name: str
     dtype: dtype
     shape: tuple[int, ...]
     data: bytes | bytearray | memoryview
     target: Pieces
-    halved: bool
+    kind: str
 
 
-class _Numbers:
-    """Numbers from 0 for handles, in the order in which they are first met."""
+class _Numbers(Generic[Key]):
+    """Numbers from 0 for what is met, in the order in which it is first met."""
 
     def __init__(self) -> None:
-        self.handles: dict[int, int] = {}
+        self.met: dict[Key, int] = {}
 
-    def __getitem__(self, handle: int) -> int:
-        return self.handles.setdefault(handle, len(self.handles))
+    def __getitem__(self, each: Key) -> int:
+        return self.met.setdefault(each, len(self.met))
 
 
 class _Plan:
@@ -62,25 +63,32 @@ class _Plan:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.gpu = session.device.kept
-        self.buffers, self.groups, self.pipelines = _Numbers(), _Numbers(), _Numbers()
-        self.shaders: dict[str, int] = {}
+        self.buffers, self.groups, self.shaders = _Numbers[int](), _Numbers[_Group](), _Numbers[str]()
+        # By what they are: kernels for graphics cards and for the host are often the same.
+        self.pipelines = _Numbers[_Pipeline]()
         self.functions = {each.name: self._function(each) for each in session.functions}
 
     def _function(self, captured: Captured) -> Json:
-        return {
+        card, host = map(self._commands, captured.commands)
+        described: Json = {
             "inputs": [self._port(each) for each in captured.inputs],
             "outputs": [self._port(each) for each in captured.outputs],
             "values": captured.values,
-            "commands": [number for at in range(0, len(captured.commands), WORDS) for number in self._command(
-                captured.commands[at : at + WORDS])],
-        }  # fmt: skip
+            "commands": card,
+        }
+        return described if host == card else described | {"commandsForHost": host}
+
+    def _commands(self, words: list[int]) -> list[int]:
+        return [number for at in range(0, len(words), WORDS) for number in self._command(words[at : at + WORDS])]
 
     def _command(self, words: list[int]) -> list[int]:
         kind, first, second, *rest = words
         if kind == COPY:
             target, start, nbytes = rest
             return [kind, self.buffers[first], second, self.buffers[target], start, nbytes]
-        return [kind, self.pipelines[first], self.groups[second], *rest]
+        request, (layout, entries) = self.gpu.requests[first], self.gpu.groups[second]
+        pipeline = self.pipelines[request.label, self.shaders[request.source], self.gpu.kinds[request.layout]]
+        return [kind, pipeline, self.groups[self.gpu.kinds[layout], tuple(self._pieces(entries))], *rest]
 
     def _port(self, port: Port) -> Json:
         return {"name": port.name, "dtype": port.dtype.name, "shape": port.shape, "at": self._pieces(port.pieces)}
@@ -91,17 +99,12 @@ class _Plan:
     def described(self, weights: list[Json]) -> Json:
         """Return the plan: everything but texts and weights."""
         gpu = self.gpu
-        groups = [
-            {"layout": gpu.kinds[layout], "entries": self._pieces(entries)}
-            for layout, entries in (gpu.groups[handle] for handle in self.groups.handles)
+        groups = [{"layout": layout, "entries": entries} for layout, entries in self.groups.met]
+        pipelines = [
+            {"label": label, "shader": shader, "layout": layout} for label, shader, layout in self.pipelines.met
         ]
-        pipelines: list[Json] = []
-        for handle in self.pipelines.handles:
-            request = gpu.requests[handle]
-            shader = self.shaders.setdefault(request.source, len(self.shaders))
-            pipelines.append({"label": request.label, "shader": shader, "layout": gpu.kinds[request.layout]})
         buffers: list[Json] = []
-        for handle in self.buffers.handles:
+        for handle in self.buffers.met:
             nbytes, use = gpu.buffers[handle]
             described: Json = {"bytes": nbytes}
             if use == UNIFORM:
@@ -116,46 +119,31 @@ class _Plan:
 
     def weights(self, stored_as: str) -> Iterator[_Weight]:
         """Yield what is in buffers before anything runs; a buffer without is all zeros."""
-        for handle in self.groups.handles:
-            self._pieces(self.gpu.groups[handle][1])
         known: set[int] = set()
         for held in self.session.held.values():
             pieces = held.buffer.pieces(0, held.value.numel * held.value.dtype.itemsize)
             known.update(handle for handle, _, _ in pieces)
-            if any(handle in self.buffers.handles for handle, _, _ in pieces):
+            if any(handle in self.buffers.met for handle, _, _ in pieces):
                 yield from self._held(held, pieces, stored_as)
-        for handle in [each for each in self.buffers.handles if each not in known]:
+        for handle in [each for each in self.buffers.met if each not in known]:
             if self.gpu.buffers[handle][1] != UNIFORM:
                 for offset, data in self.gpu.written.get(handle, ()):
                     name = f"constant.{self.buffers[handle]}.{offset}"
-                    yield _Weight(name, uint8, (len(data),), data, [(handle, offset, len(data))], False)
+                    yield _Weight(name, uint8, (len(data),), data, [(handle, offset, len(data))], "")
 
     def _held(self, held: Held, pieces: Pieces, stored_as: str) -> Iterator[_Weight]:
         data = memoryview(held.value.engine.read(held.value)).cast("B")
         if not any(data):
             return
-        halved = stored_as == "float16" and held.value.dtype is float32
-        step = SHARD_BYTES * (2 if halved else 1)
+        kind = kind_of(held, stored_as)
+        step = SHARD_BYTES * SHRINKS[kind]
         for start in range(0, len(data), step):
             part = data[start : start + step]
             split = len(data) > step
             shape = (len(part) // held.value.dtype.itemsize,) if split else held.shape
             name = f"{held.name}.part{start // step}" if split else held.name
             target = held.buffer.pieces(start, start + len(part)) if split else pieces
-            if halved:
-                yield _Weight(name, float16, shape, _halved(part, held.name), target, True)
-            else:
-                yield _Weight(name, held.value.dtype, shape, part, target, False)
-
-
-def _halved(data: memoryview, name: str) -> bytes:
-    numbers = array("f", bytes(data))
-    try:
-        return struct.pack(f"<{len(numbers)}e", *numbers)
-    except OverflowError as error:
-        raise ExportError(
-            f"'{name}' has a number of {max(map(abs, numbers))}, more than float16 holds: use weights='float32'"
-        ) from error
+            yield _Weight(name, *stored(held, part, shape, kind), target, kind)
 
 
 def raised(limits: Limits) -> dict[str, int]:
@@ -199,8 +187,8 @@ def _written(folder: Path, number: int, weights: list[_Weight], plan: _Plan) -> 
             "name": each.name, "file": name, "offset": len(header) + begin, "bytes": end - begin,
             "target": plan._pieces(each.target),
         }  # fmt: skip
-        if each.halved:
-            described["stored"] = "float16"
+        if each.kind:
+            described["stored"] = each.kind
         yield described
 
 
@@ -210,7 +198,7 @@ def write_folder(session: Session, folder: Path, weights: str, extra: Json, scri
     Args:
         session: what was captured.
         folder: where to; it is made if need be, and files of an earlier export are replaced.
-        weights: what float32 weights are stored as, one of :data:`WEIGHTS`.
+        weights: what float32 weights are stored as, one of :data:`.storing.WEIGHTS`.
         extra: more entries of the plan.
         scripts: files of the runner that are copied.
 
@@ -225,7 +213,7 @@ def write_folder(session: Session, folder: Path, weights: str, extra: Json, scri
     for number, shard in enumerate(_shards(plan.weights(weights)), 1):
         described += _written(folder, number, shard, plan)
     text = json.dumps(plan.described(described) | extra, separators=(",", ":"))
-    shaders = "".join(f"//# {number}\n{source}\n" for source, number in plan.shaders.items())
+    shaders = "".join(f"//# {number}\n{source}\n" for source, number in plan.shaders.met.items())
     digest = hashlib.sha256(text.encode() + shaders.encode())
     for each in sorted(folder.glob("weights-*.safetensors")):
         with each.open("rb") as file:

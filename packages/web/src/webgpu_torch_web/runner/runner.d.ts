@@ -57,6 +57,8 @@ export interface LoadOptions {
   onProgress?(progress: { loaded: number; total: number }): void;
   /** Whether to keep weights in the browser's cache (true by default). */
   cache?: boolean;
+  /** Whether the host does the adapter's work, for which there are kernels of their own; by default the adapter tells. */
+  software?: boolean;
 }
 
 /** What the folder needs and this browser, adapter or Node lacks. */
@@ -64,6 +66,7 @@ export class UnsupportedError extends Error {}
 
 export function load(url: string | URL, options?: LoadOptions): Promise<Model>;
 export function widen(bits: Uint16Array): Float32Array;
+export function unpack(bytes: Uint8Array): Float32Array;
 export function toHalf(value: number): number;
 export function toBrain(value: number): number;
 /** Return a function that draws numbers from 0 to 1, the same ones for the same seed. */

@@ -13,15 +13,32 @@ const half = (bits) => {
   if (exponent === 31) return fraction ? NaN : sign * Infinity;
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 };
-let halves;
+let table;
+const halves = () => (table ??= Float32Array.from({ length: 65536 }, (_, each) => half(each)));
 
 /** Return float16 bits as float32 numbers. */
 export function widen(bits) {
-  halves ??= Float32Array.from({ length: 65536 }, (_, each) => half(each));
-  const result = new Float32Array(bits.length);
-  for (let i = 0; i < bits.length; i++) result[i] = halves[bits[i]];
+  const known = halves(), result = new Float32Array(bits.length);
+  for (let i = 0; i < bits.length; i++) result[i] = known[bits[i]];
   return result;
 }
+
+/** Return the numbers of blocks of 20 bytes: factor and offset in float16, and 32 numbers of four bits, the lower ones first. */
+export function unpack(bytes) {
+  const known = halves(), pairs = new DataView(bytes.buffer, bytes.byteOffset), result = new Float32Array((bytes.length / 20) * 32);
+  let done = 0;
+  for (let block = 0; block < bytes.length; block += 20) {
+    const factor = known[pairs.getUint16(block, true)], offset = known[pairs.getUint16(block + 2, true)];
+    for (let i = block + 4; i < block + 20; i++) {
+      result[done++] = offset + factor * (bytes[i] & 15);
+      result[done++] = offset + factor * (bytes[i] >> 4);
+    }
+  }
+  return result;
+}
+
+// Numbers of what float32 weights are stored as.
+const STORED = { float16: (bytes) => widen(new Uint16Array(bytes.slice().buffer)), int4: unpack };
 
 const word = new Uint32Array(1), number = new Float32Array(word.buffer);
 
@@ -161,9 +178,25 @@ async function openDevice(plan, gpu) {
   return adapter.requestDevice({ requiredFeatures: plan.features, requiredLimits: plan.limits });
 }
 
+/** Keep the commands for this device: a card's, or those of the host where it does an adapter's work. Mark what they use. */
+function choose(plan, software) {
+  for (const each of Object.values(plan.functions)) {
+    if (software) each.commands = each.commandsForHost ?? each.commands;
+    for (const { at } of [...each.inputs, ...each.outputs]) at.forEach(([buffer]) => { plan.buffers[buffer].used = true; });
+    for (let i = 0; i < each.commands.length; i += WORDS) {
+      const [kind, first, second, third] = each.commands.slice(i, i + WORDS);
+      if (kind === DISPATCH) plan.groups[second].used = true;
+      else plan.buffers[first].used = plan.buffers[third].used = true;
+    }
+  }
+  for (const { used, entries } of plan.groups) if (used) entries.forEach(([buffer]) => { plan.buffers[buffer].used = true; });
+  plan.weights.forEach(({ target }) => target.forEach(([buffer]) => { plan.buffers[buffer].used = true; }));
+}
+
 function makeBuffers(plan, device) {
   const { STORAGE, UNIFORM, COPY_SRC, COPY_DST } = { STORAGE: 128, UNIFORM: 64, COPY_SRC: 4, COPY_DST: 8 };
-  return plan.buffers.map(({ bytes, uniform }) => {
+  return plan.buffers.map(({ bytes, uniform, used }) => {
+    if (!used) return null;
     const usage = uniform ? UNIFORM | COPY_DST : STORAGE | COPY_SRC | COPY_DST;
     const buffer = device.createBuffer({ size: bytes, usage });
     for (const [offset, text] of uniform ?? []) {
@@ -185,7 +218,7 @@ function makePipelines(plan, device, text, buffers) {
     }
     return layouts.get(key);
   };
-  const groups = plan.groups.map(({ layout, entries }) => device.createBindGroup({
+  const groups = plan.groups.map(({ layout, entries, used }) => used && device.createBindGroup({
     layout: layoutOf(layout),
     entries: entries.map(([buffer, offset, size], binding) => ({ binding, resource: { buffer: buffers[buffer], offset, size } })),
   }));
@@ -216,8 +249,7 @@ async function loadWeights(plan, device, buffers, at, options) {
     for (const each of plan.weights.filter((one) => one.file === file)) {
       const part = bytes.subarray(each.offset, each.offset + each.bytes);
       if (part.length !== each.bytes) throw new Error(`${file} is cut short: '${each.name}' is not all there`);
-      const wide = each.stored === "float16" ? widen(new Uint16Array(part.slice().buffer)) : null;
-      write(device, buffers, each.target, wide ? new Uint8Array(wide.buffer) : part);
+      write(device, buffers, each.target, each.stored ? new Uint8Array(STORED[each.stored](part).buffer) : part);
     }
     await device.queue.onSubmittedWorkDone();
   }
@@ -342,7 +374,7 @@ class Model {
 
   /** Free the GPU's memory. */
   destroy() {
-    this._buffers.forEach((each) => each.destroy());
+    this._buffers.forEach((each) => each?.destroy());
     this.device.destroy();
   }
 
@@ -365,8 +397,9 @@ class Model {
  * Load an exported folder.
  *
  * url: the folder's address, or a file: address in Node. options: `gpu` (navigator.gpu by default), `device` (a GPUDevice
- * of yours), `onProgress({loaded, total})` in bytes of weights, `cache` (false: not in the browser's cache). The first
- * function is compiled before this returns, others when they first run or by `prepare()`.
+ * of yours), `onProgress({loaded, total})` in bytes of weights, `cache` (false: not in the browser's cache), `software`
+ * (whether the host does the adapter's work: by default the adapter tells). The first function is compiled before this
+ * returns, others when they first run or by `prepare()`.
  */
 export async function load(url, options = {}) {
   const base = new URL(String(url).replace(/\/?$/, "/"), globalThis.location?.href);
@@ -380,6 +413,7 @@ export async function load(url, options = {}) {
     return found;
   };
   const device = options.device ?? (await openDevice(plan, options.gpu ?? globalThis.navigator?.gpu));
+  choose(plan, options.software ?? device.adapterInfo?.isFallbackAdapter ?? false);
   const text = await (await request(at("shaders.wgsl"))).text();
   device.pushErrorScope("out-of-memory");
   device.pushErrorScope("validation");

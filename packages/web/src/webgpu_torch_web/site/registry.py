@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from webgpu_torch_backend_wgpu.disk_cache import cache_directory
+from webgpu_torch_core.config import cache_directory
 
 #: Python for browsers
 PYODIDE = ("pyodide", "314.0.7")

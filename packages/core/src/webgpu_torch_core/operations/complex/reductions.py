@@ -14,7 +14,6 @@ from ..creation.factories import arange
 from ..elementwise.call import finish_out
 from ..movement.joining import cat
 from ..reduction.reductions import restore
-from ..return_types import make
 from .views import as_complex, complex_view, conj, part, view_as_real
 
 
@@ -116,47 +115,10 @@ def _own(line: Tensor, shown: Tensor) -> Tensor:
     )
 
 
-def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
-    dims = as_dimensions(dim, input.ndim)
-    center = input.mean(dims, True)
-    offset = view_as_real(input - center)
-    count = math.prod(input._layout.shape[index] for index in dims)
-    squares = offset.square()
-    total = squares.sum(dims, keepdim) if dims else squares
-    # Of each part: what is infinite in one may be NaN in the other.
-    variance = (total / max(float(count - correction), 0.0)).sum(-1)
-    return variance, center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
-
-
-def _variance(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    def read(
-        input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
-    ) -> Any:
-        if isinstance(dim, bool):
-            # torch.var(x, False) passes `unbiased` where `dim` stands.
-            dim, unbiased = None, dim
-        if correction is None:
-            correction = 1 if unbiased is None or unbiased else 0
-        return _moments(input, dim, correction, keepdim)
-
-    return read(*args, **kwargs)
-
-
-def var_rule(function: Any, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    return _into(_variance(args, kwargs)[0], out)
-
-
-def std_rule(function: Any, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-    return _into(e.deviation_(_variance(args, kwargs)[0]), out)
-
-
-def var_mean_rule(function: Any, *args: Any, **kwargs: Any) -> Any:
-    return make("var_mean", **dict(zip(("var", "mean"), _variance(args, kwargs), strict=True)))
-
-
-def std_mean_rule(function: Any, *args: Any, **kwargs: Any) -> Any:
-    variance, center = _variance(args, kwargs)
-    return make("std_mean", std=e.deviation_(variance), mean=center)
+def mean_square_rule(function: Any, deviation: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:
+    """Return the mean square of each part, added: what is infinite in one may be NaN in the other."""
+    real, imaginary = (function(part(deviation, each), dims, keepdim, divisor) for each in (0, 1))
+    return real + imaginary
 
 
 def vector_norm_rule(

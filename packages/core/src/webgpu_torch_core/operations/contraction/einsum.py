@@ -181,9 +181,9 @@ def _pair(
         one, other = a.shape[a_labels.index(label)], b.shape[b_labels.index(label)]
         if one != other and label not in later:
             if one == 1:
-                b = b.sum(b_labels.index(label), keepdim=True)
+                b = b.sum(b_labels.index(label), keepdim=True, dtype=b.dtype)
             else:
-                a = a.sum(a_labels.index(label), keepdim=True)
+                a = a.sum(a_labels.index(label), keepdim=True, dtype=a.dtype)
     batch = [each for each in shared if each in later]
     summed = [each for each in shared if each not in later]
     rows = [each for each in a_labels if each not in shared]

@@ -130,10 +130,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     """
     require_tensor("matmul", "input", 1, input)
     require_tensor("matmul", "other", 2, other)
+    result = matrix_product(input, other)
+    # Sizes are looked at first.
     if input.dtype is bool_ and ((input.numel() and other.numel()) or input.ndim == other.ndim == 1):
         refuse_types("dot" if input.ndim == other.ndim == 1 else "addmm_impl_cpu_", input, 0)
-    result = matrix_product(input, other)
-    if input.ndim == 2 < other.ndim and needs_gradient(input) and (1 in result.shape[-2:] or not result.numel()):
+    shared = input.ndim == 2 < other.ndim or (input.ndim == other.ndim == 3 and input.shape[0] == 1 != other.shape[0])
+    if shared and needs_gradient(input) and (1 in result.shape[-2:] or not result.numel()):
         # PyTorch folds the batch into columns: a view of the transposed product, not copied where it is row-major.
         result = no_view(result.transpose(-2, -1)).transpose(-2, -1)
     return result if out is None else _into(result, out)
@@ -230,13 +232,13 @@ def _check_bmm(input: Tensor, mat2: Tensor) -> None:
 @operation("contraction", title="MvBackward0")
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector."""
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     _check_mv(input, vec)
     return matmul(input, vec, out=out)
 
 
 def _check_mv(input: Tensor, vec: Tensor) -> None:
-    if not (input.ndim and vec.ndim):
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
     if input.shape[1] != vec.shape[0]:
@@ -250,7 +252,6 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
-    refuse_types("dot", input, 0)
     return matmul(input, tensor, out=out)
 
 
@@ -272,6 +273,7 @@ def addmm(
 ) -> Tensor:  # fmt: skip
     """``beta * input + alpha * (mat1 @ mat2)``; computed in ``out_dtype`` if that is given."""
     _check_mm(mat1, mat2)
+    input.expand((mat1.shape[0], mat2.shape[1]))
     if out_dtype is not None:
         input, mat1, mat2 = input.to(out_dtype), mat1.to(out_dtype), mat2.to(out_dtype)
     return _added(input, mat1, mat2, beta, alpha, out)
@@ -299,6 +301,11 @@ def addmv(
 ) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``."""
     _check_mv(mat, vec)
+    if input.ndim > 1 or (input.ndim and input.shape[0] not in (1, mat.shape[0])):
+        raise RuntimeError(
+            f"size mismatch, got input ({', '.join(map(str, input.shape))}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
+            f"({vec.shape[0]})"
+        )
     return _added(input, mat, vec, beta, alpha, out)
 
 
@@ -308,6 +315,8 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
         raise RuntimeError(
             f"beta={beta} and alpha={alpha} cannot be converted to {left.dtype!r}: complex numbers need complex tensors"
         )
+    if left.numel() and right.numel():
+        refuse_types("addmm_impl_cpu_", left, 0)
     if left.dtype.category < 2:
         # PyTorch truncates the factors of integer products.
         beta, alpha = int(beta), int(alpha)

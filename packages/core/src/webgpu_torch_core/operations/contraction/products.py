@@ -11,7 +11,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import float32, float64, promote_types
 from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import attach, is_half, needs_gradient, no_view, refuse_types
+from ..common import attach, dtype_title, is_half, needs_gradient, no_view, refuse_types
 from ..creation.factories import arange
 from ..elementwise.arithmetic import sqrt
 from ..elementwise.overloads import clamp, where
@@ -100,8 +100,6 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}"
         )
-    if input.ndim == other.ndim == 1:
-        refuse_types("dot", input, 0)
     return into(tensordot(input, other, ([-1], [-1])), out)
 
 
@@ -136,13 +134,19 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
             )
         # A summed dimension of size 1 meets the other's sum.
         if a.shape[one] != b.shape[other]:
-            a, b = (a, b.sum(other, keepdim=True)) if a.shape[one] == 1 else (a.sum(one, keepdim=True), b)
+            a, b = (
+                (a, b.sum(other, keepdim=True, dtype=b.dtype))
+                if a.shape[one] == 1
+                else (a.sum(one, keepdim=True, dtype=a.dtype), b)
+            )
     free_a = [each for each in range(a.ndim) if each not in first]
     free_b = [each for each in range(b.ndim) if each not in second]
     size = math.prod(a.shape[each] for each in first)
     left = a.permute(*free_a, *first).reshape(math.prod(a.shape[each] for each in free_a), size)
     right = b.permute(*second, *free_b).reshape(size, math.prod(b.shape[each] for each in free_b))
     shape = (*(a.shape[each] for each in free_a), *(b.shape[each] for each in free_b))
+    if math.prod(shape) == 1:
+        refuse_types("dot", a, 0)
     return into((left @ right).view(shape), out)
 
 
@@ -343,6 +347,9 @@ def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """As :func:`torch.linalg.multi_dot`."""
     chain = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], list | tuple) else matrices
+    for each in chain:
+        if each.ndim != 2:
+            raise RuntimeError(f"chain_matmul: Tensor dimension is {each.ndim}, expected 2 instead.")
     return chain[0] if len(chain) == 1 else multi_dot(chain, out=out)
 
 
@@ -351,10 +358,16 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     """Dot products along a dimension, the first operand conjugated.
 
     Raises:
-        RuntimeError: operands of different types.
+        RuntimeError: operands that are not floating-point or complex, of different types, or vectors of different lengths.
     """
+    if x.dtype.category < 2:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {dtype_title(x.dtype)}"
+        )
     if x.dtype is not y.dtype:
         raise RuntimeError("linalg.vecdot: Expected x and y to have the same dtype")
+    if x.ndim == y.ndim == 1:
+        return vdot(x, y, out=out)
     left = x.conj() if x.dtype.is_complex else x
     return into((left * y).sum(dim).to(x.dtype), out)
 

@@ -36,7 +36,7 @@ from ...tensors.memory_formats import (
 from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
-from ..in_place.writing import assign, check_writable, converted
+from ..in_place.writing import assign, check_writable, converted, without_repeats
 from .factories import as_dtype, filled, from_bytes
 
 if TYPE_CHECKING:
@@ -310,19 +310,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     if isinstance(value, Tensor):
         return copy_(self, value)
-    target = _without_repeats(self)
+    target = without_repeats(self)
     check_writable(target)
     assign(target, filled(target._layout.shape, value, self.dtype, self.device), fresh=True)
     return self
-
-
-def _without_repeats(self: Tensor) -> Tensor:
-    """Return a tensor without the repetitions of ``expand``: what is written once is written everywhere."""
-    shape, strides = self._layout.shape, self._layout.strides
-    if all(stride or size < 2 for size, stride in zip(shape, strides, strict=True)):
-        return self
-    distinct = tuple(size if stride else min(size, 1) for size, stride in zip(shape, strides, strict=True))
-    return self.as_strided(distinct, strides, self._layout.offset)
 
 
 @operation("composite")

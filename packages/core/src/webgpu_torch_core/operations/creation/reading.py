@@ -37,6 +37,8 @@ def _dense(self: Tensor) -> Tensor:
     """Return a tensor of the same elements that fill its memory in row-major order."""
     if self.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if is_whole(self):
+        return self
     source = self.detach()
     whole = source if source._layout.is_contiguous else clone(source, memory_format=contiguous_format)
     return whole if is_whole(whole) else copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))

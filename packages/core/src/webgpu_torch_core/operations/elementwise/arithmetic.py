@@ -8,10 +8,10 @@ from ...ir.dtypes import bool_, int64
 from ...ir.expression import Expression
 from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import bitwise_and as _bitwise_and
-from ...ir.scalar import equal, less, power, reciprocal_sqrt, truncate, where
 from ...ir.scalar import floor_divide as _floor_divide
 from ...ir.scalar import fmod as _fmod
 from ...ir.scalar import hypot as _hypot
+from ...ir.scalar import less, power, reciprocal_sqrt, truncate, where
 from ...ir.scalar import remainder as _remainder
 from ...ir.scalar import sqrt as _sqrt
 from ...ir.scalar import truncate_divide as scalar_truncate_divide
@@ -178,17 +178,6 @@ def power_(input, exponent):
 def sqrt(input):
     """``sqrt(input)``."""
     return _sqrt(input)
-
-
-@elementwise(promotion="float", method=False, namespace="internal", title="StdBackward0")
-def deviation_(input):
-    """The square root of a variance: no variance has no gradient, rather than an infinite one."""
-    return _sqrt(input)
-
-
-@deviation_.backward
-def _(grad, input):
-    return where(equal(input, 0.0), 0.0, grad * 0.5 * reciprocal_sqrt(input))
 
 
 @elementwise(promotion="float", saves_result=True)

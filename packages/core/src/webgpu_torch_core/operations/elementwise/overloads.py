@@ -14,7 +14,7 @@ from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, is_half, needs_gradient, refuse_types, require_tensor, type_title
-from ..in_place.writing import make_in_place
+from ..in_place.writing import make_in_place, warn_of_repeats, without_repeats
 from .call import default_float, finish_out, result_type
 
 if TYPE_CHECKING:
@@ -399,11 +399,28 @@ for _name in (
     "round",
     "lerp",
     "logit",
-    "masked_fill",
     "nan_to_num",
     "ldexp",
 ):
     setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_"))
+
+
+_fill_where = make_in_place(masked_fill, "masked_fill_")
+
+
+def _masked_fill_in_place(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """In-place version of :func:`masked_fill`; what an expanded tensor shows several times is filled where the mask holds for any."""
+    shown = without_repeats(self)
+    if shown is not self and mask.dtype is bool_:
+        masked_fill(self.to("meta"), mask.to("meta"), value)
+        warn_of_repeats("masked_fill_")
+        repeated = tuple(each for each in range(self.ndim) if shown.shape[each] != self.shape[each])
+        mask = mask.expand(self.shape).any(repeated, True)
+    _fill_where(shown, mask, value)
+    return self
+
+
+Tensor.masked_fill_ = _masked_fill_in_place  # type: ignore[attr-defined]
 
 
 def _float_power_in_place(self: Tensor, exponent: Tensor | Number) -> Tensor:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
 for _function in (addbmm, addmm, addmv, addr, baddbmm, tril, triu):
-    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_"))
+    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function))
 
 
 @operation("composite", namespace="method")

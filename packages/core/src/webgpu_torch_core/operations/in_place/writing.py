@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -11,7 +12,7 @@ from ...ir.dtypes import bool_, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
 from ...ir.layouts import layout as make_layout
-from ...record.grad_mode import recording
+from ...record.grad_mode import no_grad, recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Storage, Tensor
@@ -20,16 +21,22 @@ from ..complex.interleaving import part_alias, real_alias
 from ..movement.views import spread
 
 
-def make_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return the in-place method of an operation."""
+def make_in_place(
+    function: Callable[..., Any], name: str, first: Callable[..., object] | None = None
+) -> Callable[..., Any]:
+    """Return the in-place method of an operation.
+
+    Elements that are shown twice are refused; ``first`` looks at the arguments, and refuses what is wrong with them, before.
+    """
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         tracked = recording.enabled and (
             self.requires_grad or any(getattr(each, "requires_grad", False) for each in args)
         )
         check_leaf(self, tracked)
+        if _shows_twice(self):
+            _refuse_repeated(first, self, *args, **kwargs)
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
-        # Where elements repeat is told after what is wrong with the arguments.
         check_writable(self, tracked)
         if self.dtype.is_complex and result.dtype.is_floating_point:
             raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
@@ -177,12 +184,47 @@ def _gathered(place: Layout) -> Layout:
     return make_layout(place.shape, strides)
 
 
+def _refuse_repeated(first: Callable[..., object] | None, *args: Any, **kwargs: Any) -> None:
+    """Raise for a write into elements that are shown twice; ``first`` gets arguments without elements, and records nothing."""
+    if first is not None:
+        with no_grad():
+            first(*map(_without_elements, args), **{name: _without_elements(each) for name, each in kwargs.items()})
+    check_distinct(args[0])
+
+
+def _without_elements(argument: Any) -> Any:
+    return argument.to("meta") if isinstance(argument, Tensor) else argument
+
+
+def _shows_twice(target: Tensor) -> bool:
+    """Return whether a tensor shows elements several times along a dimension, as expanded ones do."""
+    layout = target._layout
+    return layout.numel > 0 and any(
+        stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)
+    )
+
+
+def without_repeats(self: Tensor) -> Tensor:
+    """Return a tensor without the repetitions of ``expand``: what is written once is written everywhere."""
+    if not _shows_twice(self):
+        return self
+    shape, strides = self._layout.shape, self._layout.strides
+    distinct = tuple(size if stride else 1 for size, stride in zip(shape, strides, strict=True))
+    return self.as_strided(distinct, strides, self._layout.offset)
+
+
+def warn_of_repeats(name: str) -> None:
+    """Say that an operation wrote into elements that are shown twice, in PyTorch's words."""
+    warnings.warn(
+        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This "
+        "also applies to advanced indexing e.g. tensor[mask] = scalar",
+        stacklevel=5,
+    )
+
+
 def check_distinct(target: Tensor) -> None:
     """Raise where a tensor that is to be written shows one element several times."""
-    layout = target._layout
-    if layout.numel and any(
-        stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)
-    ):
+    if _shows_twice(target):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."

@@ -15,7 +15,6 @@ from ...ir.layouts import (
     contiguous_layout,
     contiguous_strides,
     layout,
-    number_of_elements,
     wrap_dimension,
 )
 from ...ir.monoids import monoid
@@ -30,13 +29,6 @@ from .index_checks import Report, check_positions, check_selected, check_source,
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
-
-
-def embed(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int) -> Tensor:
-    """Return zeros of a shape with ``grad`` at positions ``start, start + step, …`` of a dimension."""
-    before = tuple(start if index == dim else 0 for index in range(len(shape)))
-    steps = tuple(step if index == dim else 1 for index in range(len(shape)))
-    return place_inside(grad, before, tuple(shape), 0, steps)
 
 
 def wrapped_position(given: Any, size: int) -> Any:
@@ -403,6 +395,7 @@ def index_add(
 
 
 @operation("scatter")
+@remembered
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
     return into(_index_write(input, dim, index, source, None, "index_copy"), out, True)
@@ -423,6 +416,10 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     wrap_dimension(dim, input.ndim)
+    if index.ndim > 1:
+        raise RuntimeError(f"index_fill_(): Index has to be a vector/scalar, got {index.ndim} dimensions")
+    if not input.numel():
+        return input.clone()
     if input.ndim == 0:
         return no_view(index_fill(input.reshape(1), 0, index.reshape(-1), value).reshape(()))
     axis = wrap_dimension(dim, input.ndim)
@@ -436,27 +433,14 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
 
 def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: str | None, name: str) -> Tensor:
     axis = wrap_dimension(dim, input.ndim)
-    _check_index(name, index)
-    check_source(name, input, dim, index, source)
+    check_source(name, input, axis, index, source)
     if input.ndim == 0:
         flat = _index_write(input.reshape(1), 0, index.reshape(-1), source.reshape(-1), kind, name)
         return no_view(flat.reshape(()))
     index = index.reshape(-1)
     report = check_written(name, input, axis, index)
     shape = tuple(index.numel() if each == axis else size for each, size in enumerate(input._layout.shape))
-    if source._layout.shape != shape:
-        if (source.ndim == 0 and index.numel() == 1) or source.numel() == number_of_elements(shape):
-            source = source.reshape(shape)
-        else:
-            raise RuntimeError(
-                f"{name}(): Source/destination tensor must have same slice shapes. Destination slice shape: {list(shape)} at "
-                f"dimension {axis} and source slice shape: {list(source.shape)} at dimension {axis}."
-            )
-    if source.dtype is not input.dtype:
-        raise RuntimeError(
-            f"{name}(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type"
-        )
-    return write_slices(input, axis, index, source, kind, name, report)
+    return write_slices(input, axis, index, source.reshape(shape), kind, name, report)
 
 
 @with_complex_rule("index_copy")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32, int64
 from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
-from ...ir.layouts import Layout, contiguous_strides, wrap_dimension
+from ...ir.layouts import Layout, contiguous_strides
 from ...ir.monoids import monoid
 from ...record.checks import LARGEST, check_base, check_number, looks
 from ...record.node import running
@@ -262,28 +262,49 @@ def check_written(name: str, input: Tensor, axis: int, index: Tensor) -> Report 
     return check_positions(name, index, size, axis, error, name == "index_fill", prefix, by_reader, not by_reader)
 
 
-def check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
-    """Raise as PyTorch does where the source's dimensions do not fit."""
-    axis = wrap_dimension(dim, input.ndim)
-    count = index.numel()
+def check_source(name: str, input: Tensor, axis: int, index: Tensor, source: Tensor) -> None:
+    """Raise where the index or the source of a write along a dimension does not fit, in PyTorch's order.
+
+    Raises:
+        IndexError: an index of more than one dimension, or a source of another number of dimensions or slices.
+        RuntimeError: types or slices that do not fit.
+    """
+    count, copies = index.numel(), name == "index_copy"
+    if index.ndim > 1:
+        raise IndexError(f"{name}_(): Index is supposed to be a vector, but got {index.ndim} dimensions")
+    if copies and not source.ndim and count != 1:
+        raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {count})")
+    if copies and source.ndim and input.ndim and source.ndim != input.ndim:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({source.ndim}), destination dimensionality ({input.ndim})"
+        )
+    if index.dtype not in ((int64,) if copies else (int64, int32)):
+        raise RuntimeError(
+            f"{name}_(): Expected dtype int{'' if copies else '32/int'}64 for index but got {index.dtype!r}"
+        )
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{name}_(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type"
+        )
+    if not copies:
+        _check_count(name, axis, count, source, IndexError if not source.ndim else RuntimeError)
+    own, given = list(input._layout.shape), list(source._layout.shape)
+    for sizes in (own, given) if copies or (own and given) else ():
+        del sizes[axis : axis + 1]
+    if own != given:
+        raise RuntimeError(
+            f"{name}_(): Source/destination tensor must have same slice shapes: {list(source.shape)} does not fit "
+            f"{list(input.shape)} but for dimension {axis}"
+        )
+    if copies:
+        _check_count(name, axis, count, source, IndexError)
+
+
+def _check_count(name: str, axis: int, count: int, source: Tensor, error: type[Exception]) -> None:
     have = source._layout.shape[axis] if axis < source.ndim else 1
-    if name == "index_copy":
-        if source.ndim == 0 and count != 1:
-            raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {count})")
-        if source.ndim and input.ndim and source.ndim != input.ndim:
-            raise IndexError(
-                "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
-                f"dimensionality ({source.ndim}), destination dimensionality ({input.ndim})"
-            )
-        if source.ndim and have != count:
-            raise IndexError(f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) ({have})")
-    elif name == "index_add":
-        if input.ndim == 0 and count != 1:
-            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        if source.ndim and have != count:
-            raise RuntimeError(
-                f"index_add_(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {axis}"
-            )
+    if have != count:
+        raise error(f"{name}_(): Number of indices ({count}) should be equal to source.size(dim) ({have})")
 
 
 def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | None) -> Any:

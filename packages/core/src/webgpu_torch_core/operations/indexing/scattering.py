@@ -91,10 +91,11 @@ def index_reduce(
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    if source.dtype is not input.dtype:
-        raise RuntimeError("index_reduce(): Expected self and source to have the same scalar type")
+    wrap_dimension(dim, input.ndim)
     if index.ndim > 1:
         raise IndexError("index_reduce(): Index is supposed to be a vector")
+    if source.dtype is not input.dtype:
+        raise RuntimeError("index_reduce(): Expected self and source to have the same scalar type")
     if input.ndim == 0:
         flat = index_reduce(
             input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce, include_self=include_self
@@ -115,7 +116,7 @@ def index_reduce(
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``input`` with ``source`` written (or added) at flat positions."""
     if index.dtype.name != "int64":
-        raise IndexError(f"put_(): Expected a long tensor for index, but got {index.dtype!r}")
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype!r}")
     if source.dtype is not input.dtype:
         raise RuntimeError(
             f"put_(): self and source expected to have the same dtype, but got self.dtype = {input.dtype!r} and "
@@ -170,4 +171,4 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
 
 
 for _function in (index_reduce, put, renorm):
-    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_"))
+    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, int64, uint8
@@ -14,18 +14,22 @@ from ...ir.layouts import (
     layout,
     number_of_elements,
     view_strides,
+    wrap_dimension,
 )
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
 from ..creation.factories import tensor
-from ..in_place.writing import check_leaf, check_writable, make_in_place
+from ..in_place.writing import check_leaf, check_writable, make_in_place, warn_of_repeats, without_repeats
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
 from .index_checks import Report, check_positions, positions_inside, require_inside
 from .nonzero import coordinates, masked_scatter, nonzero_positions
 from .scatter_reductions import scatter_reduce
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import Number
 
 # Subscripts
 
@@ -338,6 +342,7 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
     """
     if not isinstance(indices, tuple | list):
         raise TypeError(f"index_put_(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
+    check_leaf(self)
     view, found = _apply_basic(self, _expand_subscript(self, tuple(indices)))
     if all(each is None for each in found):
         # Every index was a single position: a plain view is written.
@@ -387,9 +392,29 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0", report=report), out, True)
 
 
-def _in_place_forms() -> None:
-    for function in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, masked_scatter):
-        setattr(Tensor, f"{function.__name__}_", make_in_place(function, f"{function.__name__}_"))
+def _has_dimension(input: Tensor, dim: int, *_: object) -> None:
+    wrap_dimension(dim, input.ndim)
 
 
-_in_place_forms()
+_fill_positions = make_in_place(index_fill, "index_fill_")
+
+
+def _index_fill_in_place(self: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
+    """In-place version of :func:`index_fill`; what an expanded tensor shows several times is filled once."""
+    check_leaf(self)
+    shown = without_repeats(self)
+    if shown is not self:
+        index_fill(self.to("meta"), dim, index.to("meta"), value)
+        warn_of_repeats("index_fill_")
+        axis = wrap_dimension(dim, self.ndim)
+        if shown._layout.shape[axis] != self._layout.shape[axis]:
+            size = self._layout.shape[axis]
+            index = positions_inside("index_fill", index, size, partial(_refusal, size), True).clamp_max(0)
+    _fill_positions(shown, dim, index, value)
+    return self
+
+
+for _function in (scatter, scatter_add, scatter_reduce, index_add, masked_scatter):
+    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function))
+Tensor.index_copy_ = make_in_place(index_copy, "index_copy_", _has_dimension)  # type: ignore[attr-defined]
+Tensor.index_fill_ = _index_fill_in_place  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from ...tensors.memory_formats import contiguous_format, has_memory_format, memo
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import sizes_from
 from ..creation.factories import empty
-from ..in_place.writing import write
+from ..in_place.writing import check_leaf, write
 from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
 
 # Splitting
@@ -116,6 +116,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
 
 def _reshaping(function: Any, name: str) -> None:
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_leaf(self)
         edge_tracked = self.requires_grad
         result = function(self, *args, **kwargs)
         self._layout = result._layout

@@ -427,7 +427,7 @@ def slice_view(input: Tensor, dim: int, start: int, length: int, step: int) -> T
 def _embedded(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int) -> Tensor:
     """Return the gradient of positions of a dimension among zeros."""
     # A circle: that module imports this one.
-    from ..indexing.gathering import embed
+    from ..indexing.parts import embed
 
     return embed(grad, shape, dim, start, step)
 

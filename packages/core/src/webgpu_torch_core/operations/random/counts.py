@@ -6,15 +6,14 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import broadcast_shapes
-from ...random_streams.counts import fill_binomial
-from ...random_streams.drawing import draw
 from ...random_streams.streams import MersenneTwister
-from ...record.devices import on_host
+from ...record.devices import engine_for, host_device, on_host
 from ...tensors.tensor import Tensor
 from ..common import attach, require_tensor, type_title
 from ..creation.factories import from_bytes
 from ..creation.reading import read_bytes
 from .draws import source_generator
+from .generator import Generator
 
 
 @operation("random", method=False)
@@ -29,8 +28,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     require_tensor("poisson", "input", 1, input)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"poisson_cpu" not implemented for {input.dtype!r}')
-    data = draw("poisson", _stream(input, generator), input.numel(), input.dtype, read_bytes(input), None)
-    result = from_bytes(data, tuple(input._layout.shape), input.dtype, input.device)
+    result = _drawn("poisson", input, generator, input, None)
     return attach(result, "PoissonBackward0", (input,), lambda grad: grad.new_zeros(grad.shape))
 
 
@@ -55,14 +53,21 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     if count.dtype.itemsize < 4:
         raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{type_title(count)}'")
     shape = broadcast_shapes(count._layout.shape, prob._layout.shape)
-    trials, chances = (each.detach().expand(shape).reshape(-1).tolist() for each in (count, prob))
-    data = fill_binomial(_stream(count, generator), trials, chances, count.dtype)
-    result = from_bytes(data, shape, count.dtype, count.device)
+    trials, chances = (each.detach().expand(shape) for each in (count, prob))
+    result = _drawn("binomial", count, generator, trials, read_bytes(chances))
     return attach(result, "BinomialBackward0", (count, prob), lambda grad: (count.new_zeros(count.shape), None))
 
 
-def _stream(input: Tensor, generator: Any) -> Any:
+def _drawn(kind: str, input: Tensor, generator: Generator | None, first: Tensor, second: bytearray | None) -> Tensor:
+    """Return what the host draws by the elements of a tensor, in its shape and on its device."""
+    host = engine_for(host_device()).device
+    data = host.draw(kind, _stream(input, generator), first.numel(), first.dtype, read_bytes(first), second)
+    return from_bytes(data, tuple(first._layout.shape), first.dtype, first.device)
+
+
+def _stream(input: Tensor, generator: Generator | None) -> Any:
     if on_host(input.device):
         return source_generator(generator, input.device).host_stream()
+    # A stream of its own for this draw, told by the device's seed and how many draws there were.
     seed, offset = source_generator(generator, input.device).philox_state(input.numel())
     return MersenneTwister((seed + 0x9E3779B97F4A7C15 * (int(offset) + 1)) & 0xFFFFFFFFFFFFFFFF)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
 from ...ir.dtypes import dtype, float32, float64
 from ...ir.dtypes import dtype as dtype_class
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import as_dimensions, attach, dtype_title, needs_gradient, reduced_shape
-from ..elementwise import deviation_
+from ..common import as_dimensions, attach, dtype_title, needs_gradient
+from ..elementwise import sqrt
 from ..outputs import into as _into
 from .reductions import amax, amin, count_of, mean, restore, sum
 
@@ -19,42 +21,78 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions, Number
 
 
-def _moments(input: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+class _Spread(NamedTuple):
+    """A call's tensor, dimensions and options, and the mean and variance over them, which have no gradient yet."""
+
+    input: Tensor
+    dims: tuple[int, ...]
+    #: over all dimensions, by default
+    whole: bool
+    keepdim: bool
+    count: int
+    correction: float
+    center: Tensor
+    variance: Tensor
+
+    def with_gradient(self, result: Tensor, title: str, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Return a result; ``slope`` gives the input's gradient from the result's and the input."""
+        saved = self.input._save()
+        return attach(result, title, (self.input,), lambda grad: slope(grad, saved.unpack()))
+
+    def variance_gradient(self, grad: Tensor, input: Tensor) -> Tensor:
+        """Return the gradient of ``input`` from that of its variance, as PyTorch's ``var_backward`` multiplies it."""
+        offset, divisor = input - mean(input, self.dims, True), self.count - self.correction
+        full = restore(grad, input._layout.shape, self.dims, self.keepdim)
+        if (self.whole or not input.ndim) and divisor <= 0:
+            return (full * full.new_full((), math.inf).where(offset != 0, math.nan)).to(input.dtype)
+        return full * (2.0 / divisor if divisor else math.inf) * offset
+
+    def center_gradient(self, grad: Tensor, input: Tensor) -> Tensor:
+        """Return the gradient of ``input`` from that of its mean."""
+        return restore(grad, input._layout.shape, self.dims, self.keepdim) / float(self.count)
+
+    def with_variance(self) -> Tensor:
+        return self.with_gradient(self.variance.to(self.input.dtype.to_real()), "VarBackward0", self.variance_gradient)
+
+    def with_deviation(self) -> Tensor:
+        """Return the standard deviation: where it is zero it has no gradient, rather than an infinite one."""
+        result = sqrt(self.variance).to(self.input.dtype.to_real())
+        kept = result._save_result() if needs_gradient(self.input) else None
+
+        def slope(grad: Tensor, input: Tensor) -> Tensor:
+            size: Tensor = kept.unpack()  # type: ignore[union-attr]
+            return self.variance_gradient((grad / (size * 2)).masked_fill(size == 0, 0), input)
+
+        return self.with_gradient(result, "StdBackward0", slope)
+
+    def with_center(self) -> Tensor:
+        return self.with_gradient(self.center.to(self.input.dtype), "MeanBackward1", self.center_gradient)
+
+
+def _spread(input: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> _Spread:
     """Return variance and mean in at least float32."""
+    dim, correction = _correction(dim, unbiased, correction)
     if input.dtype.category < 2:
         raise RuntimeError("std and var only support floating point and complex dtypes")
     dims = as_dimensions(dim, input.ndim)
     count = count_of(input, dims)
-    wide = input if input.dtype in (float32, float64) else input.to(float32)
-    center = mean(wide, dims, True)
-    deviation = wide - center
-    divisor = float(count - correction)
+    wide = input.detach() if input.dtype.itemsize > 2 else input.detach().to(float32)
+    first = wide
+    for each in dims if count else ():
+        first = first.narrow(each, 0, 1)
+    # From the first element on: rounding leaves no deviation among equal elements.
+    offset = wide - first
+    variance = _mean_square(offset - mean(offset, dims, True), dims, keepdim, float(count - correction))
+    return _Spread(input, dims, dim is None, keepdim, count, correction, mean(wide, dims, keepdim), variance)
+
+
+@with_complex_rule("mean_square")
+def _mean_square(deviation: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:
+    """Return the sum of squares over a divisor: infinite or NaN of no more elements than are taken off."""
     total = sum(deviation * deviation, dims, keepdim)
     if divisor > 0:
-        variance = total / divisor
-    else:
-        variance = _undivided(wide, deviation.detach(), total, dims, divisor, dim is None)
-    center = center if keepdim else center.reshape(reduced_shape(input._layout.shape, dims, False))
-    return variance, center
-
-
-def _undivided(
-    input: Tensor, deviation: Tensor, total: Tensor, dims: tuple[int, ...], divisor: float, whole: bool
-) -> Tensor:
-    """Return the variance of no more elements than are taken off: infinite or NaN, with PyTorch's gradient."""
-    if not total.numel() or not input.numel():
-        return total + math.nan
-    if whole or not input.ndim:
-        slope = deviation.new_full(deviation.shape, math.inf).masked_fill(deviation == 0, math.nan)
-    else:
-        slope = deviation * (2.0 / divisor if divisor else math.inf)
-    kept = reduced_shape(input._layout.shape, dims, True)
-    result = total.detach() / total.new_zeros(())
-    return attach(result, "VarBackward0", (input,), lambda grad: grad.reshape(kept) * slope)
-
-
-def _deviation(variance: Tensor) -> Tensor:
-    return deviation_(variance)
+        return total / divisor
+    return total / total.new_zeros(()) if deviation.numel() else total + math.nan
 
 
 def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
@@ -80,8 +118,7 @@ def var(
     out: Tensor | None = None,
 ) -> Tensor:
     """The variance over dimensions, with Bessel's correction by default."""
-    dim, correction = _correction(dim, unbiased, correction)
-    return _into(_moments(input, dim, correction, keepdim)[0].to(input.dtype), out)
+    return _into(_spread(input, dim, unbiased, correction, keepdim).with_variance(), out)
 
 
 @operation("composite", title="StdBackward0")
@@ -96,8 +133,7 @@ def std(
     out: Tensor | None = None,
 ) -> Tensor:
     """The standard deviation over dimensions, with Bessel's correction by default."""
-    dim, correction = _correction(dim, unbiased, correction)
-    return _into(_deviation(_moments(input, dim, correction, keepdim)[0]).to(input.dtype), out)
+    return _into(_spread(input, dim, unbiased, correction, keepdim).with_deviation(), out)
 
 
 @operation("composite", title="VarMeanBackward0")
@@ -111,9 +147,8 @@ def var_mean(
     correction: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Variance and mean over dimensions."""
-    dim, correction = _correction(dim, unbiased, correction)
-    variance, center = _moments(input, dim, correction, keepdim)
-    return variance.to(input.dtype), center.to(input.dtype)
+    spread = _spread(input, dim, unbiased, correction, keepdim)
+    return spread.with_variance(), spread.with_center()
 
 
 @operation("composite", title="StdMeanBackward0")
@@ -127,9 +162,8 @@ def std_mean(
     correction: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean over dimensions."""
-    dim, correction = _correction(dim, unbiased, correction)
-    variance, center = _moments(input, dim, correction, keepdim)
-    return _deviation(variance).to(input.dtype), center.to(input.dtype)
+    spread = _spread(input, dim, unbiased, correction, keepdim)
+    return spread.with_deviation(), spread.with_center()
 
 
 @operation("composite")

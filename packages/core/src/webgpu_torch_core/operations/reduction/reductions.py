@@ -146,9 +146,12 @@ def mean(
         )
     dims = as_dimensions(dim, input.ndim)
     count = count_of(input, dims)
-    total = sum(input, dims, keepdim, dtype=kind) if dims else input.to(kind)
+    # Of 16-bit numbers the quotient is rounded, not the sum, too.
+    wide = float32 if kind.category == 2 and kind.itemsize == 2 else kind
+    total = sum(input.to(kind), dims, keepdim, dtype=wide) if dims else input.to(wide)
     # A mean of nothing is NaN; adding it, unlike dividing zero, is nothing a driver folds away.
-    return _into(total / float(count) if count else total + math.nan, out)
+    nothing = complex(math.nan, math.nan) if kind.is_complex else math.nan
+    return _into((total / float(count) if count else total + nothing).to(kind), out)
 
 
 @operation("reduction", title=by_dimension("Prod", 0, 1))

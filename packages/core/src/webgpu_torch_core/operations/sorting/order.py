@@ -306,4 +306,4 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
 for _function in (cumsum, cumprod):
     from ..in_place.writing import make_in_place
 
-    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_"))
+    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function))

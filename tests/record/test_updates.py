@@ -1,0 +1,88 @@
+"""Remembered updates: what a rule records for the second time is what it records by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import webgpu_torch as torch
+from webgpu_torch.optim import SGD, Adam, AdamW
+from webgpu_torch_core.record.devices import canonical_device, engine_for
+from webgpu_torch_core.replay.updates import updating
+
+DEVICES = ["cpu", "python"]
+
+
+def rule(x: Any, y: Any, z: Any, amount: float, flips: bool) -> None:
+    x.mul_(amount).add_(y)
+    z.sub_(x * y if flips else y)
+
+
+remembered: Any = updating(rule)
+
+
+def made(device: str, *shape: int) -> tuple[Any, Any, Any]:
+    torch.manual_seed(3)
+    return torch.randn(shape, device=device), torch.randn(shape, device=device), torch.randn(shape, device=device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", [(3,), (2, 3), ()])
+@pytest.mark.parametrize("flips", [False, True])
+def test_repeated_calls_do_what_the_rule_does(device: str, shape: tuple[int, ...], flips: bool) -> None:
+    ours, plain = made(device, *shape), made(device, *shape)
+    with torch.no_grad():
+        for amount in (0.5, 2, -1.25):
+            remembered(*ours, amount, flips)
+            rule(*plain, amount, flips)
+    for one, other in zip(ours, plain, strict=True):
+        assert one._version == other._version
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[1:], lambda x: x[:, 0]])
+def test_views_and_arguments_that_share_memory(view: Any) -> None:
+    ours, plain = made("cpu", 3, 3), made("cpu", 3, 3)
+    with torch.no_grad():
+        for _ in range(3):
+            remembered(view(ours[0]), view(ours[1]), view(ours[0]), 0.5, True)
+            rule(view(plain[0]), view(plain[1]), view(plain[0]), 0.5, True)
+    assert torch.equal(ours[0], plain[0]) and torch.equal(ours[1], plain[1])
+
+
+def test_numbers_that_a_rule_changes_are_not_kept() -> None:
+    @updating
+    def doubled(x: Any, amount: float) -> None:
+        x.add_(amount * 2)
+
+    x = torch.zeros(2)
+    with torch.no_grad():
+        for amount in (1.0, 2.0, 4.0):
+            doubled(x, amount)
+    assert x.tolist() == [14.0, 14.0]
+
+
+def test_memory_seen_from_outside_is_written_at_once() -> None:
+    array = bytearray(8)
+    x = torch.frombuffer(array, dtype=torch.float32)
+    with torch.no_grad():
+        for _ in range(2):
+            remembered(x, torch.ones(2), torch.ones(2), 1.0, False)
+    assert memoryview(array).cast("f").tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "make", [Adam, AdamW, lambda each: SGD(each, 0.1, momentum=0.9, nesterov=True), lambda each: SGD(each, 0.1)]
+)
+def test_a_step_is_a_kernel_for_each_parameter(make: Any) -> None:
+    parameters = [torch.nn.Parameter(torch.ones(4, 5)), torch.nn.Parameter(torch.ones(7))]
+    optimizer = make(parameters)
+    engine = engine_for(canonical_device("cpu"))
+    for _ in range(3):
+        for each in parameters:
+            each.grad = torch.ones_like(each)
+        engine.flush()
+        before = engine.statistics["recorded"]
+        optimizer.step()
+        engine.flush()
+    assert engine.statistics["recorded"] - before == len(parameters)
