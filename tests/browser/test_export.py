@@ -7,7 +7,10 @@ import json
 import pytest
 import webgpu_torch as torch
 from engines import Failed
+from four_bits import from_blocks
+from safetensors.numpy import load_file
 from webgpu_torch import nn
+from webgpu_torch_models.linear import encode_linears
 
 JOB = """
 export default async ({ base, gpu }) => {
@@ -113,22 +116,36 @@ export default async ({ base, gpu }) => {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", ["float32", "float16"])
+@pytest.mark.parametrize("weights", ["float32", "float16", "int4"])
 def test_convolutions(engine, weights):
     torch.manual_seed(1)
     net = Net().eval()
     x = torch.randn(2, 3, 16, 16)
     torch.web.export(net, (torch.zeros(2, 3, 16, 16),), engine.root / weights, weights=weights)
-    if weights == "float16":
-        for each in net.state_dict().values():
-            if each.is_floating_point():
-                each.copy_(each.half())
+    stored = load_file(engine.root / weights / "weights-00001.safetensors")
+    for name, each in net.state_dict().items():
+        if weights == "int4" and name.endswith("weight") and each.ndim > 1 and each.numel() % 32 == 0:
+            each.copy_(torch.from_numpy(from_blocks(stored[name])).reshape(each.shape))
+        elif each.is_floating_point() and weights != "float32":
+            each.copy_(each.half())
     (found,) = computed(engine, weights, {"image": x})
     expected = net(x)
     close(found["logits"], expected["logits"])
     close(found["channels"], expected["channels"])
     close(found["best"], expected["best"])
     assert found["classes"] == 10
+
+
+@pytest.mark.slow
+def test_weights_stay_in_few_bits_on_the_gpu(engine):
+    torch.manual_seed(2)
+    net = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 32))
+    assert encode_linears(net, net.state_dict(), "int4", net[0].weight.device) == {}
+    x = torch.randn(3, 64)
+    torch.web.export(net, torch.zeros(3, 64), engine.root / "encoded")
+    (found,) = computed(engine, "encoded", {"input": x})
+    close(found["output"], net(x))
+    assert load_file(engine.root / "encoded" / "weights-00001.safetensors")["0.packed"].nbytes == 64 * 32 // 2
 
 
 def test_element_types(engine):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import webgpu_torch as torch
+from four_bits import from_blocks
 from safetensors.numpy import load_file
 from webgpu_torch import nn
 
@@ -69,7 +71,7 @@ def test_refused(function, inputs, message, tmp_path):
 
 def test_options_are_checked(tmp_path):
     for options, message in (
-        ({"weights": "int3"}, "weights must be one of float32, float16, got 'int3'"),
+        ({"weights": "int3"}, "weights must be one of float32, float16, int4, got 'int3'"),
         ({"features": ["sparse"]}, "features must be of shader-f16, subgroups, got 'sparse'"),
         ({"limits": {"speed": 9}}, "limits must be of max_buffer_size.*got 'speed'"),
     ):
@@ -97,6 +99,20 @@ def test_weights_are_readable_safetensors(tmp_path):
     torch.web.export(layer, torch.ones(2, 5), tmp_path)
     found = load_file(tmp_path / "weights-00001.safetensors")
     assert found["weight"].tolist() == layer.weight.tolist() and found["bias"].tolist() == layer.bias.tolist()
+
+
+def test_weights_of_four_bits_are_near(tmp_path):
+    """A block of 32 has 16 levels between its least and its greatest number, which rounding misses by half a level at most."""
+    torch.manual_seed(3)
+    layer = nn.Linear(48, 6)
+    torch.web.export(layer, torch.ones(2, 48), tmp_path, weights="int4")
+    found = load_file(tmp_path / "weights-00001.safetensors")
+    assert found["bias"].dtype == np.float16 and found["bias"].tolist() == layer.bias.half().tolist()
+    assert found["weight"].dtype == np.uint8 and found["weight"].shape == (48 * 6 // 32, 20)
+    near, given = from_blocks(found["weight"]), np.array(layer.weight.tolist(), np.float32).reshape(-1, 32)
+    levels = np.ptp(given, 1) / 15
+    assert (np.sqrt(np.square(near - given).mean(1)) < 0.5 * levels).all()
+    assert len(np.unique(near)) > 60
 
 
 def test_the_plan_keeps_the_default_limits(tmp_path):

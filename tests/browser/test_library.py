@@ -26,7 +26,7 @@ def test_the_library_computes_in_the_browser(python: Any) -> None:
             failed[name] = str(error)
     expectations = (
         "import webgpu_torch\nfrom webgpu_torch_web.site.expectations import Expectations\n"
-        f"found = Expectations(webgpu_torch)\noutcomes = list(found.run(found.all[::{SAMPLE}]))\n"
+        f"found = Expectations(webgpu_torch)\noutcomes = [each async for each in found.run(found.all[::{SAMPLE}])]\n"
         "repr([(each.expectation.text, each.problem) for each in outcomes if each.problem] if outcomes else None)"
     )
     assert python.run(expectations) == "[]"
@@ -52,10 +52,33 @@ WITHOUT_JSPI = "delete WebAssembly.Suspending; delete WebAssembly.promising;"
 @pytest.mark.slow
 def test_without_jspi_results_are_fetched(opened: Callable[..., Any], site: Path) -> None:
     """No flag of Chromium takes it away: its names are gone before Pyodide looks for them."""
-    worker = 'import "./without.js";\n' + (site / "worker.js").read_text(encoding="utf-8")
-    page = opened("index.html", script=WITHOUT_JSPI, instead={"worker.js": worker, "without.js": WITHOUT_JSPI})
+    page = opened_without_jspi(opened, site, "index.html")
     Python(page).run_file("awaiting.py")
     assert "await tensor.fetch()" in page.inner_text("#notice")
+    assert page.problems == []
+    page.close()
+
+
+def opened_without_jspi(opened: Callable[..., Any], site: Path, name: str) -> Any:
+    worker = 'import "./without.js";\n' + (site / "worker.js").read_text(encoding="utf-8")
+    return opened(name, script=WITHOUT_JSPI, instead={"worker.js": worker, "without.js": WITHOUT_JSPI})
+
+
+@pytest.mark.slow
+def test_without_jspi_the_pages_compute(opened: Callable[..., Any], site: Path) -> None:
+    page = opened_without_jspi(opened, site, "conformance.html?every=8")
+    page.wait_for_function("!document.getElementById('start').disabled")
+    page.click("#start")
+    page.wait_for_function("globalThis.finished")
+    found = page.evaluate("finished")
+    assert found["missed"] == 0 and found["done"] > 90 and found["waiting"] < 10, found
+    assert page.problems == []
+    page.close()
+    page = opened_without_jspi(opened, site, "benchmark.html")
+    page.wait_for_function("!document.getElementById('start').disabled")
+    page.click("#start")
+    page.wait_for_function("globalThis.finished")
+    assert len(page.evaluate("finished.rows")) >= 7
     assert page.problems == []
     page.close()
 

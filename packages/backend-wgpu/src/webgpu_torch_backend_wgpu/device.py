@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend.interface import Device, DeviceLostError, Plan
+from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
 from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
@@ -264,7 +264,7 @@ class WgpuDevice(Device):
         self._check_alive()
         obstacle = self.gpu.obstacle()
         if obstacle is not None:
-            raise RuntimeError(obstacle)
+            raise CannotWaitError(obstacle)
 
     def _raise_failure(self) -> None:
         if self.failure is not None:

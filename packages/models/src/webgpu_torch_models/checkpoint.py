@@ -41,12 +41,27 @@ def _load_pickle(path: Path, device: Any) -> dict[str, Tensor]:
         ValueError: it is damaged, or holds anything but tensors by name.
     """
     weights = torch.load(path, map_location=device, weights_only=True)
+    if isinstance(weights, dict) and isinstance(weights.get("state_dict"), dict):
+        # What a trainer saves beside the weights.
+        weights = weights["state_dict"]
     if not isinstance(weights, dict):
         raise ValueError(f"{path} holds a {type(weights).__name__}, expected tensors by name")
     for key, value in weights.items():
         if not isinstance(key, str) or not isinstance(value, Tensor):
             raise ValueError(f"{path}: {brief(key)} is a {type(value).__name__}, expected tensors by name")
     return weights
+
+
+def load_file(path: Path, device: torch.device) -> dict[str, Tensor]:
+    """Return the tensors of one file by name, of the shapes and dtypes there: of safetensors, or what ``torch.save`` writes.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, or holds anything but tensors.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist")
+    return (load_safetensors if path.suffix == ".safetensors" else _load_pickle)(path, device)
 
 
 def load(folder: Path, device: Any, stems: tuple[str, str] = MODEL) -> dict[str, Tensor]:

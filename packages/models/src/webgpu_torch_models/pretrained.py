@@ -159,10 +159,29 @@ class PreTrainedModel(Module):
             check_quantization(quantize)
         # Weights that are encoded come to the device one by one.
         weights = checkpoint.load(folder, target if quantize is None else torch.device("cpu"), cls.weight_files)
-        model = cls._described(config, folder, len(weights))
-        model._assign(weights, folder, dtype, quantize, target)
+        model = cls._from_weights(config, weights, folder, dtype, target, quantize)
         if (folder / GenerationConfig.file_name).is_file():
             model.generation_config = GenerationConfig.from_folder(folder)
+        return model
+
+    @classmethod
+    def _from_weights(
+        cls, config: ModelConfig, weights: dict[str, Tensor], source: Path, dtype: torch.dtype | None,
+        device: torch.device, quantize: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Return a model of a configuration and a checkpoint's weights, in evaluation mode.
+
+        Args:
+            config: its sizes.
+            weights: by the checkpoint's names.
+            source: where they come from, for messages.
+            dtype, device, quantize: as :meth:`from_pretrained`'s.
+
+        Raises:
+            ValueError: names or shapes are not those of the model.
+        """
+        model = cls._described(config, source, len(weights))
+        model._assign(weights, source, dtype, quantize, device)
         return model.eval()
 
     @classmethod

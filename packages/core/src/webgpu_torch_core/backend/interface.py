@@ -67,6 +67,11 @@ class DeviceLostError(RuntimeError):
     """The device stopped working; nothing on it can be read any more."""
 
 
+class CannotWaitError(RuntimeError):
+    """A result was asked for where the host cannot wait for the device, as in a web page that has no way to; the message says
+    what can be written instead."""
+
+
 class Device(ABC):
     """One opened device. Methods may be called from several threads; core holds a lock around ``run``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 from webgpu_torch_models.config import read_json
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL
+from webgpu_torch_models.diffusion.lora_files import load_lora
 from webgpu_torch_models.diffusion.part import DiffusionPart
 from webgpu_torch_models.diffusion.schedule import Scheduler
 from webgpu_torch_models.diffusion.schedulers import scheduler_from_folder
@@ -27,8 +28,20 @@ from webgpu_torch_models.images import pillow_images, pixels_of
 from webgpu_torch_models.pretrained import PreTrainedModel
 from webgpu_torch_models.tokenizer import AutoTokenizer, Tokenizer
 
+Part = TypeVar("Part", bound=PreTrainedModel)
 #: what is fetched of a repository
 PATTERNS = ["*.json", "*/*.json", "*/*.safetensors", "*/merges.txt", "*/vocab.txt"]
+
+
+class Load(Protocol):
+    """Loads a part of a pipeline by its name and class."""
+
+    def __call__(self, part: str, model: type[Part]) -> Part: ...
+
+
+def has_part(index: dict[str, object], part: str) -> bool:
+    """Return whether model_index.json names a part; [null, null] is none."""
+    return index.get(part) not in (None, [None, None])
 
 
 class Conditions(NamedTuple):
@@ -84,6 +97,7 @@ class DiffusionPipeline:
             raise ValueError(f"{len(tokenizers)} tokenizers for {len(text_encoders)} encoders of texts")
         self.tokenizers, self.text_encoders = tokenizers, text_encoders
         self.network, self.vae, self.scheduler = network, vae, scheduler
+        self.endings = list(self.text_parts)[: len(text_encoders)]
 
     def __init_subclass__(cls) -> None:
         if "part" in vars(cls):
@@ -104,7 +118,11 @@ class DiffusionPipeline:
         index = read_json(folder / "model_index.json")
         for kind in (cls, *cls.kinds):
             if issubclass(kind, cls) and kind._describes(index):
-                return kind._loaded(folder, index, dtype, device)
+                return kind._assembled(
+                    folder,
+                    index,
+                    lambda part, model: model.from_pretrained(folder / part, dtype=dtype, device=device),
+                )
         known = ", ".join(kind.part[1].__name__ for kind in cls.kinds if issubclass(kind, cls))
         found = index.get("transformer") or index.get("unet")
         raise ValueError(f"{folder / 'model_index.json'}: the network is {found}; {cls.__name__} loads: {known}")
@@ -118,22 +136,15 @@ class DiffusionPipeline:
         return isinstance(found, list) and kind.__name__ in found
 
     @classmethod
-    def _loaded(
-        cls, folder: Path, index: dict[str, object], dtype: torch.dtype | None, device: torch.device | str | None
-    ) -> Self:
-        # A part that a folder has not is [null, null].
-        endings = [
-            end for end in cls.text_parts if index.get(f"text_encoder{end}", [None]) not in ([None], [None, None])
-        ]
+    def _assembled(cls, folder: Path, index: dict[str, object], load: Load) -> Self:
+        """Return the pipeline that a folder's configurations describe, of networks that ``load`` loads."""
+        endings = [end for end in cls.text_parts if has_part(index, f"text_encoder{end}")]
         name, kind = cls.part
         return cls(
             [AutoTokenizer.from_pretrained(folder / f"tokenizer{end}") for end in endings],
-            [
-                cls.text_parts[end].from_pretrained(folder / f"text_encoder{end}", dtype=dtype, device=device)
-                for end in endings
-            ],
-            kind.from_pretrained(folder / name, dtype=dtype, device=device),
-            AutoencoderKL.from_pretrained(folder / "vae", dtype=dtype, device=device),
+            [load(f"text_encoder{end}", cls.text_parts[end]) for end in endings],
+            load(name, kind),
+            load("vae", AutoencoderKL),
             scheduler_from_folder(folder / "scheduler"),
             **cls._more(index),
         )
@@ -142,6 +153,25 @@ class DiffusionPipeline:
     def _more(cls, index: dict[str, object]) -> dict[str, bool]:
         """Return what else of model_index.json the pipeline is made with."""
         return {}
+
+    def load_lora_weights(self, path: str | Path, scale: float = 1.0, merge: bool = False) -> list[str]:
+        """Put an adapter of low rank into the network and the encoders of texts.
+
+        Args:
+            path: a file of diffusers or of kohya's trainer, or a folder that has pytorch_lora_weights.safetensors.
+            scale: how much of it.
+            merge: add it to the weights, which costs nothing later but cannot be undone; otherwise it stays beside.
+
+        Returns:
+            the names of the adapted maps, each after its part's.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is damaged, or is for another pipeline; nothing is changed then.
+        """
+        encoders = zip(self.endings, self.text_encoders, strict=True)
+        parts = {self.part[0]: self.network, **{f"text_encoder{end}": each for end, each in encoders}}
+        return load_lora(parts, Path(path), scale, merge)
 
     @property
     def device(self) -> torch.device:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_models.clip import CLIPTextModel, CLIPTextModelWithProjection
+from webgpu_torch_models.config import read_json
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL
-from webgpu_torch_models.diffusion.pipelines import Conditions, DiffusionPipeline, Mask
+from webgpu_torch_models.diffusion.pipelines import PATTERNS, Conditions, DiffusionPipeline, Mask, Part, has_part
 from webgpu_torch_models.diffusion.schedule import Scheduler
+from webgpu_torch_models.diffusion.single_file import SingleFile
 from webgpu_torch_models.diffusion.unet import UNet2DConditionModel
+from webgpu_torch_models.hub import find_folder
 from webgpu_torch_models.language import sinusoids
 from webgpu_torch_models.pretrained import PreTrainedModel
 from webgpu_torch_models.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from webgpu_torch_models.images import Pictures
 
 #: how beautiful XL's second network is told that images are, and those to be avoided
@@ -45,10 +51,39 @@ class StableDiffusionPipeline(DiffusionPipeline):
         self.zeros_without_negative, self.told_score = zeros_without_negative, told_score
         if self.is_xl:
             self.guidance = 5.0
+            self.endings = ["", "_2"][-len(text_encoders) :]
+
+    @classmethod
+    def from_single_file(
+        cls, path: str | Path, config: str | Path, *, dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None, token: str | None = None,
+    ) -> Self:  # fmt: skip
+        """Load a checkpoint of one file, .safetensors or .ckpt, with the names of latent-diffusion.
+
+        Args:
+            path: of the file.
+            config: a folder or hub id of diffusers' layout of the same kind, such as
+                "stable-diffusion-v1-5/stable-diffusion-v1-5": configurations, tokenizers and the scheduler are read, no weights.
+            dtype, device, token: as :meth:`from_pretrained`'s.
+
+        Raises:
+            FileNotFoundError: there is no such file, or a part's configuration is missing.
+            ValueError: the file is damaged, or its parts are not those that the configurations describe.
+        """
+        folder = find_folder(config, token=token, patterns=[each for each in PATTERNS if "safetensors" not in each])
+        index = read_json(folder / "model_index.json")
+        target = torch.get_default_device() if device is None else torch.device(device)
+        file = SingleFile(Path(path), target)
+
+        def load(part: str, model: type[Part]) -> Part:
+            sizes = model.config_class.from_folder(folder / part)
+            return model._from_weights(sizes, file.weights(part, sizes), file.path, dtype, target)
+
+        return cls._assembled(folder, index, load)
 
     @classmethod
     def _more(cls, index: dict[str, object]) -> dict[str, bool]:
-        is_xl = index.get("text_encoder_2", [None]) not in ([None], [None, None])
+        is_xl = has_part(index, "text_encoder_2")
         return {
             "zeros_without_negative": bool(index.get("force_zeros_for_empty_prompt", is_xl)),
             "told_score": bool(index.get("requires_aesthetics_score", False)),

@@ -24,6 +24,7 @@ from webgpu_torch_core.replay.guards import World
 from webgpu_torch_core.replay.recording import Recording
 from webgpu_torch_core.replay.results import map_nested
 from webgpu_torch_core.tensors.tensor import Storage, Tensor
+from webgpu_torch_nn import Parameter
 
 from .device import AnyBuffer, ExportDevice
 from .errors import ExportError, asking
@@ -60,6 +61,8 @@ class Held(NamedTuple):
     value: Value
     buffer: AnyBuffer
     shape: tuple[int, ...]
+    place: device
+    is_parameter: bool
 
 
 class _Watched(Recording):
@@ -227,7 +230,7 @@ class Session:
         whole = tensor._layout.is_contiguous and not tensor._layout.offset and tensor.numel() == value.numel
         shape = tuple(tensor.shape) if whole else (value.numel,)
         buffer = self.device.allocate(value.numel * value.dtype.itemsize)
-        return Held(name, storage, value, buffer, shape)
+        return Held(name, storage, value, buffer, shape, tensor.device, isinstance(tensor, Parameter))
 
     def _stores(self) -> list[int]:
         """Return the commands that put new values of what is outside of the function where its next call reads them."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import struct
-from array import array
 from collections.abc import Iterable, Iterator
 from importlib.resources import files as resources
 from pathlib import Path
@@ -20,13 +18,11 @@ from typing import Generic, NamedTuple, TypeVar
 from webgpu_torch_backend_wgpu.gpu.interface import COPY, DEFAULT_LIMITS, UNIFORM, WORDS, Limits, camel
 from webgpu_torch_core.files.host_tensors import HostTensor
 from webgpu_torch_core.files.safetensors import serialize_safetensors
-from webgpu_torch_core.ir.dtypes import dtype, float16, float32, uint8
+from webgpu_torch_core.ir.dtypes import dtype, uint8
 
 from .capture import Captured, Held, Pieces, Port, Session
-from .errors import ExportError
+from .storing import SHRINKS, kind_of, stored
 
-#: what weights may be stored as
-WEIGHTS = ("float32", "float16")
 #: most bytes of tensors in one file
 SHARD_BYTES = 1 << 28
 #: what readers of the plan have to know
@@ -41,14 +37,14 @@ Key = TypeVar("Key")
 
 
 class _Weight(NamedTuple):
-    """Bytes that are in buffers before anything runs; ``halved``: float32 numbers, stored as float16."""
+    """Bytes that are in buffers before anything runs; ``kind``: what float32 numbers are stored as."""
 
     name: str
     dtype: dtype
     shape: tuple[int, ...]
     data: bytes | bytearray | memoryview
     target: Pieces
-    halved: bool
+    kind: str
 
 
 class _Numbers(Generic[Key]):
@@ -133,34 +129,21 @@ class _Plan:
             if self.gpu.buffers[handle][1] != UNIFORM:
                 for offset, data in self.gpu.written.get(handle, ()):
                     name = f"constant.{self.buffers[handle]}.{offset}"
-                    yield _Weight(name, uint8, (len(data),), data, [(handle, offset, len(data))], False)
+                    yield _Weight(name, uint8, (len(data),), data, [(handle, offset, len(data))], "")
 
     def _held(self, held: Held, pieces: Pieces, stored_as: str) -> Iterator[_Weight]:
         data = memoryview(held.value.engine.read(held.value)).cast("B")
         if not any(data):
             return
-        halved = stored_as == "float16" and held.value.dtype is float32
-        step = SHARD_BYTES * (2 if halved else 1)
+        kind = kind_of(held, stored_as)
+        step = SHARD_BYTES * SHRINKS[kind]
         for start in range(0, len(data), step):
             part = data[start : start + step]
             split = len(data) > step
             shape = (len(part) // held.value.dtype.itemsize,) if split else held.shape
             name = f"{held.name}.part{start // step}" if split else held.name
             target = held.buffer.pieces(start, start + len(part)) if split else pieces
-            if halved:
-                yield _Weight(name, float16, shape, _halved(part, held.name), target, True)
-            else:
-                yield _Weight(name, held.value.dtype, shape, part, target, False)
-
-
-def _halved(data: memoryview, name: str) -> bytes:
-    numbers = array("f", bytes(data))
-    try:
-        return struct.pack(f"<{len(numbers)}e", *numbers)
-    except OverflowError as error:
-        raise ExportError(
-            f"'{name}' has a number of {max(map(abs, numbers))}, more than float16 holds: use weights='float32'"
-        ) from error
+            yield _Weight(name, *stored(held, part, shape, kind), target, kind)
 
 
 def raised(limits: Limits) -> dict[str, int]:
@@ -204,8 +187,8 @@ def _written(folder: Path, number: int, weights: list[_Weight], plan: _Plan) -> 
             "name": each.name, "file": name, "offset": len(header) + begin, "bytes": end - begin,
             "target": plan._pieces(each.target),
         }  # fmt: skip
-        if each.halved:
-            described["stored"] = "float16"
+        if each.kind:
+            described["stored"] = each.kind
         yield described
 
 
@@ -215,7 +198,7 @@ def write_folder(session: Session, folder: Path, weights: str, extra: Json, scri
     Args:
         session: what was captured.
         folder: where to; it is made if need be, and files of an earlier export are replaced.
-        weights: what float32 weights are stored as, one of :data:`WEIGHTS`.
+        weights: what float32 weights are stored as, one of :data:`.storing.WEIGHTS`.
         extra: more entries of the plan.
         scripts: files of the runner that are copied.
 

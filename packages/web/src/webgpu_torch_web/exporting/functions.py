@@ -11,7 +11,8 @@ from webgpu_torch_core.tensors.tensor import Tensor
 
 from .capture import Session
 from .errors import ExportError
-from .folder import WEIGHTS, write_folder
+from .folder import write_folder
+from .storing import WEIGHTS
 
 #: what every folder has besides its plan
 SCRIPTS = ("runner.js", "runner.d.ts", "index.html")
@@ -39,7 +40,8 @@ def export(
         example_inputs: a tensor, a tuple of positional arguments, or a dictionary of named ones. Their elements do not
             matter.
         folder: where to; it is made if need be.
-        weights: ``"float32"`` leaves weights as they are, ``"float16"`` stores float32 weights in half the bytes.
+        weights: ``"float32"`` leaves weights as they are, ``"float16"`` stores float32 weights in half the bytes, ``"int4"``
+            those of parameters that are matrices in five bits each, with a factor and an offset for every 32.
         limits: what adapters must allow beyond WebGPU's defaults, named as in :class:`.interface.Limits`.
         features: what they must have, of ``shader-f16`` and ``subgroups``.
 

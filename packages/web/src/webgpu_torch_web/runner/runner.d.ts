@@ -66,6 +66,7 @@ export class UnsupportedError extends Error {}
 
 export function load(url: string | URL, options?: LoadOptions): Promise<Model>;
 export function widen(bits: Uint16Array): Float32Array;
+export function unpack(bytes: Uint8Array): Float32Array;
 export function toHalf(value: number): number;
 export function toBrain(value: number): number;
 /** Return a function that draws numbers from 0 to 1, the same ones for the same seed. */

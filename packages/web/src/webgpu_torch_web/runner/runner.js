@@ -13,15 +13,32 @@ const half = (bits) => {
   if (exponent === 31) return fraction ? NaN : sign * Infinity;
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 };
-let halves;
+let table;
+const halves = () => (table ??= Float32Array.from({ length: 65536 }, (_, each) => half(each)));
 
 /** Return float16 bits as float32 numbers. */
 export function widen(bits) {
-  halves ??= Float32Array.from({ length: 65536 }, (_, each) => half(each));
-  const result = new Float32Array(bits.length);
-  for (let i = 0; i < bits.length; i++) result[i] = halves[bits[i]];
+  const known = halves(), result = new Float32Array(bits.length);
+  for (let i = 0; i < bits.length; i++) result[i] = known[bits[i]];
   return result;
 }
+
+/** Return the numbers of blocks of 20 bytes: factor and offset in float16, and 32 numbers of four bits, the lower ones first. */
+export function unpack(bytes) {
+  const known = halves(), pairs = new DataView(bytes.buffer, bytes.byteOffset), result = new Float32Array((bytes.length / 20) * 32);
+  let done = 0;
+  for (let block = 0; block < bytes.length; block += 20) {
+    const factor = known[pairs.getUint16(block, true)], offset = known[pairs.getUint16(block + 2, true)];
+    for (let i = block + 4; i < block + 20; i++) {
+      result[done++] = offset + factor * (bytes[i] & 15);
+      result[done++] = offset + factor * (bytes[i] >> 4);
+    }
+  }
+  return result;
+}
+
+// Numbers of what float32 weights are stored as.
+const STORED = { float16: (bytes) => widen(new Uint16Array(bytes.slice().buffer)), int4: unpack };
 
 const word = new Uint32Array(1), number = new Float32Array(word.buffer);
 
@@ -232,8 +249,7 @@ async function loadWeights(plan, device, buffers, at, options) {
     for (const each of plan.weights.filter((one) => one.file === file)) {
       const part = bytes.subarray(each.offset, each.offset + each.bytes);
       if (part.length !== each.bytes) throw new Error(`${file} is cut short: '${each.name}' is not all there`);
-      const wide = each.stored === "float16" ? widen(new Uint16Array(part.slice().buffer)) : null;
-      write(device, buffers, each.target, wide ? new Uint8Array(wide.buffer) : part);
+      write(device, buffers, each.target, each.stored ? new Uint8Array(STORED[each.stored](part).buffer) : part);
     }
     await device.queue.onSubmittedWorkDone();
   }

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from webgpu_torch_core import plugins
+from webgpu_torch_core.backend.interface import CannotWaitError
 from webgpu_torch_core.tensors.tensor import Tensor
 
 from .expectations import Expectations
@@ -23,17 +24,18 @@ def device() -> dict[str, str]:
     return plugins.registry.backend("webgpu").describe()
 
 
-def conformance(torch: ModuleType, every: int = 1) -> int:
+async def conformance(torch: ModuleType, every: int = 1) -> int:
     """Evaluate each expectation (or every ``every``-th), tell the page of each, and return how many were not met."""
     expectations = Expectations(torch)
     chosen = expectations.all[::every]
     operations = len({each.operation for each in chosen})
     say(kind="begin", count=len(chosen), operations=operations, torch=expectations.version, device=device())
     missed = 0
-    for each in expectations.run(chosen):
+    async for each in expectations.run(chosen):
         missed += bool(each.problem)
         case = each.expectation
-        say(kind="case", operation=case.operation, type=case.kind, text=case.text, problem=each.problem)
+        about = {"operation": case.operation, "type": case.kind, "text": case.text}
+        say(kind="case", **about, problem=each.problem, waits=each.waits)
     say(kind="end", missed=missed)
     return missed
 
@@ -74,26 +76,30 @@ def _programs(torch: ModuleType) -> dict[str, tuple[Callable[[], Tensor], float,
     }
 
 
-def benchmark(torch: ModuleType) -> None:
-    """Measure each program, its compiling left out, and tell the page of each."""
+async def benchmark(torch: ModuleType) -> None:
+    """Measure each program, its compiling left out, and tell the page of each; not those that would have to wait in the middle."""
     with torch.no_grad():
         programs = _programs(torch)
         say(kind="begin", count=len(programs), device=device())
         for name, (function, work, unit) in programs.items():
-            first = _seconds(torch, function)
-            rounds, end = [_seconds(torch, function)], time.perf_counter() + PATIENCE
+            try:
+                first = await _seconds(torch, function)
+            except CannotWaitError:
+                say(kind="waits", name=name)
+                continue
+            rounds, end = [await _seconds(torch, function)], time.perf_counter() + PATIENCE
             while len(rounds) < ROUNDS and time.perf_counter() < end:
-                rounds.append(_seconds(torch, function))
+                rounds.append(await _seconds(torch, function))
             usual = statistics.median(rounds)
             say(kind="row", name=name, first=first, seconds=usual, least=min(rounds), rate=work / usual, unit=unit)
     say(kind="end")
 
 
-def _seconds(torch: ModuleType, function: Callable[[], Tensor]) -> float:
+async def _seconds(torch: ModuleType, function: Callable[[], Tensor]) -> float:
     """Return the time one call takes until its result is there."""
-    torch.webgpu.synchronize()
+    # An element that is fetched arrives after all that was asked of the device before.
+    await torch.zeros(1).fetch()
     start = time.perf_counter()
     kept = function()
-    torch.webgpu.synchronize()
-    del kept
+    await kept.flatten()[:1].fetch()
     return time.perf_counter() - start

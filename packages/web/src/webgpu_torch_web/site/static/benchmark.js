@@ -1,5 +1,5 @@
 import { $, able, describe, download, element, tell } from "./common.js";
-import { Library } from "./library.js";
+import { Library, NO_JSPI } from "./library.js";
 
 const report = { rows: [] };
 // Devices measured by this page before: [{name, date, rows: [{name, rate, unit}]}].
@@ -54,6 +54,10 @@ const handlers = {
     $("progress").value += 1;
     compare();
   },
+  waits({ name }) {
+    $("progress").value += 1;
+    tell(`${NO_JSPI} "${name}" needs that and was not measured.`);
+  },
   end() {
     $("state").textContent = "Done";
     $("save").disabled = false;
@@ -63,11 +67,11 @@ const handlers = {
 
 $("save").onclick = () => download("benchmark.json", JSON.stringify(report, null, 1));
 
-if (await able(true)) {
+if (await able()) {
   const library = new Library((message) => handlers[message.kind]?.(message));
   $("start").onclick = async () => {
     $("start").disabled = true;
-    const program = "from webgpu_torch_web.site.pages import benchmark\nimport webgpu_torch\nbenchmark(webgpu_torch)";
+    const program = "from webgpu_torch_web.site.pages import benchmark\nimport webgpu_torch\nawait benchmark(webgpu_torch)";
     const { error } = await library.run(program);
     if (error) tell(error);
     $("start").disabled = false;

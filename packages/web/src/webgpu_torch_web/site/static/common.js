@@ -1,5 +1,5 @@
 // What all pages share: the theme, downloads, and the word to visitors without WebGPU.
-import { missing, NO_JSPI } from "./library.js";
+import { missing } from "./library.js";
 
 export const $ = (name) => document.getElementById(name);
 
@@ -15,9 +15,9 @@ $("theme").onclick = () => {
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("theme")));
 
-// Whether the page can compute; tells the visitor why not. ``waits``: its programs wait for results in the middle.
-export async function able(waits) {
-  const reason = (await missing()) || (waits && !WebAssembly.Suspending ? NO_JSPI : "");
+// Whether the page can compute; tells the visitor why not.
+export async function able() {
+  const reason = await missing();
   if (reason) tell(reason);
   return !reason;
 }

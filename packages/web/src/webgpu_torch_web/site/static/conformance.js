@@ -1,9 +1,9 @@
 import { $, able, describe, download, element, tell } from "./common.js";
-import { Library } from "./library.js";
+import { Library, NO_JSPI } from "./library.js";
 
 const report = { cases: [] };
 const rows = new Map();
-let done = 0, missed = 0;
+let done = 0, missed = 0, waiting = 0;
 
 function row(operation) {
   if (!rows.has(operation)) {
@@ -24,6 +24,12 @@ function filter() {
 function one(message) {
   const { kind, ...rest } = message;
   report.cases.push(rest);
+  $("progress").value += 1;
+  if (message.waits) {
+    waiting += 1;
+    return;
+  }
+  done += 1;
   const found = row(message.operation);
   found.all += 1;
   found.met += message.problem ? 0 : 1;
@@ -33,7 +39,6 @@ function one(message) {
   found.cells[1].className = `number ${found.met === found.all ? "good" : "bad"}`;
   found.cells[2].textContent = [...found.types].join(" ");
   if (message.problem) found.cells[3].append(element("div", `${message.type}: ${message.text}: ${message.problem}`));
-  $("progress").value = ++done;
   $("state").textContent = `${done - missed} of ${done} expectations met, of ${$("progress").max}`;
   filter();
 }
@@ -53,6 +58,7 @@ const handlers = {
   end() {
     const share = ((100 * (done - missed)) / done).toFixed(missed ? 2 : 0);
     $("state").textContent = `${done - missed} of ${done} expectations met (${share} %), over ${rows.size} operations`;
+    if (waiting) tell(`${NO_JSPI} ${waiting} expectations read results in the middle of an expression: they were not tried.`);
     $("state").className = missed ? "bad" : "good";
     $("save").disabled = false;
   },
@@ -61,16 +67,16 @@ const handlers = {
 $("only").onchange = filter;
 $("save").onclick = () => download("conformance.json", JSON.stringify(report, null, 1));
 
-if (await able(true)) {
+if (await able()) {
   const library = new Library((message) => handlers[message.kind]?.(message));
   // ``every``: only every n-th expectation, for a quick look.
   const every = Number(new URLSearchParams(location.search).get("every")) || 1;
   $("start").onclick = async () => {
     $("start").disabled = true;
-    const program = `from webgpu_torch_web.site.pages import conformance\nimport webgpu_torch\nconformance(webgpu_torch, ${every})`;
+    const program = `from webgpu_torch_web.site.pages import conformance\nimport webgpu_torch\nawait conformance(webgpu_torch, ${every})`;
     const { error } = await library.run(program);
     if (error) tell(error);
-    globalThis.finished = { done, missed, operations: rows.size };
+    globalThis.finished = { done, missed, waiting, operations: rows.size };
   };
   globalThis.library = library;
   library.ready.then(() => {

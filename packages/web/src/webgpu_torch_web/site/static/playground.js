@@ -108,7 +108,7 @@ function awake() {
   }, () => {});
 }
 
-if (await able(false)) {
+if (await able()) {
   if (!WebAssembly.Suspending) tell(`${NO_JSPI} Here write print(await tensor.fetch()) in place of print(tensor).`);
   library = new Library((message) => handlers[message.kind]?.(message));
   globalThis.library = library;
