@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from webgpu_torch_backend_cpu.runtime import first_sorted, sorted_order
+from webgpu_torch_backend_cpu.runtime import MANY, first_sorted, select, sorted_order
 
 NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.5, np.inf, -np.inf, np.nan])
 
@@ -50,3 +50,21 @@ def test_order_of_other_types(kind):
     keys[0, :2] = (0, 1) if kind == np.bool_ else (0, np.iinfo(kind).max if kind != np.float16 else np.inf)
     for descending in (False, True):
         assert np.array_equal(sorted_order(keys, descending), sorted_order(keys.astype(np.float64), descending))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from([np.float32, np.float64, np.int64, np.bool_, np.float16]), st.sampled_from([1, MANY]))
+def test_values_chosen_by_masks_are_those_chosen_one_by_one(data, kind, length):
+    shapes = st.sampled_from([(length,), (1,), (2, length), (2, 1), ()])
+    numbers = np.random.default_rng(data.draw(st.integers(0, 99)))
+    test = numbers.integers(0, 2, data.draw(shapes)).astype(bool)
+    with np.errstate(invalid="ignore"):
+        one, other = (
+            (numbers.standard_normal(data.draw(shapes)) * data.draw(st.sampled_from([0, 1, np.nan]))).astype(kind)
+            for _ in range(2)
+        )
+    found, expected = select(test, one, other), np.where(test, one, other)
+    assert found.dtype == kind and np.array_equal(
+        np.broadcast_to(found, expected.shape), expected, equal_nan=kind != np.bool_
+    )
+    assert not np.shares_memory(found, one) and not np.shares_memory(found, other)

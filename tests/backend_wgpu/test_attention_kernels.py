@@ -27,8 +27,8 @@ TILES = [
 ]  # fmt: skip
 
 
-def check(monkeypatch: pytest.MonkeyPatch, kernel: Attention, plan: Any, emit: Any) -> None:
-    """Compare a kernel by a plan with its definition."""
+def check(monkeypatch: pytest.MonkeyPatch, kernel: Attention, plan: Any, emit: Any, opened: Any = harness) -> None:
+    """Compare a kernel by a plan with its definition, on the device of ``opened()``."""
     monkeypatch.setitem(VARIANTS, Attention, [Variant("forced", lambda *_: [plan], lambda *_: 0.0, emit)])
     given: list[list[Any]] = [numbers(each.numel, 5 + 2 * place) for place, each in enumerate(kernel.operands)]
     if len(given) > 3 and kernel.operands[3].dtype is bool_:
@@ -38,7 +38,7 @@ def check(monkeypatch: pytest.MonkeyPatch, kernel: Attention, plan: Any, emit: A
         torch.tensor(each, dtype=kinds.get(described.dtype.name, torch.float32))
         for each, described in zip(given, kernel.operands, strict=True)
     ]
-    found = harness().run(kernel, tensors, (0.7,) if kernel.parameters else ())
+    found = opened().run(kernel, tensors, (0.7,) if kernel.parameters else ())
     wanted = interpret(kernel, given, (0.7,) if kernel.parameters else ())
     for result, expected, described in zip(found, wanted, kernel.outputs, strict=True):
         assert_close(result.tolist(), expected, described.dtype, kernel.name)

@@ -191,26 +191,30 @@ console.log(JSON.stringify(found));
 )
 
 
-def test_text_is_valid(tmp_path: Path) -> None:
-    # The compiler that comes with Dawn for Node says what it thinks of a text without any GPU.
+def assert_valid(texts: list[Any], folder: Path) -> None:
+    """Ask the compiler that comes with Dawn for Node, which needs no GPU, what it thinks of some texts."""
     registry = pytest.importorskip("webgpu_torch_web.site.registry")
     try:
         node, package = registry.tool("node"), registry.npm_package("webgpu", "0.6.2")
     except registry.MissingTool as missing:
         pytest.skip(str(missing))
+    (folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    (folder / "compile.mjs").write_text(_COMPILE, encoding="utf-8")
+    command = [node, "compile.mjs", str(package), "texts.json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for text, messages in zip(texts, json.loads(done.stdout), strict=True):
+        assert not messages, f"{messages}\n{text}"
+
+
+def test_text_is_valid(tmp_path: Path) -> None:
     given = checking().capabilities
     texts: list[str] = []
     for number, (kernel, _, _) in enumerate([*CASES.values(), epilogue(CASES["turned edges"])]):
         units = SMALLER_UNITS if number % 3 == 0 else UNITS
         for tile in tiles(given.replace(matrix_units=units)).values():
             texts += [each.source for each in generate_matrix(kernel, given, tile).passes]
-    (tmp_path / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
-    (tmp_path / "compile.mjs").write_text(_COMPILE, encoding="utf-8")
-    command = [node, "compile.mjs", str(package), "texts.json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    for text, messages in zip(texts, json.loads(done.stdout), strict=True):
-        assert not messages, f"{messages}\n{text}"
+    assert_valid(texts, tmp_path)
 
 
 def run(

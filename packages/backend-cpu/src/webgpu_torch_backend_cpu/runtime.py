@@ -25,8 +25,13 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array
         # The elements of a row lie apart: all rows' first elements together, then all second ones, …
         found, order = np.empty((*source.shape[1:], *starts.shape), source.dtype), (*row, *axes)
         starts = starts.astype(np.intp, copy=False)
-        for place in np.ndindex(source.shape[1:]):
-            source[(slice(None), *place)].take(starts, out=found[place], mode="clip")
+        low, stop = int(starts.min()), int(starts.max()) + 1
+        if stop - low <= 4 * starts.size:
+            # A copy of what lies between the first and the last, where it is not in order already, is worth one call for all.
+            np.moveaxis(source[low:stop], 0, -1).take(starts - low, axis=-1, out=found, mode="clip")
+        else:
+            for place in np.ndindex(source.shape[1:]):
+                source[(slice(None), *place)].take(starts, out=found[place], mode="clip")
     else:
         found, order = source[starts], (*axes, *row)
     return found.transpose([order.index(axis) for axis in range(count)])
@@ -119,7 +124,10 @@ def select(test: Array, a: Array, b: Array) -> Array:
 
     Long arrays are chosen from by masks over their bits: ``numpy.where`` branches, which processors guess wrong at random tests.
     """
-    if not isinstance(test, np.ndarray) or test.size < MANY or a.dtype != b.dtype:
+    if not test.ndim:
+        # A copy: what it is a view of may be overwritten before it is stored.
+        return np.array(a if test else b)
+    if max(test.size, a.size, b.size) < MANY or a.dtype != b.dtype:
         return np.where(test, a, b)
     kind = _WORDS[a.dtype.itemsize]
     mask, one, other = test.view(np.int8).astype(kind), a.view(kind), b.view(kind)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import Shape, contiguous_strides
 
 Array = Any
 
@@ -25,6 +26,8 @@ SHIFTED_BYTES = 1 << 17
 #: bytes of tiles laid out at a time, the widest tile, and the longest line that is cut into tiles where positions are neighbours
 TILE_BYTES = 1 << 18
 WIDEST_TILE, LONGEST_BANDED = 28, 64
+#: taps up to which shifted multiply-adds along lines of at least so many places are quicker than tiles
+FEW_TAPS, LONG_LINE = 9, 32
 
 
 class Affine(NamedTuple):
@@ -171,6 +174,14 @@ def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: Any) -> 
     return np.lib.stride_tricks.as_strided(padded[tuple(slice(each, None) for each in start)], domain, strides)
 
 
+def stored_whole(kernel: Contraction, shape: Shape) -> bool:
+    """Return whether products are all that is stored, one after another, so that BLAS may write them where they belong."""
+    (first, *others), of = kernel.stores, kernel.outputs[0]
+    if others or first.value.step != "accumulator" or of.initial is not None or of.dtype is not kernel.dtype:
+        return False
+    return of.dtype.category == 2 and not first.offset and first.strides == contiguous_strides(shape)
+
+
 def in_order_of_memory(kernel: Contraction) -> Contraction:
     """Return the same products with the sides exchanged if the rows of the result then lie as what is stored does."""
     batch, m, n, k = (len(each) for each in (kernel.batch, kernel.m, kernel.n, kernel.k))
@@ -216,7 +227,8 @@ def _alone(left: Array, right: Array, batch: int, columns: int) -> Array:
     n, k = range(batch, batch + columns), range(batch + columns, right.ndim)
     forward = math.prod(left.shape[batch:]) <= math.prod(right.shape[axis] for axis in n)
     places, taps = (n, k) if forward else (k, n)
-    if batch == 1 and places and taps:
+    few = forward and math.prod(left.shape[batch:]) <= FEW_TAPS and right.shape[batch + columns - 1] >= LONG_LINE
+    if batch == 1 and places and taps and not few:
         if right.strides[taps[-1]] < 0:
             right = np.flip(right, taps[-1])
             if not forward:

@@ -8,6 +8,9 @@ workgroup memory, and so do the weights between product and sum.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from webgpu_torch_core.ir.dtypes import float32
 from webgpu_torch_core.ir.expression import Expression, constant
 from webgpu_torch_core.ir.kernels import Attention, Product, WeightedSum
@@ -187,74 +190,44 @@ class _Sum:
         writer.parts.write_sum(writer.module, writer.part, writer.flat_batch, row, column, values)
 
 
-class _Writer:
-    """Writes the kernel of an attention."""
+class RowWriter:
+    """What kernels of attention by blocks share: the rows of a workgroup and a thread, and the scores of some columns."""
 
-    def __init__(self, kernel: Attention, capabilities: Capabilities, tile: AttentionTile) -> None:
+    products: Sequence[Any]
+    batch: list[Node]
+    #: which of the workgroups that share the columns
+    part: Node = fixed(0)
+
+    def __init__(self, kernel: Attention, capabilities: Capabilities, tile: Any) -> None:
         self.kernel, self.capabilities, self.tile = kernel, capabilities, tile
         self.module = Module(kernel, capabilities)
         self.body = self.module.body
         self.m, self.n, self.batches = map(number_of_elements, (kernel.m, kernel.n, kernel.batch))
-        sizes = [number_of_elements(kernel.k if each.along == "k" else kernel.v) for each in kernel.sums]
-        self.blocks_m, self.blocks_v = -(-self.m // tile.m), -(-max(sizes) // tile.v)
+        self.blocks_m = -(-self.m // tile.m)
         self.buffers = Buffers(self.module)
         # Four neighbouring columns are looked at at once where they are neighbours in every tile.
         together = kernel.n and self.n % tile.n == 0 and kernel.n[-1] % LANES == 0
         rank = sum(len(getattr(kernel, name)) for name in kernel.dimension_groups)
         self.together = Buffers(self.module, rank - 1 if together else None)
-        self.weights = _Weights(self.module, tile)
-        self.products = [_Product(self, each, number) for number, each in enumerate(kernel.products)]
-        self.sums = [_Sum(self, each, number) for number, each in enumerate(kernel.sums)]
-        self.softmax = Softmax(self.module, tile) if kernel.score is not None else None
-        self.parts = Parts(kernel, tile.splits)
+        self.rows: list[Node] = []
 
-    def write(self) -> Pass:
-        """Return the pass."""
-        body, tile = self.body, self.tile
-        count = self.blocks_m * self.blocks_v * self.batches * tile.splits
+    def _begin(self, count: int) -> Node:
+        """Write where the rows of a workgroup, one of ``count``, begin; return the number of its other parts."""
+        body = self.body
         linear = body.let("linear", LINEAR_GROUP)
         body.leave(linear >= count)
         # The rows that attend to most columns come first: whoever waits for the last ones does not wait for the longest.
-        self.base_m = body.let("base_m", (u32(self.blocks_m - 1) - linear % self.blocks_m) * tile.m)
-        piece = body.let("piece", linear // self.blocks_m)
-        self.base_v = body.let("base_v", piece % self.blocks_v * tile.v)
-        self.part: Node = fixed(0)
-        piece = piece // self.blocks_v
-        if tile.splits > 1:
-            self.part, piece = body.let("part", piece % tile.splits), piece // tile.splits
-        self.flat_batch = body.let("batch", piece)
-        self.batch = split_index(self.module, self.flat_batch, self.kernel.batch)
-        self.place = locate(body, tile.product())
-        self.rows = [self._row(number) for number in range(tile.rows)]
-        start, stop = self._bounds()
-        for each in (*self.products, *self.sums):
-            each.begin()
-        if self.softmax is not None:
-            self.softmax.begin(self.place)
-        with body.when(start < stop):
-            for product in self.products:
-                product.fetch(start)
-        with body.loop("column", start, lambda column: column < stop, fixed(tile.n)) as column:
-            for product in self.products:
-                product.multiply(column)
-            for total in self.sums:
-                total.fetch(column, stop)
-            self._weigh(column, stop)
-        if self.softmax is not None:
-            self.softmax.finish([each.sums for each in self.sums], tile.splits == 1)
-        for total in self.sums:
-            total.leave()
-        self._store_rows()
-        return self.module.finish(tile.threads, count, " (parts)" if tile.splits > 1 else "")
+        self.base_m = body.let("base_m", (u32(self.blocks_m - 1) - linear % self.blocks_m) * self.tile.m)
+        return body.let("piece", linear // self.blocks_m)
+
+    def _place_of(self, number: int) -> Node:
+        """Return which row one of a thread's is, which may lie behind the last one."""
+        raise NotImplementedError
 
     def _row(self, number: int) -> Node:
         """Write which row one of a thread's is; behind the last one it is repeated."""
         row = self._place_of(number)
         return self.body.let(f"row{number}", minimum(row, self.m - 1) if self.m % self.tile.m else row)
-
-    def _place_of(self, number: int) -> Node:
-        step = self.tile.m // self.tile.rows
-        return self.base_m + (self.place[0] + fixed(number // LANES * step)) * fixed(LANES) + fixed(number % LANES)
 
     def _bounds(self) -> tuple[Node, Node]:
         """Write between which columns the workgroup's rows, and each of the thread's, attend; return the workgroup's."""
@@ -309,6 +282,86 @@ class _Writer:
         if column is None:
             return found
         return found + [fixed(0)] * (len(kernel.k) + len(kernel.v)) + split_index(self.module, column, kernel.n)
+
+    def _four(
+        self, root: Expression, row: int, group: int, columns: list[Name], softmax: list[list[Name]]
+    ) -> list[Node]:  # fmt: skip
+        """Write an expression of a row and four neighbouring columns and return its values."""
+        products = [[each.sums.sums[row][group].lane(lane) for lane in range(LANES)] for each in self.products]
+        weights = [softmax[row][group].lane(lane) for lane in range(LANES)] if softmax else []
+        if self.together.vector is not None:
+            at = self._coordinates(self.rows[row], columns[0])
+            return [value for (value,) in evaluate(self.together, [root], at, LANES, (), None, weights, products)]
+        found: list[Node] = []
+        for lane, column in enumerate(columns):
+            inside = minimum(column, self.n - 1) if self.n % self.tile.n else column
+            at, own = self._coordinates(self.rows[row], inside), [[each[lane]] for each in products]
+            found.append(evaluate(self.buffers, [root], at, 1, (), None, weights[lane : lane + 1], own)[0][0])
+        return found
+
+    def _bounded(self, value: Node, outside: Node, row: int, column: Node, stop: Node) -> Node:
+        """Return a value where a row attends to a column, else another."""
+        bounds = list(self.bounds[row])
+        conditions: list[Node] = []
+        if self.kernel.first is not None:
+            conditions.append(bounds.pop(0) <= column)
+        if self.kernel.last is not None:
+            conditions.append(column < bounds.pop(0))
+        elif self.n % self.tile.n or self.tile.splits > 1:
+            conditions.append(column < stop)
+        return choose(every(*conditions), value, outside) if conditions else value
+
+
+class _Writer(RowWriter):
+    """Writes the kernel of an attention."""
+
+    def __init__(self, kernel: Attention, capabilities: Capabilities, tile: AttentionTile) -> None:
+        super().__init__(kernel, capabilities, tile)
+        sizes = [number_of_elements(kernel.k if each.along == "k" else kernel.v) for each in kernel.sums]
+        self.blocks_v = -(-max(sizes) // tile.v)
+        self.weights = _Weights(self.module, tile)
+        self.products = [_Product(self, each, number) for number, each in enumerate(kernel.products)]
+        self.sums = [_Sum(self, each, number) for number, each in enumerate(kernel.sums)]
+        self.softmax = Softmax(self.module, tile) if kernel.score is not None else None
+        self.parts = Parts(kernel, tile.splits)
+
+    def write(self) -> Pass:
+        """Return the pass."""
+        body, tile = self.body, self.tile
+        count = self.blocks_m * self.blocks_v * self.batches * tile.splits
+        piece = self._begin(count)
+        self.base_v = body.let("base_v", piece % self.blocks_v * tile.v)
+        piece = piece // self.blocks_v
+        if tile.splits > 1:
+            self.part, piece = body.let("part", piece % tile.splits), piece // tile.splits
+        self.flat_batch = body.let("batch", piece)
+        self.batch = split_index(self.module, self.flat_batch, self.kernel.batch)
+        self.place = locate(body, tile.product())
+        self.rows = [self._row(number) for number in range(tile.rows)]
+        start, stop = self._bounds()
+        for each in (*self.products, *self.sums):
+            each.begin()
+        if self.softmax is not None:
+            self.softmax.begin(self.place)
+        with body.when(start < stop):
+            for product in self.products:
+                product.fetch(start)
+        with body.loop("column", start, lambda column: column < stop, fixed(tile.n)) as column:
+            for product in self.products:
+                product.multiply(column)
+            for total in self.sums:
+                total.fetch(column, stop)
+            self._weigh(column, stop)
+        if self.softmax is not None:
+            self.softmax.finish([each.sums for each in self.sums], tile.splits == 1)
+        for total in self.sums:
+            total.leave()
+        self._store_rows()
+        return self.module.finish(tile.threads, count, " (parts)" if tile.splits > 1 else "")
+
+    def _place_of(self, number: int) -> Node:
+        step = self.tile.m // self.tile.rows
+        return self.base_m + (self.place[0] + fixed(number // LANES * step)) * fixed(LANES) + fixed(number % LANES)
 
     def _weigh(self, column: Node, stop: Node) -> None:
         """Write what turns the products with columns from ``column`` on into weights and adds the values with them."""
@@ -371,34 +424,6 @@ class _Writer:
                     for value, column in zip(values, columns[group], strict=True)
                 ]
                 body.set(target, vector("f32", bounded))
-
-    def _four(
-        self, root: Expression, row: int, group: int, columns: list[Name], softmax: list[list[Name]]
-    ) -> list[Node]:  # fmt: skip
-        """Write an expression of a row and four neighbouring columns and return its values."""
-        products = [[each.sums.sums[row][group].lane(lane) for lane in range(LANES)] for each in self.products]
-        weights = [softmax[row][group].lane(lane) for lane in range(LANES)] if softmax else []
-        if self.together.vector is not None:
-            at = self._coordinates(self.rows[row], columns[0])
-            return [value for (value,) in evaluate(self.together, [root], at, LANES, (), None, weights, products)]
-        found: list[Node] = []
-        for lane, column in enumerate(columns):
-            inside = minimum(column, self.n - 1) if self.n % self.tile.n else column
-            at, own = self._coordinates(self.rows[row], inside), [[each[lane]] for each in products]
-            found.append(evaluate(self.buffers, [root], at, 1, (), None, weights[lane : lane + 1], own)[0][0])
-        return found
-
-    def _bounded(self, value: Node, outside: Node, row: int, column: Node, stop: Node) -> Node:
-        """Return a value where a row attends to a column, else another."""
-        bounds = list(self.bounds[row])
-        conditions: list[Node] = []
-        if self.kernel.first is not None:
-            conditions.append(bounds.pop(0) <= column)
-        if self.kernel.last is not None:
-            conditions.append(column < bounds.pop(0))
-        elif self.n % self.tile.n or self.tile.splits > 1:
-            conditions.append(column < stop)
-        return choose(every(*conditions), value, outside) if conditions else value
 
     def _store_rows(self) -> None:
         """Write the rows' stores, by the first of the threads that share each, in one of the workgroups that share it."""

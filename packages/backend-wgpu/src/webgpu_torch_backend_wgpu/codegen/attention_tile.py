@@ -122,7 +122,7 @@ def _width(kernel: Attention, along: str) -> int:
     return number_of_elements(kernel.k if along == "k" else kernel.v)
 
 
-def _reach(kernel: Attention) -> float:
+def columns_read(kernel: Attention) -> float:
     """Return which share of the columns rows attend to on average: half of them, where bounds follow the rows."""
     rows = range(len(kernel.batch), len(kernel.batch) + len(kernel.m))
     bounds = [each for each in (kernel.first, kernel.last) if each is not None]
@@ -135,7 +135,7 @@ def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> f
     widest = max(_width(kernel, each.along) for each in kernel.sums)
     blocks = max(-(-m // tile.m) * -(-widest // tile.v) * batch * tile.splits, 1)
     depth = sum(tile.stages(_width(kernel, each.depth)) * tile.deep for each in kernel.products)
-    columns = -(-n // (tile.n * tile.splits)) * tile.n * _reach(kernel)
+    columns = -(-n // (tile.n * tile.splits)) * tile.n * columns_read(kernel)
     work = 2 * tile.m * columns * (depth + len(kernel.sums) * tile.v)
     share = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep] * (1.0 if tile.kept else _STREAMED)
     rounds = -(-blocks // facts.units)

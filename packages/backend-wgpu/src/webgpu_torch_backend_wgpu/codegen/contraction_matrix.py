@@ -78,8 +78,8 @@ _BAND = 8
 
 def matrix_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[MatrixTile]:
     """Return the tiles for an adapter's matrix units, with the sum split or not; none where they cannot compute a kernel."""
-    unit = _unit_of(capabilities)
-    if unit is None or _half_of(kernel.left) is None or _half_of(kernel.right) is None:
+    unit = unit_of(capabilities)
+    if unit is None or half_of(kernel.left) is None or half_of(kernel.right) is None:
         return
     for block in _SHARES:
         tile = _tile(block, unit, 1)
@@ -93,7 +93,7 @@ def _tile(block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) 
     return MatrixTile(*block, 1, 0, _PAD_HALVES, _BAND, splits, unit)
 
 
-def _unit_of(capabilities: Capabilities) -> MatrixUnit | None:
+def unit_of(capabilities: Capabilities) -> MatrixUnit | None:
     """Return the largest product of halves that an adapter's matrix units sum in float32 and that blocks are made of."""
     fitting = [
         each for each in capabilities.matrix_units
@@ -102,7 +102,7 @@ def _unit_of(capabilities: Capabilities) -> MatrixUnit | None:
     return max(fitting, key=lambda each: each.m * each.n * each.k, default=None) if capabilities.half else None
 
 
-def _half_of(side: Expression) -> Expression | None:
+def half_of(side: Expression) -> Expression | None:
     """Return the float16 value that a side converts to float32; None where it is no such conversion."""
     if side.step == "cast" and side.dtype.name == "float32" and side.arguments[0].dtype.name == "float16":
         return side.arguments[0]
@@ -123,11 +123,11 @@ def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float
 @lru_cache(64)
 def _work(kernel: Contraction, group: str) -> float:
     """Return what an element of a side costs in float32 operations where elements are computed one by one."""
-    side = _side(kernel, group)
+    side = side_of(kernel, group)
     return 0 if side.lanes > 1 else _SINGLE + _STEP * sum(1 for _ in topological(side.value))
 
 
-def _side(kernel: Contraction, group: str) -> Side:
+def side_of(kernel: Contraction, group: str) -> Side:
     """Return one operand as halves."""
     return Side(kernel, (kernel.left if group == "m" else kernel.right).arguments[0], group, _HALVES)
 
@@ -144,7 +144,12 @@ class HalvesLoader:
     of one row, whose coordinates it splits once, and depths are the same for many threads.
     """
 
-    def __init__(self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int) -> None:
+    #: behind which depth there is nothing, where that is known on the device only
+    end: Node | None = None
+
+    def __init__(
+        self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int, prefix: str = ""
+    ) -> None:
         self.frame, self.body, self.side = frame, frame.body, side
         self.threads = tile.threads
         self.along_k = side.axis == "k" or not side.strided
@@ -157,7 +162,7 @@ class HalvesLoader:
         self.edge_rows = side.rows % width != 0
         # A part of a split sum ends at a multiple of the block's depth, except the last one.
         self.edge_depth = frame.k % tile.k != 0 or tile.splits > 1
-        self.registers = [Name(f"{side.group}_r{number}", "vec4<u32>") for number in range(self.count)]
+        self.registers = [Name(f"{prefix or side.group}_r{number}", "vec4<u32>") for number in range(self.count)]
         for node in side.loads if side.lanes > 1 else ():
             if node.dtype.name == "float16" and side.stride(node, side.axis):
                 frame.buffers.in_words.add(node.payload[0])
@@ -206,8 +211,8 @@ class HalvesLoader:
         if self.edge_rows:
             conditions.append(row < self.side.rows)
             row = minimum(row, self.side.rows - reaches[0])
-        if self.edge_depth:
-            conditions.append(deep < self.frame.k)
+        if self.edge_depth or self.end is not None:
+            conditions.append(deep < (self.frame.k if self.end is None else self.end))
             deep = minimum(deep, self.frame.k - reaches[1])
         return conditions, row, deep
 
@@ -258,8 +263,8 @@ class MatrixBlock(Block):
     def __init__(self, frame: Frame, tile: MatrixTile) -> None:
         self.frame, self.body, self.tile, self.unit = frame, frame.body, tile, tile.unit
         self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
-        self.left = HalvesLoader(frame, _side(frame.kernel, "m"), tile.m, tile, self.blocks, 0)
-        self.right = HalvesLoader(frame, _side(frame.kernel, "n"), tile.n, tile, self.blocks, self.left.size)
+        self.left = HalvesLoader(frame, side_of(frame.kernel, "m"), tile.m, tile, self.blocks, 0)
+        self.right = HalvesLoader(frame, side_of(frame.kernel, "n"), tile.n, tile, self.blocks, self.left.size)
 
     def declare(self) -> None:
         body, tile, unit = self.body, self.tile, self.unit

@@ -14,6 +14,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .attention import generate_attention
+from .attention_matrix import attention_matrix_seconds, attention_matrix_tiles, generate_attention_matrix
 from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
 from .contraction_each import each_seconds, generate_each, has_few_channels
@@ -117,7 +118,7 @@ def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
 def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
     """Return the cost of a kernel that reaches a share of the memory's bandwidth."""
 
-    def cost(kernel: Kernel, plan: Any, facts: Facts) -> float:
+    def cost(kernel: Kernel, plan: object, facts: Facts) -> float:
         described = (*kernel.operands, *kernel.outputs)
         return sum(each.numel * each.dtype.itemsize for each in described) / (facts.bandwidth * share)
 
@@ -221,7 +222,7 @@ def _always(kernel: Kernel, capabilities: Capabilities) -> Iterator[None]:
     yield None
 
 
-def _sorting(kernel: Scatter, plan: Any, facts: Facts) -> float:
+def _sorting(kernel: Scatter, plan: object, facts: Facts) -> float:
     """Return the cost of sorting a scatter's entries, and of a thread for each lane that goes through a run of them."""
     sorting = (_SORTING + _SORTED * number_of_elements(kernel.entries)) * facts.dispatch
     return sorting + number_of_elements(kernel.entries) * _reading(kernel, facts, len(kernel.lanes) - 1)
@@ -279,6 +280,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
     ],
     Attention: [
         Variant("few rows", few_rows, few_rows_seconds, generate_few_rows),
+        Variant("tiles of matrices", attention_matrix_tiles, attention_matrix_seconds, generate_attention_matrix),
         Variant("tiles", attention_tiles, attention_seconds, generate_attention),
     ],
     Scan: [

@@ -287,14 +287,23 @@ def rewrite(
     expression: Expression, replace: Callable[[Expression, tuple[Expression, ...]], Expression | None]
 ) -> Expression:
     """Return a copy with nodes replaced bottom-up; ``replace(node, new_arguments)`` returns None to keep a node."""
+    return rewrite_all((expression,), replace)[0]
+
+
+def rewrite_all(
+    expressions: tuple[Expression, ...], replace: Callable[[Expression, tuple[Expression, ...]], Expression | None]
+) -> tuple[Expression, ...]:
+    """Return copies as of :func:`rewrite`; what several expressions share is looked at once."""
     done: dict[Expression, Expression] = {}
-    for node in topological(expression):
-        arguments = tuple(done[each] for each in node.arguments)
+    get = done.__getitem__
+    for node in topological(*expressions):
+        given = node.arguments
+        arguments = tuple(map(get, given)) if given else given
         result = replace(node, arguments)
         if result is None:
-            result = node if arguments == node.arguments else make(node.step, arguments, node.payload, node.dtype)
+            result = node if arguments == given else make(node.step, arguments, node.payload, node.dtype)
         done[node] = result
-    return done[expression]
+    return tuple(map(get, expressions))
 
 
 def substitute(expression: Expression, arguments: tuple[Expression, ...]) -> Expression:

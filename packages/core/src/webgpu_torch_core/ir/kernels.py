@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .dtypes import dtype
 from .expression import Expression, topological
 from .layouts import Shape, number_of_elements
-from .reindexing import Terms, reindex, reindex_strides
+from .reindexing import Terms, reindex, reindex_all, reindex_strides
 
 if TYPE_CHECKING:
     from .monoids import Monoid
@@ -151,9 +151,10 @@ class Kernel(Record):
 
 
 def _reindex_stores(stores: tuple[Store, ...], terms: Terms) -> tuple[Store, ...]:
+    values = reindex_all(tuple([each.value for each in stores]), terms)
     return tuple(
-        Store(each.output, each.offset, reindex_strides(each.strides, terms), reindex(each.value, terms))
-        for each in stores
+        Store(each.output, each.offset, reindex_strides(each.strides, terms), value)
+        for each, value in zip(stores, values, strict=True)
     )
 
 

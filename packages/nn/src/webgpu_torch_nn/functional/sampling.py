@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
 from webgpu_torch_core.record.devices import has_float64
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide
 
@@ -137,6 +138,20 @@ def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> No
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
 
+@remembered
+def _sampled(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align: bool) -> Tensor:
+    spatial = input.ndim - 2
+    # Where float64 is at hand, positions and weights are in it: gradients are small differences of large sums.
+    points = grid.to(torch.float64) if has_float64(grid.device) else wide(grid)
+    positions = [
+        _unnormalized(points.select(-1, spatial - 1 - axis), size, align) for axis, size in enumerate(input.shape[2:])
+    ]
+    if mode != "bicubic":
+        sizes = input.shape[2:]
+        positions = [_padded(each, size, padding_mode, align) for each, size in zip(positions, sizes, strict=True)]
+    return _interpolated(input, positions, mode, padding_mode, align)
+
+
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -153,18 +168,9 @@ def grid_sample(
     if align_corners is None:
         warnings.warn(_CORNERS_NOTE, stacklevel=2)
     align = bool(align_corners)
-    spatial = input.ndim - 2
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
-    # Where float64 is at hand, positions and weights are in it: gradients are small differences of large sums.
-    points = grid.to(torch.float64) if has_float64(grid.device) else wide(grid)
-    positions = [
-        _unnormalized(points.select(-1, spatial - 1 - axis), size, align) for axis, size in enumerate(input.shape[2:])
-    ]
-    if mode != "bicubic":
-        sizes = input.shape[2:]
-        positions = [_padded(each, size, padding_mode, align) for each, size in zip(positions, sizes, strict=True)]
-    result = _interpolated(input, positions, mode, padding_mode, align)
+    result = _sampled(input, grid, mode, padding_mode, align)
     # The position of a nearest neighbour has a gradient, of zero.
     return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result
 

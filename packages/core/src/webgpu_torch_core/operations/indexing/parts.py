@@ -34,5 +34,5 @@ def embed(grad: Tensor, shape: tuple[int, ...], dim: int, start: int, step: int)
 
 def place_of_part(gradient: Tensor) -> Place | None:
     """Return what :func:`embed` made a gradient of, None for any other and for one that was written to since."""
-    place, version = gradient.__dict__.get("_place", (None, 0))
+    place, version = getattr(gradient, "_place", (None, 0))
     return place if version == gradient._storage.version else None

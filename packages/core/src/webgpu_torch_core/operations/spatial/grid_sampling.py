@@ -23,14 +23,15 @@ def _gathering_kernel(
     weight_kind: dtype,
 ) -> Any:  # fmt: skip
     batch, taps, count = places.shape
+    wide = float64 if kind is float64 else float32
 
     def term(at: list[Any], tap: list[Any]) -> Any:
         entry = [at[0], tap[0], at[2]]
         place: Any = ir.load_at(1, element_index(places, entry), int32)
-        weight = ir.load_at(2, element_index(weights, entry), weight_kind)
+        weight: Any = ir.cast(ir.load_at(2, element_index(weights, entry), weight_kind), wide)
         coordinates = [at[0], at[1], ir.apply("maximum", place, 0)]
-        element: Any = ir.cast(ir.load_at(0, element_index(source, coordinates), kind), weight_kind)
-        return ir.select(ir.constant(0, int32) <= place, element * weight, ir.constant(0, weight_kind))
+        element: Any = ir.cast(ir.load_at(0, element_index(source, coordinates), kind), wide)
+        return ir.select(ir.constant(0, int32) <= place, element * weight, ir.constant(0, wide))
 
     operands = (Operand(kind, numel), Operand(int32, places_numel), Operand(weight_kind, weights_numel))
     return summing_kernel("gathered_sum", operands, kind, (batch, source.shape[1], count), (taps,), term)
