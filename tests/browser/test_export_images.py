@@ -79,7 +79,7 @@ export default async ({ base, gpu }) => {
 @pytest.mark.slow
 def test_pipeline(engine, tmp_path):
     from test_diffusion_pipelines import folder_of
-    from webgpu_torch_models.diffusion.pipelines import StableDiffusionPipeline
+    from webgpu_torch_models.diffusion import StableDiffusionPipeline
 
     pipeline = StableDiffusionPipeline.from_pretrained(folder_of("pipeline", tmp_path))
     torch.web.export_images(pipeline, engine.root / "images", height=16, width=16, steps=[3, 1])
