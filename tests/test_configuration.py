@@ -18,6 +18,7 @@ FOREIGN = {
     "processes.py": "a folder that a driver needs to start",
     "hub.py": "PyTorch's folder for downloads",
     "models.py": "how much transformers says",
+    "run.py": "what a launcher tells the programs that it starts",
 }
 
 

@@ -8,15 +8,16 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_cpu.device import CpuDevice
 from webgpu_torch_core.ir.dtypes import bool_, float32, float64, int32, int64
-from webgpu_torch_core.ir.expression import apply, binary, cast, coordinate, load, load_at, reduced, select
-from webgpu_torch_core.ir.kernels import Pointwise, Reduction, RowProgram, Store
+from webgpu_torch_core.ir.expression import accumulator, apply, binary, cast, coordinate, load, load_at, reduced, select
+from webgpu_torch_core.ir.kernels import Contraction, Pointwise, Reduction, RowProgram, Store
 from webgpu_torch_core.ir.layouts import contiguous_strides, number_of_elements
 from webgpu_torch_core.ir.monoids import monoid
 from webgpu_torch_testing import assert_close, run_kernel
@@ -24,7 +25,7 @@ from webgpu_torch_testing.building import STORAGE, elementwise, operands, output
 
 pytest.importorskip("llvmlite")
 
-from webgpu_torch_backend_cpu.jit import adaptive, forms, machine  # noqa: E402
+from webgpu_torch_backend_cpu.jit import adaptive, contractions, forms, machine  # noqa: E402
 from webgpu_torch_backend_cpu.jit.steps import Unsupported  # noqa: E402
 
 
@@ -188,6 +189,64 @@ def test_many_drawn_rows(case):
     kernel, inputs = case
     with numpy.errstate(all="ignore"):
         agree(kernel, inputs)
+
+
+@st.composite
+def products(draw):
+    """Draw a contraction of drawn sizes and orders of memory, with or without something done to its results."""
+    sizes = [tuple(draw(st.lists(st.integers(1, 9), min_size=least, max_size=2))) for least in (0, 0, 1, 1)]
+    domain, kind = sum(sizes, ()), draw(st.sampled_from((float32, float32, float64, int32)))
+    starts = [sum(map(len, sizes[:number])) for number in range(5)]
+
+    def side(operand, hidden):
+        axes = draw(
+            st.permutations([axis for axis in range(len(domain)) if not starts[hidden] <= axis < starts[hidden + 1]])
+        )
+        lies = dict(zip(axes, contiguous_strides(tuple(domain[axis] for axis in axes)), strict=True))
+        count = number_of_elements(tuple(domain[axis] for axis in axes))
+        return load(operand, 0, tuple(lies.get(axis, 0) for axis in range(len(domain))), kind), (kind, count)
+
+    (left, one), (right, other) = side(0, 2), side(1, 1)
+    shape, result = domain[: starts[3]], accumulator(kind)
+    if draw(st.booleans()):
+        result = apply("maximum", result * 2, 1) if kind is int32 else apply("tanh", result + 0.5)
+    kernel = Contraction(
+        operands(one, other), outputs((kind, number_of_elements(shape))), (), "drawn", *sizes, left, right, kind,
+        (write(0, shape, result, kind),),
+    )  # fmt: skip
+    seed = draw(st.integers(0, 99))
+    data = [numpy.random.default_rng(seed).integers(-9, 9, count).tolist() for _, count in (one, other)]
+    return kernel, data
+
+
+@settings(max_examples=10, deadline=None)
+@given(products(), st.sampled_from((0, 1 << 15)))
+def test_drawn_products(case, few):
+    with pytest.MonkeyPatch.context() as patch:
+        # With none few enough all go to BLAS, and what is done to their results is compiled.
+        patch.setattr(contractions, "FEW", few)
+        try:
+            agree(*case)
+        except Unsupported as error:
+            assert few == 0 and "BLAS" in str(error)
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None)
+@given(products())
+def test_many_drawn_products(case):
+    assume(case[0].elements() <= contractions.FEW)
+    agree(*case)
+
+
+@pytest.mark.slow
+def test_windows_of_every_shape():
+    environment = {**os.environ, "WEBGPU_TORCH_CPU_JIT": "wait"}
+    file = Path(__file__).with_name("test_windows.py")
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", file], env=environment, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stdout
 
 
 @pytest.mark.parametrize("step", ["exp", "log", "tanh", "erf", "log1p", "expm1"])

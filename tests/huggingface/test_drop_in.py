@@ -62,13 +62,12 @@ def test_version_and_class_names(run_code: Callable[..., str]) -> None:
 def test_missing_names_are_there_until_called(run_code: Callable[..., str]) -> None:
     """Names this library has not can be imported, annotated, subclassed and asked about; calling one raises."""
     code = """
-    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-    from torch.distributed.tensor import DTensor
-    def annotated(mesh: DeviceMesh | None = None, kinds: "list[DTensor]" = ()) -> None: ...
-    class Mine(DeviceMesh):
+    from torch.distributed.tensor import DTensor, distribute_tensor
+    def annotated(mesh: DTensor | None = None, kinds: "list[DTensor]" = ()) -> None: ...
+    class Mine(DTensor):
         def __init__(self): self.value = 3
-    assert Mine().value == 3 and not isinstance(torch.zeros(1), DeviceMesh)
-    for missing in (DeviceMesh, init_device_mesh, torch.cuda.CUDAGraph, DeviceMesh.from_group):
+    assert Mine().value == 3 and not isinstance(torch.zeros(1), DTensor)
+    for missing in (DTensor, distribute_tensor, torch.cuda.CUDAGraph, DTensor.from_local):
         try:
             missing("cpu")
         except NotImplementedError as error:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reference_cases import DIFFUSION, FLUX, NOISE, SD3, T5, TOWER, UNET, VAE, write_tokenizer
+from reference_cases import DIFFUSION, FLUX, NOISE, SD3, T5, TOWER, UNET, VAE, weights, write_tokenizer
 
 _TEXT = {**TOWER, "vocab_size": 85, "max_position_embeddings": 16, "eos_token_id": 84, "bos_token_id": 83}
 _PLAIN_VAE = {**VAE, "use_quant_conv": False, "use_post_quant_conv": False, "scaling_factor": 1.3, "shift_factor": 0.06}
@@ -103,6 +103,43 @@ CALLS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     },
 }
 PROMPTS = ["a red cat on a mat, 2 birds!", "an owl"]
+
+
+_BLOCK = "down_blocks.0.attentions.0.transformer_blocks.0"
+#: by name: the pipeline, and which maps of a part an adapter is for
+ADAPTERS: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "diffusers": (
+        "pipeline",
+        [("unet", f"{_BLOCK}.attn1.to_q"), ("unet", f"{_BLOCK}.attn2.to_out.0"), ("unet", f"{_BLOCK}.ff.net.0.proj"),
+         ("unet", "mid_block.attentions.0.proj_in"), ("unet", "down_blocks.0.downsamplers.0.conv"),
+         ("text_encoder", "text_model.encoder.layers.1.self_attn.out_proj")],
+    ),
+    "kohya": (
+        "pipeline",
+        [("lora_unet", f"{_BLOCK}.attn1.to_q"), ("lora_unet", "up_blocks.1.attentions.1.proj_out"),
+         ("lora_te", "text_model.encoder.layers.0.self_attn.out_proj")],
+    ),
+    "kohya_xl": (
+        "pipeline_xl",
+        [("lora_unet", "input_blocks.3.1.transformer_blocks.1.attn2.to_v"),
+         ("lora_unet", "output_blocks.1.1.transformer_blocks.0.ff.net.2"),
+         ("lora_te1", "text_model.encoder.layers.0.self_attn.out_proj"), ("lora_te2", "text_model.encoder.layers.1.self_attn.out_proj")],
+    ),
+}  # fmt: skip
+
+
+def adapter(library: Any, name: str, sizes: dict[str, tuple[list[int], list[int]]]) -> dict[str, Any]:
+    """Return a file's tensors; of each map, the shapes of A and B."""
+    result: dict[str, Any] = {}
+    for part, module in ADAPTERS[name][1]:
+        down, up = sizes[f"{part}.{module}"]
+        start = f"{part}.{module}" if name == "diffusers" else f"{part}_{module.replace('.', '_')}"
+        sides = ("lora_A", "lora_B") if name == "diffusers" else ("lora_down", "lora_up")
+        shapes = {f"{start}.{side}.weight": shape for side, shape in zip(sides, (down, up), strict=True)}
+        result |= weights(library, shapes, 1.5)
+        if name != "diffusers":
+            result[f"{start}.alpha"] = library.tensor(3.0)
+    return result
 
 
 def given(library: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -241,47 +241,89 @@ def shifted_decode(vae: Any, decode: Any, latents: torch.Tensor, **options: Any)
     return decode(latents + vae.config.shift_factor, **options)
 
 
+def pipeline_parts(name: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return a pipeline's parts with drawn weights, written to a folder; their configurations, and the weights' shapes."""
+    configs: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
+    # Parts that it has not are none.
+    names = [f"{part}{end}" for part in ("text_encoder", "tokenizer") for end in ("", "_2", "_3")]
+    parts = dict.fromkeys([*names, "safety_checker", "feature_extractor"])
+    for part, (model, sizes) in pipelines.PIPELINES[name].items():
+        library = transformers if "text" in part else diffusers
+        model = getattr(library, model)
+        made = model(model.config_class(**sizes)) if library is transformers else model(**sizes)
+        made.save_pretrained(folder / part)
+        file = next((folder / part).glob("*.safetensors"))
+        shapes[part] = {key: list(value.shape) for key, value in sorted(load_file(file).items())}
+        save_file(cases.weights(torch, shapes[part]), file, metadata={"format": "pt"})
+        configs[part] = json.loads((folder / part / "config.json").read_text(encoding="utf-8"))
+        parts[part] = model.from_pretrained(folder / part).eval()
+        if library is transformers:
+            pipelines.write_tokenizer_of(part, model.__name__, folder)
+            tokenizer = part.replace("text_encoder", "tokenizer")
+            is_clip = model.__name__.startswith("CLIP")
+            reader = transformers.CLIPTokenizer if is_clip else transformers.AutoTokenizer
+            parts[tokenizer] = reader.from_pretrained(folder / tokenizer)
+    _, scheduler, options = pipelines.KINDS[name]
+    parts["scheduler"] = getattr(diffusers, scheduler)(**options)
+    return parts | pipelines.TOLD.get(name, {}), configs, shapes
+
+
+def made_of(parts: dict[str, Any], kind: str) -> Any:
+    """Return a pipeline of diffusers with those of the parts that it has."""
+    made = getattr(diffusers, kind)
+    pipeline = made(**{key: value for key, value in parts.items() if key in signature(made).parameters})
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
 def record_pipeline(name: str) -> None:
     """Record the weights' names, and the images that diffusers' pipelines make."""
-    kind, scheduler, options = pipelines.KINDS[name]
-    configs, shapes = {}, {}
-    with tempfile.TemporaryDirectory() as name_of_folder, torch.no_grad():
-        folder = Path(name_of_folder)
-        # Parts that it has not are none.
-        names = [f"{part}{end}" for part in ("text_encoder", "tokenizer") for end in ("", "_2", "_3")]
-        parts = dict.fromkeys([*names, "safety_checker", "feature_extractor"])
-        for part, (model, sizes) in pipelines.PIPELINES[name].items():
-            library = transformers if "text" in part else diffusers
-            model = getattr(library, model)
-            made = model(model.config_class(**sizes)) if library is transformers else model(**sizes)
-            made.save_pretrained(folder / part)
-            file = next((folder / part).glob("*.safetensors"))
-            shapes[part] = {key: list(value.shape) for key, value in sorted(load_file(file).items())}
-            save_file(cases.weights(torch, shapes[part]), file, metadata={"format": "pt"})
-            configs[part] = json.loads((folder / part / "config.json").read_text(encoding="utf-8"))
-            parts[part] = model.from_pretrained(folder / part).eval()
-            if library is transformers:
-                pipelines.write_tokenizer_of(part, model.__name__, folder)
-                tokenizer = part.replace("text_encoder", "tokenizer")
-                is_clip = model.__name__.startswith("CLIP")
-                reader = transformers.CLIPTokenizer if is_clip else transformers.AutoTokenizer
-                parts[tokenizer] = reader.from_pretrained(folder / tokenizer)
-        parts["scheduler"] = getattr(diffusers, scheduler)(**options)
-        parts |= pipelines.TOLD.get(name, {})
-        outputs = {}
+    outputs = {}
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        parts, configs, shapes = pipeline_parts(name, Path(folder))
         for case, (task, given) in pipelines.CALLS[name].items():
-            made = getattr(diffusers, f"{kind}{task}Pipeline")
-            pipeline = made(**{key: value for key, value in parts.items() if key in signature(made).parameters})
-            pipeline.set_progress_bar_config(disable=True)
+            pipeline = made_of(parts, f"{pipelines.KINDS[name][0]}{task}Pipeline")
             given = pipelines.given(torch, given)
             given = {key: value for key, value in given.items() if key in signature(pipeline.__call__).parameters}
-            if made is diffusers.StableDiffusion3InpaintPipeline:
+            if isinstance(pipeline, diffusers.StableDiffusion3InpaintPipeline):
                 # This one forgets the latents' shift, which the others undo.
                 pipeline.vae.decode = partial(shifted_decode, pipeline.vae, pipeline.vae.decode)
             draws = torch.Generator().manual_seed(8)
             images = pipeline(pipelines.PROMPTS, num_inference_steps=6, generator=draws, output_type="pt", **given)
             outputs[case] = images.images
     write(name, configs, shapes, outputs)
+
+
+def record_adapted(name: str) -> None:
+    """Record images that pipelines make with adapters, and the adapters' shapes."""
+    outputs, described = {}, {}
+    for case, (model, maps) in pipelines.ADAPTERS.items():
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            parts, _, _ = pipeline_parts(model, Path(folder))
+            pipeline = made_of(parts, f"{pipelines.KINDS[model][0]}Pipeline")
+            named = cases.description("single_file")[model]["unet"]
+            sizes = {}
+            for part, module in maps:
+                here = named.get(f"model.diffusion_model.{module}.weight", f"{module}.weight").removesuffix(".weight")
+                part_name = {
+                    "lora_unet": "unet",
+                    "lora_te": "text_encoder",
+                    "lora_te1": "text_encoder",
+                    "lora_te2": "text_encoder_2",
+                }.get(part, part)
+                network = parts[part_name]
+                known = dict(network.named_modules())
+                shape = list((known.get(here) or known[here.removeprefix("text_model.")]).weight.shape)
+                sizes[f"{part}.{module}"] = [2, *shape[1:]], [shape[0], 2, *[1] * (len(shape) - 2)]
+            pipeline.load_lora_weights(pipelines.adapter(torch, case, sizes))
+            draws = torch.Generator().manual_seed(8)
+            given = {"height": 16, "width": 16, "num_inference_steps": 2, "generator": draws, "output_type": "pt"}
+            outputs[case] = pipeline(pipelines.PROMPTS, guidance_scale=3.0, **given).images
+            described[case] = sizes
+            print(case, sizes)
+    (cases.FOLDER / f"{name}.json").write_text(json.dumps(described, sort_keys=True) + "\n", encoding="utf-8")
+    save_file({key: value.contiguous() for key, value in outputs.items()}, cases.FOLDER / f"{name}.safetensors")
 
 
 def heard_by(folder: Path, sound: dict[str, Any], options: dict[str, Any]) -> str:
@@ -414,6 +456,7 @@ if __name__ == "__main__":
         (pipelines.PIPELINES, record_pipeline),
         (("calls",), record_calls),
         (("single_file",), record_single_file),
+        (("adapted",), record_adapted),
     )
     for group, record in kinds:
         for each in group:

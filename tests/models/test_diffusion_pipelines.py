@@ -17,6 +17,8 @@ from webgpu_torch_models.diffusion import (
     FluxPipeline,
     StableDiffusionPipeline,
 )
+from webgpu_torch_models.linear import EncodedLinear
+from webgpu_torch_nn import functional as F
 
 
 def folder_of(name: str, folder: Path) -> Path:
@@ -122,3 +124,56 @@ def test_what_a_folder_must_be(tmp_path: Path) -> None:
 def test_options_of_flow_matching(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FlowMatchEulerDiscreteScheduler(**options)
+
+
+@pytest.mark.slow_on("webgpu")
+@pytest.mark.parametrize("name", pipelines.ADAPTERS)
+@pytest.mark.parametrize("merge", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_adapters(name: str, merge: bool, tmp_path: Path, device: str) -> None:
+    model, maps = pipelines.ADAPTERS[name]
+    pipeline = DiffusionPipeline.from_pretrained(folder_of(model, tmp_path), device=device)
+    save_safetensors(pipelines.adapter(torch, name, cases.description("adapted")[name]), tmp_path / "lora.safetensors")
+    assert len(pipeline.load_lora_weights(tmp_path / "lora.safetensors", merge=merge)) == len(maps)
+    options = {"steps": 2, "guidance_scale": 3.0, "height": 16, "width": 16, "output": "tensor"}
+    made = pipeline(pipelines.PROMPTS, generator=torch.Generator().manual_seed(8), **options)
+    close(made, load_safetensors(cases.FOLDER / "adapted.safetensors")[name])
+
+
+def test_adapters_of_other_pipelines(tmp_path: Path) -> None:
+    pipeline = StableDiffusionPipeline.from_pretrained(folder_of("pipeline", tmp_path))
+    file = tmp_path / "pytorch_lora_weights.safetensors"
+    down, up = torch.ones(2, 16), torch.ones(16, 2)
+    before = {key: value.clone() for key, value in pipeline.unet.state_dict().items()}
+    block = "down_blocks.0.attentions.0.transformer_blocks.0"
+    for tensors, message in (
+        ({"unet.no.such.lora_A.weight": down, "unet.no.such.lora_B.weight": up}, "adapts 'unet.no.such', which this"),
+        ({f"unet.{block}.attn1.to_q.lora_A.weight": down}, r"there are \{'A': \[2, 16\]\}, expected A \[rank, in\]"),
+        ({"unet.conv_in.weight": down}, "'unet.conv_in.weight' is no matrix of low rank"),
+        (
+            {
+                f"unet.{block}.attn1.to_q.lora_A.weight": down,
+                f"unet.{block}.attn1.to_q.lora_B.weight": up,
+                f"unet.{block}.attn2.to_k.lora_A.weight": down,
+                f"unet.{block}.attn2.to_k.lora_B.weight": up,
+            },
+            r"the adapter is \[out, in\] = \[16, 16\], the model \[16, 32\]",
+        ),
+    ):
+        save_safetensors(tensors, file)
+        with pytest.raises(ValueError, match=message):
+            pipeline.load_lora_weights(tmp_path)
+    assert all(torch.equal(before[key], value) for key, value in pipeline.unet.state_dict().items())
+
+
+def test_networks_of_a_few_bits(tmp_path: Path) -> None:
+    folder = folder_of("pipeline_sd3_small", tmp_path)
+    options = {"steps": 2, "height": 16, "width": 16, "guidance_scale": 1.0, "output": "latent"}
+    found = []
+    for quantize in (None, "int8"):
+        pipeline = DiffusionPipeline.from_pretrained(folder, quantize=quantize)
+        networks = (pipeline.network, *pipeline.text_encoders)
+        encoded = [any(isinstance(each, EncodedLinear) for each in network.modules()) for network in networks]
+        assert encoded == [quantize is not None] * 3
+        latents: Any = pipeline("a cat", generator=torch.Generator().manual_seed(8), **options)
+        found.append(latents.flatten())
+    assert F.cosine_similarity(*found, dim=0) >= 0.999

@@ -275,6 +275,38 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
         for one in ((0,), (1,), (2,), (1, 0), (1, 2), (2, 0), (1, 1))
         for two in ((0,), (1,), (2,), (0, 1), (2, 1), (1, 0), (1, 1))
     ],
+    "products of rows of booleans that lie apart": lambda t: [
+        _refusal(lambda one=one, two=two: t.inner(one, two).tolist())
+        for rows in (t.ones(6, dtype=t.bool),)
+        for one, two in (
+            (rows[::2], rows[:3]),
+            (rows[:3], rows[3:]),
+            (rows[:1].expand(3), rows[:3]),
+            (rows[::3][:1], rows[:1]),
+            (rows[::2], rows.reshape(2, 3)),
+            (rows[::2], rows.reshape(2, 3)[:1]),
+        )
+    ],
+    "types of complex sources": lambda t: [
+        _refusal(each)
+        for each in (
+            lambda: t.zeros(3, dtype=t.complex64).index_copy(0, t.tensor([1]), t.tensor([1.0])),
+            lambda: t.zeros(3, dtype=t.complex64).index_add(0, t.tensor([1]), t.tensor([1.0])),
+            lambda: t.zeros(3).index_add(0, t.tensor([1]), t.tensor([1j])),
+            lambda: t.zeros(3, dtype=t.complex64).scatter(0, t.tensor([1]), t.tensor([1.0])),
+        )
+    ],
+    "classes below zero": lambda t: _refusal(lambda: t.nn.functional.one_hot(t.tensor([-1]))),
+    "seeds that are not finite": lambda t: [
+        t.autograd.grad(call(x := t.tensor([0.0, -0.0, 2.0, 3.0], requires_grad=True)), x, seed)[0]
+        for call, shape in (
+            (lambda x: t.nextafter(x.detach(), x), (4,)),
+            (lambda x: t.nextafter(x, t.ones(4)), (4,)),
+            (lambda x: x.prod(), ()),
+            (lambda x: x.var(), ()),
+        )
+        for seed in (t.full(shape, NAN), t.full(shape, INF))
+    ],
     "a batch of one times a batch": lambda t: [
         t.matmul(t.ones(1, rows, 2, requires_grad=True), t.ones(2, 2, 1))._is_view() for rows in (1, 2)
     ],

@@ -356,10 +356,13 @@ class ContractionWriter(Writer):
             kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
             sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
-            self.body.append(
-                f"total = n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)).astype(n.{kind}, copy=False)"
-            )
-            self.body.append(f"total = total.reshape({shape})")
+            product = f"n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)"
+            if windows.stored_whole(kernel, shape):
+                whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)
+                matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))
+                self.body.append(f"{product}, out={whole}.reshape({matrices}))")
+                return
+            self.body.append(f"total = {product}).astype(n.{kind}, copy=False).reshape({shape})")
         block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
         accumulator = "total[block]" if block else "total"
         stores = self.simplified(kernel.stores, shape)

@@ -8,7 +8,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
 
 from . import random, threads
-from .compiler import compile_kernel, source_of
+from .compiler import source_of
 from .jit.adaptive import compiled, description
 from .printer import TYPES
 
@@ -167,7 +166,7 @@ class CpuDevice(Device):
     def _function(self, kernel: Any) -> Callable[..., None]:
         found = self._compiled.get(kernel)
         if found is None:
-            found = self._compiled[kernel] = compiled(kernel, partial(compile_kernel, kernel))
+            found = self._compiled[kernel] = compiled(kernel)
             if len(self._compiled) > KERNEL_CACHE_LIMIT:
                 self._compiled.popitem(last=False)
         return found

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import Shape, contiguous_strides
 
 Array = Any
 
@@ -171,6 +172,14 @@ def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: Any) -> 
         for axis, factor in each.position.factors:
             strides[axis] += factor * step
     return np.lib.stride_tricks.as_strided(padded[tuple(slice(each, None) for each in start)], domain, strides)
+
+
+def stored_whole(kernel: Contraction, shape: Shape) -> bool:
+    """Return whether products are all that is stored, one after another, so that BLAS may write them where they belong."""
+    (first, *others), of = kernel.stores, kernel.outputs[0]
+    if others or first.value.step != "accumulator" or of.initial is not None or of.dtype is not kernel.dtype:
+        return False
+    return of.dtype.category == 2 and not first.offset and first.strides == contiguous_strides(shape)
 
 
 def in_order_of_memory(kernel: Contraction) -> Contraction:

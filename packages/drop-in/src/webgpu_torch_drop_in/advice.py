@@ -6,7 +6,9 @@ _COMPILE = "decorate the function or module with torch.compile, which captures w
 _SCRIPT = (
     "call the function or module itself, or capture it with torch.compile; share weights with torch.save or safetensors"
 )
-_DISTRIBUTED = "train in one process; this build has no process groups (torch.distributed.is_available() returns False)"
+_DISTRIBUTED = (
+    "use DistributedDataParallel in one process, or in several that mpiexec starts (see the page Distributed)"
+)
 _SPARSE = "use torch.sparse_coo_tensor and Tensor.to_sparse, or dense tensors"
 _NESTED = "pad to one length and give a mask, as torch.nn.utils.rnn.pad_sequence does"
 _QUANTIZED = "quantise weights with webgpu_torch's encodings, or compute in torch.float16"

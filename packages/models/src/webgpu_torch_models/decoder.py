@@ -115,8 +115,7 @@ class RMSNorm(Module):
         self.weight = Parameter(torch.full((size,), 1.0 - offset))
 
     def forward(self, x: Tensor) -> Tensor:
-        wide = x.float()
-        normal = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        normal = F.rms_norm(x.float(), x.shape[-1:], eps=self.eps)
         if self.offset:
             return (normal * (self.weight.float() + self.offset)).to(x.dtype)
         return normal.to(x.dtype) * self.weight

@@ -14,13 +14,17 @@ from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from numpy import empty, uint8
 from webgpu_torch_core.api.kernel_switches import get_num_threads
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.expression import Number, topological
-from webgpu_torch_core.ir.kernels import Kernel
+from webgpu_torch_core.ir.kernels import Contraction, Kernel
 
 from .. import config
-from .forms import Piece, pieces
+from ..compiler import compile_kernel
+from .contractions import Split, split
+from .forms import pieces
+from .loops import Piece
 from .machine import Function, is_installed, machine
 from .steps import Unsupported
 
@@ -65,6 +69,21 @@ class Native:
                 function(0, size, arrays, numbers, values)
 
 
+class WithProduct:
+    """A product by NumPy, and what becomes of it as machine code."""
+
+    def __init__(self, parts: Split, epilogue: Runs) -> None:
+        self.product = compile_kernel(parts.product)
+        self.epilogue = epilogue
+        (result,) = parts.product.outputs
+        self.nbytes = 0 if parts.in_place else result.numel * result.dtype.itemsize
+
+    def __call__(self, operands: Arrays, outputs: Arrays, parameters: Sequence[Number]) -> None:
+        target = empty(self.nbytes, uint8) if self.nbytes else outputs[0]
+        self.product(operands, [target], parameters)
+        self.epilogue([*operands, target], outputs, parameters)
+
+
 def _word(value: Number, of: dtype) -> Number:
     """Return a number as one of 64 bits: integers that do not fit wrap."""
     if of.category == 2:
@@ -75,11 +94,10 @@ def _word(value: Number, of: dtype) -> Number:
 class Adaptive:
     """A kernel that is compiled when it has turned out to be worth it."""
 
-    def __init__(self, kernel: Kernel, numpy: Callable[[], Runs], waits: bool) -> None:
+    def __init__(self, kernel: Kernel, waits: bool) -> None:
         self.kernel = kernel
-        self.print = numpy
         self.numpy: Runs | None = None
-        self.native: Native | None = None
+        self.native: Runs | None = None
         self.spent = 0.0
         #: how long NumPy may run until something is done about it; None: nothing will be
         self.limit: float | None = LOOKED_FOR_AFTER
@@ -92,7 +110,7 @@ class Adaptive:
             self.native(operands, outputs, parameters)
             return
         if self.numpy is None:
-            self.numpy = self.print()
+            self.numpy = compile_kernel(self.kernel)
         if self.limit is None:
             self.numpy(operands, outputs, parameters)
             return
@@ -131,7 +149,7 @@ class Counts:
 counts = Counts()
 
 
-def native(kernel: Kernel, compiles: bool = True) -> Native | None:
+def native(kernel: Kernel, compiles: bool = True) -> Runs | None:
     """Return a kernel as machine code, None where that has not been compiled and is not to be.
 
     Raises:
@@ -142,14 +160,17 @@ def native(kernel: Kernel, compiles: bool = True) -> Native | None:
     compiler = machine()
     if compiler is None:
         raise Unsupported("llvmlite does not work here")
-    parts = []
+    if isinstance(kernel, Contraction) and (parts := split(kernel)):
+        epilogue = native(parts.epilogue, compiles)
+        return None if epilogue is None else WithProduct(parts, epilogue)
+    functions = []
     for piece in pieces(kernel):
         function = compiler.function(piece.text, compiles)
         if function is None:
             return None
-        parts.append((piece, function))
+        functions.append((piece, function))
     counts.native += 1
-    return Native(kernel, parts)
+    return Native(kernel, functions)
 
 
 class _Compiler:
@@ -230,10 +251,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
-def compiled(kernel: Kernel, numpy: Callable[[], Runs]) -> Runs:
+def compiled(kernel: Kernel) -> Runs:
     """Return a kernel's function: NumPy's alone, or one that becomes machine code."""
     mode = config.JIT.text("1")
-    return Adaptive(kernel, numpy, mode == "wait") if mode != "0" and is_installed() else numpy()
+    return Adaptive(kernel, mode == "wait") if mode != "0" and is_installed() else compile_kernel(kernel)
 
 
 def description() -> str:

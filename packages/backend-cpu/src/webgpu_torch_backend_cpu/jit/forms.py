@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from webgpu_torch_core.ir.dtypes import dtype, float32, float64, int64
-from webgpu_torch_core.ir.expression import Expression, cast, coordinate, make, rewrite, substitute, topological
-from webgpu_torch_core.ir.kernels import Kernel, Pointwise, Reduction, RowProgram, Store
+from webgpu_torch_core.ir.expression import Expression, cast, constant, coordinate, make, rewrite, topological
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, Scan, Scatter, Store
 from webgpu_torch_core.ir.layouts import Shape
 from webgpu_torch_core.ir.monoids import Monoid, monoid, standard_name
 
 from .. import boxes
+from .contractions import contraction
 from .function import Function
 from .functions import lowered
-from .steps import TYPES, Unsupported, literal
+from .loops import TILE, Piece, State, finished, in_order, lowered_stores, nest, position_type, put, store, unit_strides
+from .ordered import scan, scatter
+from .steps import Unsupported
 
-#: rows that are reduced together where neighbours in memory belong to different rows
-TILE = 128
 #: pieces that a kernel is cut into at most, each a function of its own
 MOST_PIECES = 9
+#: elements whose sum is one in single precision
+BLOCK = 256
+#: steps from which on a value is kept rather than computed again
+LONG = 20
 #: monoids whose reductions become loops over vectors
 _VECTORS = ("sum", "product", "maximum", "minimum", "any", "all", "xor")
-
-
-class Piece(NamedTuple):
-    """A function and what it is called with: how far its outermost loop goes, and the numbers that its text leaves open."""
-
-    text: str
-    size: int
-    numbers: tuple[int, ...]
 
 
 def pieces(kernel: Kernel) -> list[Piece]:
@@ -48,67 +44,12 @@ def pieces(kernel: Kernel) -> list[Piece]:
     return writer(kernel)
 
 
-def _finished(function: Function, size: int) -> Piece:
-    return Piece(function.text(), size, tuple(function.numbers))
-
-
-def _lowered(stores: tuple[Store, ...]) -> tuple[Store, ...]:
-    return tuple(each.replace(value=lowered(each.value)) for each in stores)
-
-
-def _loads(*roots: Expression) -> Iterator[Shape]:
-    for node in topological(*roots):
-        if node.step == "load":
-            yield node.payload[2]
-
-
-def _unit_strides(axis: int, roots: list[Expression], stores: tuple[Store, ...]) -> int:
-    """Return how many accesses go from one element to the next along an axis; stores count twice."""
-    found = sum(strides[axis : axis + 1] == (1,) for strides in _loads(*roots))
-    return found + 2 * sum(each.strides[axis : axis + 1] == (1,) for each in stores)
-
-
-def _put(function: Function, stores: tuple[Store, ...], names: list[str], group: str) -> None:
-    for number, (each, value) in enumerate(zip(stores, names, strict=True)):
-        place, _ = function.place((group, number), each.offset, each.strides)
-        kind = function.kernel.outputs[each.output].dtype
-        function.store(function.buffer("outputs", each.output), place, kind, value)
-
-
-def _store(function: Function, stores: tuple[Store, ...], group: str = "store") -> None:
-    """Write all values, then all stores."""
-    _put(function, stores, [function.value(each.value) for each in stores], group)
-
-
-@contextmanager
-def _nest(function: Function, shape: Shape, order: list[int], split: bool, parallel: bool) -> Iterator[None]:
-    """Open loops over some dimensions; the outermost goes over the function's range if ``split``."""
-    with ExitStack() as stack:
-        for number, axis in enumerate(order):
-            whole = split and number == 0
-            end = "%end" if whole else function.number(("size", axis), shape[axis])
-            last = parallel and number == len(order) - 1
-            stack.enter_context(function.loop(axis, "%begin" if whole else "0", end, parallel=last))
-        yield
-
-
-def _order(shape: Shape, axes: list[int], inner: int | None) -> list[int]:
-    """Return the order of loops: the innermost last, a long one first, which threads share."""
-    outer = [axis for axis in axes if axis != inner]
-    if outer and shape[outer[0]] < 8:
-        longest = max(outer, key=lambda axis: shape[axis])
-        if shape[longest] >= 8:
-            outer.remove(longest)
-            outer.insert(0, longest)
-    return outer + ([] if inner is None else [inner])
-
-
 def _pointwise(kernel: Pointwise) -> list[Piece]:
     cut = boxes.pieces(kernel.shape, kernel.stores, by_rows=False)
     if len(cut) > MOST_PIECES:
         whole = tuple(each.replace(value=boxes.simplify(each.value, kernel.shape, False)) for each in kernel.stores)
         cut = [boxes.Piece(kernel.shape, whole)]
-    return [_box(kernel, each.shape, _lowered(each.stores)) for each in cut]
+    return [_box(kernel, each.shape, lowered_stores(each.stores)) for each in cut]
 
 
 def _box(kernel: Pointwise, shape: Shape, stores: tuple[Store, ...]) -> Piece:
@@ -116,11 +57,11 @@ def _box(kernel: Pointwise, shape: Shape, stores: tuple[Store, ...]) -> Piece:
     axes = [axis for axis, size in enumerate(shape) if size > 1] or list(range(len(shape)))[-1:]
     shape, stores = _without(shape, axes, stores)
     roots = [each.value for each in stores]
-    inner = max(range(len(shape)), key=lambda axis: (_unit_strides(axis, roots, stores), axis), default=None)
-    order = _order(shape, list(range(len(shape))), inner)
-    with _nest(function, shape, order, True, True) if order else function.loop(None, "%begin", "%end"):
-        _store(function, stores)
-    return _finished(function, shape[order[0]] if order else 1)
+    inner = max(range(len(shape)), key=lambda axis: (unit_strides(axis, roots, stores), axis), default=None)
+    order = in_order(shape, list(range(len(shape))), inner)
+    with nest(function, shape, order, True, True) if order else function.loop(None, "%begin", "%end"):
+        store(function, stores)
+    return finished(function, shape[order[0]] if order else 1)
 
 
 def _without(shape: Shape, axes: list[int], stores: tuple[Store, ...]) -> tuple[Shape, tuple[Store, ...]]:
@@ -145,70 +86,6 @@ def _without(shape: Shape, axes: list[int], stores: tuple[Store, ...]) -> tuple[
     return tuple(shape[axis] for axis in axes), moved
 
 
-class _State:
-    """The numbers that a reduction keeps: one of each, or one for every row of a tile."""
-
-    def __init__(self, function: Function, how: Monoid, count: int) -> None:
-        self.function, self.how, self.count = function, how, count
-        self.addresses = [function.variable(TYPES[each.name] if each.category else "i8", count) for each in how.states]
-
-    def _at(self, index: int, place: str | None) -> str:
-        function, of = self.function, self.how.states[index]
-        if place is None:
-            return self.addresses[index]
-        kind = TYPES[of.name] if of.category else "i8"
-        return function.emit(
-            len(function.scopes) - 1, f"getelementptr {kind}, ptr {self.addresses[index]}, i64 {place}"
-        )
-
-    def get(self, index: int, place: str | None) -> str:
-        """Read a number of the state."""
-        function, of = self.function, self.how.states[index]
-        depth = len(function.scopes) - 1
-        kind = TYPES[of.name] if of.category else "i8"
-        value = function.emit(depth, f"load {kind}, ptr {self._at(index, place)}{function.scopes[depth].group}")
-        return value if of.category else function.emit(depth, f"trunc i8 {value} to i1")
-
-    def put(self, values: list[str], place: str | None) -> None:
-        """Write the numbers of the state."""
-        function = self.function
-        scope, depth = function.scopes[-1], len(function.scopes) - 1
-        for index, (of, value) in enumerate(zip(self.how.states, values, strict=True)):
-            kind = TYPES[of.name] if of.category else "i8"
-            value = value if of.category else function.emit(depth, f"zext i1 {value} to i8")
-            scope.lines.append(f"store {kind} {value}, ptr {self._at(index, place)}{scope.group}")
-
-    def start(self, place: str | None) -> None:
-        """Write the identity."""
-        self.put([literal(value, of) for value, of in zip(self.how.identity, self.how.states, strict=True)], place)
-
-    def take(self, value: Expression, position: Expression, place: str | None, free: bool) -> None:
-        """Combine the state with an element; ``free``: sums may be added in any order."""
-        function, depth = self.function, len(self.function.scopes) - 1
-        name = standard_name(self.how)
-        own = [make("state", (), (id(self), index), of) for index, of in enumerate(self.how.states)]
-        lifted = tuple(lowered(each) for each in (substitute(root, (value, position)) for root in self.how.lift))
-        names = [function.value(each) for each in lifted]
-        earlier = [self.get(index, place) for index in range(len(own))]
-        if free and name in ("sum", "product") and self.how.states[0].category == 2:
-            step = "fadd" if name == "sum" else "fmul"
-            kind = TYPES[self.how.states[0].name]
-            found = [function.emit(depth, f"{step} reassoc {kind} {earlier[0]}, {names[0]}")]
-        else:
-            function.scopes[-1].names.update(zip(own, earlier, strict=True))
-            combined = [lowered(substitute(root, (*own, *lifted))) for root in self.how.combine]
-            found = [function.value(each) for each in combined]
-        self.put(found, place)
-
-    def result(self, place: str | None, of: dtype) -> str:
-        """Return the first result as a value of a type."""
-        function = self.function
-        own = [make("state", (), (id(self), index), each) for index, each in enumerate(self.how.states)]
-        names = [self.get(index, place) for index in range(len(own))]
-        function.scopes[-1].names.update(zip(own, names, strict=True))
-        return function.value(cast(lowered(substitute(self.how.results[0], tuple(own))), of))
-
-
 def _widened(reduction: Reduction) -> Reduction:
     """Return sums and products of float32 in double precision."""
     name = standard_name(reduction.monoid)
@@ -227,10 +104,10 @@ class _Rows:
         self.inner = list(range(self.depth, len(self.domain)))
         simplify = boxes.simplify
         self.values = [lowered(simplify(each.value, self.domain, False)) for each in kernel.reductions]
-        self.row_stores = _lowered(
+        self.row_stores = lowered_stores(
             tuple(each.replace(value=simplify(each.value, kernel.outer, False)) for each in kernel.row_stores)
         )
-        self.stores = _lowered(
+        self.stores = lowered_stores(
             tuple(each.replace(value=simplify(each.value, self.domain, False)) for each in kernel.stores)
         )
         self.reductions = [
@@ -238,17 +115,18 @@ class _Rows:
         ]
         self.function = Function(kernel)
         self.together = self._neighbours()
+        self.kept = self._keeps()
         if not kernel.inner:
             raise Unsupported("rows of no elements")
         if self.together is None and any(standard_name(each.monoid) not in _VECTORS for each in self.reductions):
             raise Unsupported("a reduction that is no loop over vectors")
         self.states = [
-            _State(self.function, each.monoid, TILE if self.together is not None else 1) for each in self.reductions
+            State(self.function, each.monoid, TILE if self.together is not None else 1) for each in self.reductions
         ]
 
     def _neighbours(self) -> int | None:
         """Return the outer dimension along which most accesses go from one element to the next, if it is not an inner one."""
-        counts = [_unit_strides(axis, self.values, self.stores) for axis in range(len(self.domain))]
+        counts = [unit_strides(axis, self.values, self.stores) for axis in range(len(self.domain))]
         outer = max(range(self.depth), key=lambda axis: counts[axis], default=None)
         if outer is None or self.kernel.outer[outer] < 8:
             return None
@@ -258,34 +136,26 @@ class _Rows:
         """Return the function."""
         function, outer = self.function, self.kernel.outer
         others = [axis for axis in range(self.depth) if axis != self.together]
-        order = _order(outer, others, None)
+        order = in_order(outer, others, None)
         if self.together is None:
             if order:
-                with _nest(function, outer, order, True, False):
+                with nest(function, outer, order, True, False):
                     self._rows(None, None)
             else:
                 with function.loop(None, "%begin", "%end"):
                     self._rows(None, None)
         elif order:
-            with _nest(function, outer, order, True, False):
+            with nest(function, outer, order, True, False):
                 self._tiles("0", function.number(("size", self.together), outer[self.together]))
         else:
             self._tiles("%begin", "%end")
         size = outer[order[0]] if order else 1 if self.together is None else outer[self.together]
-        return _finished(function, size)
+        return finished(function, size)
 
     def _tiles(self, start: str, end: str) -> None:
         function = self.function
         with function.loop(None, start, end, step=TILE) as first:
-            depth = len(function.scopes) - 1
-            last = function.emit(depth, f"add nsw i64 {first}, {TILE}")
-            last = self._call("llvm.smin.i64", last, end)
-            self._rows(first, last)
-
-    def _call(self, name: str, left: str, right: str) -> str:
-        function = self.function
-        function.declarations[name] = f"declare i64 @{name}(i64, i64)"
-        return function.emit(len(function.scopes) - 1, f"call i64 @{name}(i64 {left}, i64 {right})")
+            self._rows(first, function.least(function.here(f"add nsw i64 {first}, {TILE}"), end))
 
     def _each(self, first: str | None, last: str | None, write: Callable[[str | None], None]) -> None:
         """Write something for the row, or for each row of the tile."""
@@ -294,7 +164,7 @@ class _Rows:
             return
         function = self.function
         with function.loop(self.together, first, last, parallel=True) as variable:
-            place = function.emit(len(function.scopes) - 1, f"sub nsw i64 {variable}, {first}")
+            place = function.here(f"sub nsw i64 {variable}, {first}")
             for number, state in enumerate(self.states[: self.known]):
                 self._know(number, state.result(place, self._type(number)))
             write(place)
@@ -308,26 +178,30 @@ class _Rows:
         for group in self._passes():
             members = range(self.known, self.known + len(group))
             self._each(first, last, lambda place, members=members: self._start(members, place))
-            with _nest(function, self.domain, self.inner, False, False):
-                self._each(first, last, lambda place, members=members: self._take(members, place))
+            if first is None:
+                self._reduce(members)
+            else:
+                with nest(function, self.domain, self.inner, False, False):
+                    self._each(first, last, lambda place, members=members: self._take(members, place))
             self.known += len(group)
             if first is None:
                 for number in members:
                     self._know(number, self.states[number].result(None, self._type(number)))
         # The rows' values come before what the elements store, and are stored after it.
         if not self.stores:
-            self._each(first, last, lambda _: _store(function, self.row_stores, "row"))
+            self._each(first, last, lambda _: store(function, self.row_stores, "row"))
             return
         if first is not None and self.row_stores:
             raise Unsupported("stores per row and per element of a tile")
         names = [function.value(each.value) for each in self.row_stores]
         if first is None:
-            with _nest(function, self.domain, self.inner, False, True):
-                _store(function, self.stores)
+            with nest(function, self.domain, self.inner, False, True):
+                self._read_kept()
+                store(function, self.stores)
         else:
-            with _nest(function, self.domain, self.inner, False, False):
-                self._each(first, last, lambda _: _store(function, self.stores))
-        _put(function, self.row_stores, names, "row")
+            with nest(function, self.domain, self.inner, False, False):
+                self._each(first, last, lambda _: store(function, self.stores))
+        put(function, self.row_stores, names, "row")
 
     def _type(self, number: int) -> dtype:
         return self.kernel.reductions[number].monoid.results[0].dtype
@@ -341,11 +215,57 @@ class _Rows:
             reduction = self.reductions[number]
             self.states[number].take(reduction.value, self._position(reduction.monoid), place, place is None)
 
+    def _reduce(self, members: range) -> None:
+        """Write the loops over one row: sums of float32 are those of blocks in single precision, added in double."""
+        function, axis = self.function, self.inner[-1]
+        partial = {
+            number: State(function, self.kernel.reductions[number].monoid, 1)
+            for number in members
+            if self.reductions[number].dtype is float64
+            and self.kernel.reductions[number].monoid == monoid("sum", float32)
+        }
+        with nest(function, self.domain, self.inner[:-1], False, False):
+            size = function.number(("size", axis), self.domain[axis])
+            with function.loop(None, "0", size, step=BLOCK) as first:
+                for state in partial.values():
+                    state.start(None)
+                last = function.least(function.here(f"add nsw i64 {first}, {BLOCK}"), size)
+                with function.loop(axis, first, last, parallel=True):
+                    for number in members:
+                        state = partial.get(number, self.states[number])
+                        value = self.values[number] if number in partial else self.reductions[number].value
+                        state.take(value, self._position(state.how), None, True)
+                        if number == self.kept:
+                            put(function, self.stores, [function.value(self.values[number])], "store")
+                for number, state in partial.items():
+                    found = make("partial", (), number, float32)
+                    function.scopes[-1].names[found] = state.result(None, float32)
+                    self.states[number].take(cast(found, float64), constant(0, int64), None, False)
+
+    def _keeps(self) -> int | None:
+        """Return the reduction whose elements take long to compute and are needed again: they wait where the results will be."""
+        if self.together is not None or len(self.stores) != 1:
+            return None
+        (only,) = self.stores
+        output, parts = self.kernel.outputs[only.output], topological(only.value)
+        if output.initial is not None or any(each.output == only.output for each in self.row_stores):
+            return None
+        for number, value in enumerate(self.values):
+            if value.size > LONG and value.dtype is output.dtype and value in parts:
+                return number
+        return None
+
+    def _read_kept(self) -> None:
+        if self.kept is not None:
+            function, (only,) = self.function, self.stores
+            of = self.kernel.outputs[only.output].dtype
+            place, depth = function.place(("store", 0), only.offset, only.strides)
+            value = function.load(function.buffer("outputs", only.output), place, depth, of)
+            function.scopes[-1].names[self.values[self.kept]] = value
+
     def _position(self, how: Monoid) -> Expression:
         """Return an element's number among those of its row, in the type in which a monoid takes it."""
-        of = next(
-            (node.dtype for node in topological(*how.lift) if (node.step, node.payload) == ("argument", 1)), int64
-        )
+        of = position_type(how)
         result: Any = None
         for axis in self.inner:
             size = self.domain[axis]
@@ -370,4 +290,10 @@ def _row_program(kernel: RowProgram) -> list[Piece]:
     return [_Rows(kernel).write()]
 
 
-_WRITERS: dict[type, Callable[[Any], list[Piece]]] = {Pointwise: _pointwise, RowProgram: _row_program}
+_WRITERS: dict[type, Callable[[Any], list[Piece]]] = {
+    Pointwise: _pointwise,
+    RowProgram: _row_program,
+    Contraction: contraction,
+    Scan: scan,
+    Scatter: scatter,
+}

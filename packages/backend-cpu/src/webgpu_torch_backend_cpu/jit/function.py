@@ -71,6 +71,23 @@ class Function:
         self.scopes[depth].lines.append(f"{name} = {source}")
         return name
 
+    def here(self, source: str) -> str:
+        """Write a statement into the innermost loop; return the name of its value."""
+        return self.emit(len(self.scopes) - 1, source)
+
+    def least(self, left: str, right: str) -> str:
+        """Return the smaller of two places, in the innermost loop."""
+        return self._extremum("smin", left, right)
+
+    def greatest(self, left: str, right: str) -> str:
+        """Return the larger of two places, in the innermost loop."""
+        return self._extremum("smax", left, right)
+
+    def _extremum(self, which: str, left: str, right: str) -> str:
+        return Statements(self.here, self.declarations).call(
+            f"llvm.{which}.i64", "i64", [("i64", left), ("i64", right)]
+        )
+
     def number(self, key: Hashable, value: int) -> str:
         """Return the name of an integer that the text leaves open."""
         scope = self.scopes[0]
@@ -113,17 +130,32 @@ class Function:
         return name
 
     @contextmanager
-    def loop(self, dimension: int | None, start: str, end: str, step: int = 1, parallel: bool = False) -> Iterator[str]:
-        """Write a loop; ``parallel``: its iterations do not depend on each other, so that it may become one over vectors."""
+    def loop(
+        self,
+        dimension: int | None,
+        start: str,
+        end: str,
+        step: int = 1,
+        parallel: bool = False,
+        backwards: bool = False,
+    ) -> Iterator[str]:
+        """Write a loop; ``parallel``: its iterations do not depend on each other, so that it may become one over vectors.
+
+        ``backwards``: from the last coordinate of a dimension to 0.
+        """
         counter, label, variable = self.variable("i64"), self.name("l")[1:], self.name("i")
         group = self._group() if parallel else ""
         scope = Scope(f", !llvm.access.group {group}" if group else "")
         depth = len(self.scopes)
         self.scopes.append(scope)
         before = self.dimensions.get(dimension) if dimension is not None else None
+        if backwards:
+            place = self.here(f"sub nsw i64 {self.here(f'sub nsw i64 {end}, 1')}, {variable}")
+        else:
+            place = variable
         if dimension is not None:
-            self.dimensions[dimension] = (variable, depth)
-        yield variable
+            self.dimensions[dimension] = (place, depth)
+        yield place
         self.scopes.pop()
         if dimension is not None:
             self.dimensions.pop(dimension)
@@ -136,6 +168,24 @@ class Function:
             f"br i1 {going}, label %{label}.body, label %{label}.done", f"{label}.body:", *scope.lines,
             f"{following} = add nuw nsw i64 {variable}, {step}", f"store i64 {following}, ptr {counter}",
             f"br label %{label}.test{self._loop(group)}", f"{label}.done:",
+        ]  # fmt: skip
+
+    @contextmanager
+    def when(self, conditions: list[str]) -> Iterator[None]:
+        """Write what runs only where all conditions hold."""
+        if not conditions:
+            yield
+            return
+        condition = conditions[0]
+        for each in conditions[1:]:
+            condition = self.here(f"and i1 {condition}, {each}")
+        label = self.name("w")[1:]
+        self.scopes.append(Scope())
+        yield
+        scope = self.scopes.pop()
+        self.scopes[-1].lines += [
+            f"br i1 {condition}, label %{label}.yes, label %{label}.done", f"{label}.yes:", *scope.lines,
+            f"br label %{label}.done", f"{label}.done:",
         ]  # fmt: skip
 
     def _group(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..operations.indexing.parts import place_of_part
@@ -48,6 +48,7 @@ class Pass:
         # Storages that somebody else holds, and whether hooks may have let gradients out.
         self.held = {gradient._storage for _, gradient in roots if gradient is not None}
         self.exposed = False
+        self.callbacks: list[Callable[[], object]] = []
         # Nodes recorded before this number are not visited: what arrives at them is returned.
         self.floor = -2
 
@@ -107,6 +108,8 @@ class Pass:
                     self._return(node, gradients)
         finally:
             recording.enabled, running.task = saved, outer
+        for each in self.callbacks:
+            each()
         return self.results
 
     def _return(self, node: Node, gradients: list[Any]) -> None:
@@ -170,6 +173,17 @@ class Pass:
             else:
                 self.executing = reachable([edge for edge, _ in self.roots])
         return node in self.executing
+
+
+def queue_callback(callback: Callable[[], object]) -> None:
+    """Call a function when the backward pass that runs is over.
+
+    Raises:
+        RuntimeError: none runs in this thread.
+    """
+    if running.task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    running.task.callbacks.append(callback)
 
 
 def reachable(edges: Sequence[Edge]) -> set[Node]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 from webgpu_torch_models.config import read_json
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL
+from webgpu_torch_models.diffusion.lora_files import load_lora
 from webgpu_torch_models.diffusion.part import DiffusionPart
 from webgpu_torch_models.diffusion.schedule import Scheduler
 from webgpu_torch_models.diffusion.schedulers import scheduler_from_folder
@@ -96,6 +97,7 @@ class DiffusionPipeline:
             raise ValueError(f"{len(tokenizers)} tokenizers for {len(text_encoders)} encoders of texts")
         self.tokenizers, self.text_encoders = tokenizers, text_encoders
         self.network, self.vae, self.scheduler = network, vae, scheduler
+        self.endings = list(self.text_parts)[: len(text_encoders)]
 
     def __init_subclass__(cls) -> None:
         if "part" in vars(cls):
@@ -104,9 +106,14 @@ class DiffusionPipeline:
     @classmethod
     def from_pretrained(
         cls, name_or_path: str | Path, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None,
-        token: str | None = None, revision: str | None = None,
+        token: str | None = None, revision: str | None = None, quantize: str | None = None,
     ) -> Self:  # fmt: skip
         """Load a pipeline from a local folder or a hub id, as diffusers lays it out: model_index.json says of which family.
+
+        Args:
+            name_or_path: the folder, or the id.
+            dtype, device, token, revision: as :meth:`PreTrainedModel.from_pretrained`'s.
+            quantize: "int8", "int4", "nf4" or "fp8": linear maps of the network and of the encoders of texts have so few bits.
 
         Raises:
             FileNotFoundError: there is no such folder, or a part is missing in it.
@@ -116,11 +123,13 @@ class DiffusionPipeline:
         index = read_json(folder / "model_index.json")
         for kind in (cls, *cls.kinds):
             if issubclass(kind, cls) and kind._describes(index):
-                return kind._assembled(
-                    folder,
-                    index,
-                    lambda part, model: model.from_pretrained(folder / part, dtype=dtype, device=device),
-                )
+
+                def load(part: str, model: type[Part]) -> Part:
+                    # The autoencoder is convolutions.
+                    bits = None if model is AutoencoderKL else quantize
+                    return model.from_pretrained(folder / part, dtype=dtype, device=device, quantize=bits)
+
+                return kind._assembled(folder, index, load)
         known = ", ".join(kind.part[1].__name__ for kind in cls.kinds if issubclass(kind, cls))
         found = index.get("transformer") or index.get("unet")
         raise ValueError(f"{folder / 'model_index.json'}: the network is {found}; {cls.__name__} loads: {known}")
@@ -151,6 +160,25 @@ class DiffusionPipeline:
     def _more(cls, index: dict[str, object]) -> dict[str, bool]:
         """Return what else of model_index.json the pipeline is made with."""
         return {}
+
+    def load_lora_weights(self, path: str | Path, scale: float = 1.0, merge: bool = False) -> list[str]:
+        """Put an adapter of low rank into the network and the encoders of texts.
+
+        Args:
+            path: a file of diffusers or of kohya's trainer, or a folder that has pytorch_lora_weights.safetensors.
+            scale: how much of it.
+            merge: add it to the weights, which costs nothing later but cannot be undone; otherwise it stays beside.
+
+        Returns:
+            the names of the adapted maps, each after its part's.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is damaged, or is for another pipeline; nothing is changed then.
+        """
+        encoders = zip(self.endings, self.text_encoders, strict=True)
+        parts = {self.part[0]: self.network, **{f"text_encoder{end}": each for end, each in encoders}}
+        return load_lora(parts, Path(path), scale, merge)
 
     @property
     def device(self) -> torch.device:

@@ -58,10 +58,13 @@ def _split(name: str) -> tuple[str, str]:
 def _unet(weights: dict[str, Tensor], config: UNet2DConditionConfig) -> Renamed:
     for name, value in weights.items():
         module, last = _split(name)
-        yield f"{_UNET.get(module) or _unet_block(module, config.layers_per_block + 1)}.{last}", value
+        yield f"{unet_module(module, config.layers_per_block + 1)}.{last}", value
 
 
-def _unet_block(module: str, layers: int) -> str:
+def unet_module(module: str, layers: int) -> str:
+    """Return what a module of latent-diffusion's U-Net is called here; ``layers`` is ``layers_per_block + 1``."""
+    if module in _UNET:
+        return _UNET[module]
     match = re.fullmatch(r"(input|output|middle)_block(?:s\.(\d+))?\.(\d+)\.(.+)", module)
     if match is None:
         return module

@@ -51,6 +51,7 @@ class StableDiffusionPipeline(DiffusionPipeline):
         self.zeros_without_negative, self.told_score = zeros_without_negative, told_score
         if self.is_xl:
             self.guidance = 5.0
+            self.endings = ["", "_2"][-len(text_encoders) :]
 
     @classmethod
     def from_single_file(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.autograd import engine
 
 
 class _VariableMeta(type):
@@ -14,6 +15,9 @@ class _VariableMeta(type):
 
 class Variable(metaclass=_VariableMeta):
     """``Variable(data, requires_grad)`` is the tensor; every tensor is an instance."""
+
+    #: what runs backward passes; ``queue_callback`` of it is called in hooks
+    _execution_engine = engine
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: Any = None) -> Any:
         """Return a tensor that shares the data."""

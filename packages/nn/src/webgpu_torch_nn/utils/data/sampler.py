@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import webgpu_torch_core as torch
 from webgpu_torch_core.record.devices import host_device
 
+from webgpu_torch_nn.distributed.groups import get_rank, get_world_size
 from webgpu_torch_nn.utils.data._seeds import draw_seed
 
 _Index = TypeVar("_Index", covariant=True)
@@ -160,15 +161,14 @@ class DistributedSampler(Sampler[int]):
 
     Args:
         dataset: what is shared out; only its length matters.
-        num_replicas: how many processes there are.
-        rank: which of them this is, from 0.
+        num_replicas: how many processes there are, those of the default group if not given.
+        rank: which of them this is, from 0, likewise.
         shuffle: visit in an order drawn anew for every epoch, see :meth:`set_epoch`.
         seed: draws the order; must be the same in all processes.
         drop_last: leave out the tail that does not divide, instead of repeating the first indices.
 
     Raises:
-        RuntimeError: ``num_replicas`` or ``rank`` is missing: there is no process group here to ask.
-        ValueError: ``rank`` is not one of the processes.
+        ValueError: ``rank`` is not one of the processes; one of the two is missing, and there is no default group.
     """
 
     def __init__(
@@ -180,8 +180,8 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        if num_replicas is None or rank is None:
-            raise RuntimeError("Requires distributed package to be available; give num_replicas and rank instead")
+        num_replicas = get_world_size() if num_replicas is None else num_replicas
+        rank = get_rank() if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset

@@ -1,0 +1,1 @@
+"""Processes of a launcher, as ``torch.distributed.elastic.multiprocessing``."""
