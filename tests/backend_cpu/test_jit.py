@@ -228,7 +228,7 @@ def test_drawn_products(case, few):
         try:
             agree(*case)
         except Unsupported as error:
-            assert few == 0 and "BLAS" in str(error)
+            assert case[0].elements() > few and "BLAS" in str(error)
 
 
 @pytest.mark.slow

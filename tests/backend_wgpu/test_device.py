@@ -50,8 +50,8 @@ def test_reads_and_writes_larger_than_one_chunk(opened: Any, monkeypatch: pytest
 
 
 def test_large_reads_are_copied_by_several_threads(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header.PARALLEL_COPY_BYTES", 1000)
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._COPIERS", 4)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.staging.PARALLEL_COPY_BYTES", 1000)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.staging._COPIERS", 4)
     for nbytes in (1000, 4097, 100_003):
         data = random.Random(nbytes).randbytes(nbytes)
         buffer = opened.allocate(nbytes)

@@ -17,6 +17,8 @@ from webgpu_torch_models.diffusion import (
     FluxPipeline,
     StableDiffusionPipeline,
 )
+from webgpu_torch_models.linear import EncodedLinear
+from webgpu_torch_nn import functional as F
 
 
 def folder_of(name: str, folder: Path) -> Path:
@@ -161,3 +163,17 @@ def test_adapters_of_other_pipelines(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             pipeline.load_lora_weights(tmp_path)
     assert all(torch.equal(before[key], value) for key, value in pipeline.unet.state_dict().items())
+
+
+def test_networks_of_a_few_bits(tmp_path: Path) -> None:
+    folder = folder_of("pipeline_sd3_small", tmp_path)
+    options = {"steps": 2, "height": 16, "width": 16, "guidance_scale": 1.0, "output": "latent"}
+    found = []
+    for quantize in (None, "int8"):
+        pipeline = DiffusionPipeline.from_pretrained(folder, quantize=quantize)
+        networks = (pipeline.network, *pipeline.text_encoders)
+        encoded = [any(isinstance(each, EncodedLinear) for each in network.modules()) for network in networks]
+        assert encoded == [quantize is not None] * 3
+        latents: Any = pipeline("a cat", generator=torch.Generator().manual_seed(8), **options)
+        found.append(latents.flatten())
+    assert F.cosine_similarity(*found, dim=0) >= 0.999

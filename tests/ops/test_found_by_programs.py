@@ -51,6 +51,13 @@ def _refusal(step: Callable[[], Any]) -> str:
     return "none"
 
 
+def _filled(t: Any, fill: Callable[[Any], Any], size: int) -> Any:
+    """Return what a tensor that was expanded and filled is then."""
+    y = t.ones(1, 3, requires_grad=True) * 1
+    fill(y.expand(size, 3))
+    return y
+
+
 def _assigned(x: Any, item: Any, value: Any) -> Callable[[], None]:
     return lambda: x.__setitem__(item, value)
 
@@ -274,6 +281,48 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
         for call in (t.matmul, t.inner, t.dot, t.vdot, lambda x, y: t.tensordot(x, y, 1))
         for one in ((0,), (1,), (2,), (1, 0), (1, 2), (2, 0), (1, 1))
         for two in ((0,), (1,), (2,), (0, 1), (2, 1), (1, 0), (1, 1))
+    ],
+    "products of rows of booleans that lie apart": lambda t: [
+        _refusal(lambda one=one, two=two: t.inner(one, two).tolist())
+        for rows in (t.ones(6, dtype=t.bool),)
+        for one, two in (
+            (rows[::2], rows[:3]),
+            (rows[:3], rows[3:]),
+            (rows[:1].expand(3), rows[:3]),
+            (rows[::3][:1], rows[:1]),
+            (rows[::2], rows.reshape(2, 3)),
+            (rows[::2], rows.reshape(2, 3)[:1]),
+        )
+    ],
+    "types of complex sources": lambda t: [
+        _refusal(each)
+        for each in (
+            lambda: t.zeros(3, dtype=t.complex64).index_copy(0, t.tensor([1]), t.tensor([1.0])),
+            lambda: t.zeros(3, dtype=t.complex64).index_add(0, t.tensor([1]), t.tensor([1.0])),
+            lambda: t.zeros(3).index_add(0, t.tensor([1]), t.tensor([1j])),
+            lambda: t.zeros(3, dtype=t.complex64).scatter(0, t.tensor([1]), t.tensor([1.0])),
+        )
+    ],
+    "classes below zero": lambda t: _refusal(lambda: t.nn.functional.one_hot(t.tensor([-1]))),
+    "seeds that are not finite": lambda t: [
+        t.autograd.grad(call(x := t.tensor([0.0, -0.0, 2.0, 3.0], requires_grad=True)), x, seed)[0]
+        for call, shape in (
+            (lambda x: t.nextafter(x.detach(), x), (4,)),
+            (lambda x: t.nextafter(x, t.ones(4)), (4,)),
+            (lambda x: x.prod(), ()),
+            (lambda x: x.var(), ()),
+        )
+        for seed in (t.full(shape, NAN), t.full(shape, INF))
+    ],
+    "gradients of fills of expanded memory": lambda t: [
+        _refusal(lambda fill=fill, size=size: _filled(t, fill, size).sum().backward())
+        for size in (1, 2)
+        for fill in (
+            lambda y: y.zero_(),
+            lambda y: y.fill_(2.0),
+            lambda y: y.masked_fill_(t.tensor([True, False, True]), 2.0),
+            lambda y: y.index_fill_(1, t.tensor([0]), 2.0),
+        )
     ],
     "a batch of one times a batch": lambda t: [
         t.matmul(t.ones(1, rows, 2, requires_grad=True), t.ones(2, 2, 1))._is_view() for rows in (1, 2)

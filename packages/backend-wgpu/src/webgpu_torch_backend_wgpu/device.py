@@ -7,7 +7,6 @@ import functools
 import os
 import threading
 import weakref
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from .memory import Pool
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
-from .replay import AnyBuffer, Prepared, Ready, Recording, Replayer, pack_parameters, prepare
+from .replay import REPORT_BYTES, AnyBuffer, Prepared, Ready, Recording, Replayer, pack_parameters, prepare
 
 #: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
 #: pipelines with kernels of other sizes
@@ -37,6 +36,10 @@ SETTLED_RUNS = 256
 BINDINGS_TO_REPORT = 8
 #: most bytes that are read while the device goes on; more is worth waiting for
 LATER_BYTES = 1 << 16
+
+_NO_REPORTS = bytes(REPORT_BYTES)
+#: a buffer's handle, an offset, and where the bytes go
+Part = tuple[int, int, memoryview]
 
 
 class WgpuDevice(Device):
@@ -129,17 +132,21 @@ class WgpuDevice(Device):
             self.compiler.round += 1
             if nbytes:
                 # What kernels reported comes along: nobody waits for it once more.
-                reports = self._ask()
-                self._watch(lambda: self._read(buffer, memoryview(result)), "reading results")
+                reports = self._reports()
+                parts = [*self._parts(buffer, result), *reports.values()]
+                self._watch(lambda: self.gpu.read_all(parts), "reading results")
                 self._take(reports)
             self._raise_failure()
         return result
 
-    def _read(self, buffer: AnyBuffer, into: memoryview) -> None:
-        done = 0
-        for handle, offset, count in buffer.pieces(0, len(into)):
-            self.gpu.read(handle, offset, into[done : done + count])
-            done += count
+    @staticmethod
+    def _parts(buffer: AnyBuffer, result: bytearray) -> list[Part]:
+        """Return the parts of a buffer and where each goes."""
+        into, found = memoryview(result), []
+        for handle, offset, count in buffer.pieces(0, len(result)):
+            found.append((handle, offset, into[:count]))
+            into = into[count:]
+        return found
 
     async def read_async(self, buffer: AnyBuffer, nbytes: int) -> bytearray:
         if not self.gpu.awaited:
@@ -148,16 +155,15 @@ class WgpuDevice(Device):
         with self.lock:
             self._check_alive()
             self.compiler.round += 1
-            reports = self._ask()
-            for handle, offset, count in buffer.pieces(0, nbytes):
-                self._watch(lambda: waiting.append(self.gpu.read_later(handle, offset, count)), "reading results")  # noqa: B023
+            reports = self._reports()
+            parts = [*self._parts(buffer, result), *reports.values()]
+            for handle, offset, into in parts:
+                self._watch(lambda: waiting.append(self.gpu.read_later(handle, offset, len(into))), "reading results")  # noqa: B023
         await self.gpu.arrive()
         with self.lock:
             self._check_alive()
-            into = memoryview(result)
-            for finish, (_, _, count) in zip(waiting, buffer.pieces(0, nbytes), strict=False):
-                part, into = into[:count], into[count:]
-                self._watch(lambda: finish(part), "reading results")  # noqa: B023
+            for finish, (_, _, into) in zip(waiting, parts, strict=False):
+                self._watch(lambda: finish(into), "reading results")  # noqa: B023
             self._take(reports)
             self._raise_failure()
         return result
@@ -187,7 +193,11 @@ class WgpuDevice(Device):
         with self.lock:
             self._check_waiting()
             self.compiler.round += 1
-            self._watch(self.gpu.wait, "waiting for the device")
+            if self._reporting:
+                # Their copy is the last that was submitted.
+                self._read_reports()
+            else:
+                self._watch(self.gpu.wait, "waiting for the device")
             self._raise_failure()
 
     def reported(self) -> list[tuple[int, int]]:
@@ -195,26 +205,33 @@ class WgpuDevice(Device):
             # What cannot be waited for now comes along with the next result.
             if self._reporting and self.gpu.obstacle() is None:
                 self._check_alive()
-                self._take(self._ask())
+                self._read_reports()
                 self._raise_failure()
             found, self._found = self._found, []
         return found
 
-    def _ask(self) -> list[Callable[[], array[int]]]:
-        """Start to read where kernels may have reported; :meth:`_take` waits for it, before anything else runs."""
-        waiting: list[Callable[[], array[int]]] = []
-        if self._reporting:
-            self._watch(lambda: waiting.append(self.replayer.reported(sorted(self._reporting))), "reading reports")
-            if waiting:
-                self._reporting.clear()
-        return waiting
+    def _read_reports(self) -> None:
+        reports = self._reports()
+        self._watch(lambda: self.gpu.read_all(list(reports.values())), "reading reports")
+        self._take(reports)
 
-    def _take(self, waiting: list[Callable[[], array[int]]]) -> None:
-        words = array("i")
-        for each in waiting:
-            self._watch(lambda finish=each: words.extend(finish()), "reading reports")
-        reports = (words[at : at + 3] for at in range(0, len(words), REPORT_WORDS) if words[at])
-        self._found += [(code, (high << 32) | (low & 0xFFFFFFFF)) for code, low, high in reports]
+    def _reports(self) -> dict[int, Part]:
+        """Return where kernels may have reported since somebody asked, by number, and room for what stands there."""
+        reports = self.replayer.reports
+        found = {each: (reports[each].handle, 0, memoryview(bytearray(REPORT_BYTES))) for each in self._reporting}
+        self._reporting.clear()
+        return found
+
+    def _take(self, reports: dict[int, Part]) -> None:
+        """Keep what was read of reports, and clear what held any, before anything else runs."""
+        for handle, _, data in reports.values():
+            # Bytes are compared at once, and views of them one by one.
+            if data.obj == _NO_REPORTS:
+                continue
+            self.gpu.write(handle, 0, _NO_REPORTS)
+            words = data.cast("i")
+            told = (words[at : at + 3] for at in range(0, len(words), REPORT_WORDS) if words[at])
+            self._found += [(code, (high << 32) | (low & 0xFFFFFFFF)) for code, low, high in told]
 
     # Errors
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 from array import array
 from collections import OrderedDict
@@ -219,7 +218,6 @@ class Replayer:
         self.groups = BindGroups(gpu)
         #: what kernels report: by slot a code and what was found; several, as kernels that write one buffer wait for another
         self.reports: dict[int, Owned] = {}
-        self._joined: Owned | None = None
         self.dispatches = 0
         self.submits = 0
         self.recording_hits = 0
@@ -322,31 +320,6 @@ class Replayer:
             self.reports[number] = self.gpu.own(self.gpu.buffer(REPORT_BYTES, STORAGE))
         recording.reports.add(number)
         return self.reports[number].handle
-
-    def reported(self, numbers: Sequence[int]) -> Callable[[], array[int]]:
-        """Start to read some of the buffers that kernels report in.
-
-        The function that is returned waits for their words, and clears the buffers where there are any.
-        """
-        source = self.reports[numbers[0]].handle
-        if len(numbers) > 1:
-            if self._joined is None:
-                self._joined = self.gpu.own(self.gpu.buffer(REPORT_BUFFERS * REPORT_BYTES, STORAGE))
-            source = self._joined.handle
-            copies = [(COPY, self.reports[number].handle, 0, source, place * REPORT_BYTES, REPORT_BYTES)
-                      for place, number in enumerate(numbers)]  # fmt: skip
-            self.gpu.submit(self.gpu.own(self.gpu.record(array("q", itertools.chain(*copies)))).handle)
-        words = array("i", bytes(len(numbers) * REPORT_BYTES))
-        wait = self.gpu.read_later(source, 0, len(numbers) * REPORT_BYTES)
-
-        def finish() -> array[int]:
-            wait(memoryview(words).cast("B"))
-            if any(words):
-                for number in numbers:
-                    self.gpu.write(self.reports[number].handle, 0, bytes(REPORT_BYTES))
-            return words
-
-        return finish
 
     @staticmethod
     def _buffer(binding: Any, step: Step, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> AnyBuffer:

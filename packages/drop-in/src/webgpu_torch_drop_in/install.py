@@ -15,7 +15,7 @@ from typing import Any
 
 from webgpu_torch.version import __version__ as PYTORCH_VERSION
 
-from . import records
+from . import records, safetensors_twin
 from .completion import complete, complete_loaded, own_module, stub_module
 
 # Built against PyTorch's own libraries: importing one would end in a loader's error or load PyTorch itself.
@@ -32,14 +32,17 @@ LOADED_WITH_TORCH = (
 )  # fmt: skip
 
 
-class TorchDistribution(importlib.metadata.Distribution):
-    """What ``importlib.metadata`` tells of ``torch``: the version whose API this is."""
+class StandingDistribution(importlib.metadata.Distribution):
+    """What ``importlib.metadata`` tells of a package that this library stands in for: the version whose API that is."""
+
+    def __init__(self, package: str, version: str) -> None:
+        self._package, self._version = package, version
 
     def read_text(self, filename: str) -> str | None:
         """Return the metadata file; there are no others."""
         if filename in ("METADATA", "PKG-INFO"):
-            return f"Metadata-Version: 2.1\nName: torch\nVersion: {PYTORCH_VERSION}\n"
-        return "torch\n" if filename == "top_level.txt" else None
+            return f"Metadata-Version: 2.1\nName: {self._package}\nVersion: {self._version}\n"
+        return f"{self._package}\n" if filename == "top_level.txt" else None
 
     def locate_file(self, path: str | os.PathLike[str]) -> Path:
         """Return where a file of the distribution would be."""
@@ -78,9 +81,11 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         sys.modules[name] = complete(found, name)
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
-        """Answer for the distribution ``torch``, which some libraries ask for its version."""
-        if context is None or context.name in (None, "torch"):
-            yield TorchDistribution()
+        """Answer for the distributions that are stood in for, which some libraries ask for their versions."""
+        brought = {"safetensors": safetensors_twin.VERSION} if safetensors_twin.is_brought() else {}
+        for package, version in {"torch": PYTORCH_VERSION, **brought}.items():
+            if context is None or context.name in (None, package):
+                yield StandingDistribution(package, version)
 
     def invalidate_caches(self) -> None:
         """Do nothing: nothing is cached."""
@@ -133,4 +138,5 @@ def install() -> None:
 
     take_names()
     attach_changes()
+    safetensors_twin.bring()
     install_in_spawned()

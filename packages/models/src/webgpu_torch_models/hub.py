@@ -8,6 +8,8 @@ from typing import Any
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 PATTERNS = ["*.json", "*.safetensors", "merges.txt", "vocab.txt"]
+#: the same weights in another type, or from training, which no configuration asks for
+VARIANTS = ["*.fp16.safetensors", "*.non_ema.safetensors"]
 TOKENIZER_PATTERNS = ["tokenizer*.json", "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja"]
 
 
@@ -42,7 +44,7 @@ def find_folder(
 
 
 def _download(hub: Any, name: str, token: str | None, revision: str | None, patterns: list[str] | None) -> Path:
-    options = {"revision": revision, "token": token}
+    options = {"revision": revision, "token": token, "ignore_patterns": VARIANTS}
     try:
         folder = Path(hub.snapshot_download(name, allow_patterns=patterns or PATTERNS, **options))
         if patterns is None and not any(folder.glob("*.safetensors")):

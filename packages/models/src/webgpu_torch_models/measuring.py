@@ -11,6 +11,7 @@ from webgpu_torch_core.record.devices import engine_for, is_accelerator, synchro
 
 from webgpu_torch_models.causal import CausalLM
 from webgpu_torch_models.generation import Decoder
+from webgpu_torch_models.generation.loop import check_length
 
 
 @dataclasses.dataclass
@@ -65,9 +66,7 @@ def measure_decoder(
             raise ValueError(f"{name} must be at least 1, got {value}")
     device, warm = model.device, 4
     capacity = prompt_tokens + warm + new_tokens
-    limit = getattr(model.config, "n_positions", None)
-    if limit is not None and capacity > limit:
-        raise ValueError(f"{prompt_tokens} and {new_tokens} tokens are more than the model's n_positions={limit}")
+    check_length(model, prompt_tokens, warm + new_tokens)
     ids = torch.zeros((batch_size, prompt_tokens), dtype=torch.int64, device=device)
     config = model.generation_config.changed(do_sample=False, num_beams=1)
     prefills = []

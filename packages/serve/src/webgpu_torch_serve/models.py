@@ -138,9 +138,7 @@ def load(
     folder = find_folder(model)
     name = name or (folder.name if Path(model).is_dir() else str(model))
     if (folder / "model_index.json").is_file():
-        if quantize is not None:
-            raise ValueError(f'quantize="{quantize}" is for language models; {model} draws images')
-        pipeline = DiffusionPipeline.from_pretrained(folder, device=device, dtype=dtype)
+        pipeline = DiffusionPipeline.from_pretrained(folder, device=device, dtype=dtype, quantize=quantize)
         return Served(name, IMAGES, pipeline, sizes=sizes)
     path = folder / ModelConfig.file_name
     found, pooling = architecture(read_json(path).get("model_type"), path), _pooling_of(folder)

@@ -22,21 +22,19 @@ from .interface import (
     PipelineRequest,
     camel,
 )
+from .staging import Staging
 
 #: the largest mappable buffer for reading; larger reads go through two of them in turn
 STAGING_BYTES = 1 << 26
 #: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
 WRITE_CHUNK = 1 << 26
-#: reads from this size on are copied by several threads
-PARALLEL_COPY_BYTES = 1 << 23
-_COPIERS = min(8, (os.cpu_count() or 1) // 2)
 #: pipelines compiled at the same time
 _COMPILERS = min(8, os.cpu_count() or 1)
 
 _USAGES = {STORAGE: 0x80 | 0x4 | 0x8, UNIFORM: 0x40 | 0x8}
-_MAP_READ_AND_COPY_TARGET, _QUERY_RESOLVE_AND_COPY_SOURCE = 0x1 | 0x8, 0x200 | 0x4
+_QUERY_RESOLVE_AND_COPY_SOURCE = 0x200 | 0x4
 _BINDINGS = {"uniform": 2, "storage": 3, "read-only-storage": 4}
-_COMPUTE_STAGE, _MAP_READ, _SUCCESS, _TIMESTAMPS = 4, 1, 1, 2
+_COMPUTE_STAGE, _TIMESTAMPS = 4, 2
 _WGSL_SOURCE = 2
 _ERROR_KINDS = {2: "validation", 3: "out-of-memory"}
 _ADAPTER_KINDS = {1: "discrete", 2: "integrated", 3: "cpu"}
@@ -368,23 +366,38 @@ class HeaderGpu(Gpu):
         chunks = [(start, min(start + size, nbytes)) for start in range(0, nbytes, size)]
         try:
             for number, (start, stop) in enumerate(chunks):
-                stagings[number % 2].request(native, offset + start, stop - start)
+                stagings[number % 2].request([(native, offset + start, stop - start)])
                 # The GPU copies this chunk while the host takes the one before.
                 if number:
-                    stagings[(number - 1) % 2].receive(into[slice(*chunks[number - 1])])
-            stagings[(len(chunks) - 1) % 2].receive(into[slice(*chunks[-1])])
+                    stagings[(number - 1) % 2].receive([into[slice(*chunks[number - 1])]])
+            stagings[(len(chunks) - 1) % 2].receive([into[slice(*chunks[-1])]])
         except BaseException:
             # A buffer may still be mapped or waiting to be.
+            self._staging = []
+            raise
+
+    def read_all(self, parts: Sequence[tuple[int, int, memoryview]]) -> None:
+        nbytes = sum((len(into) + 3) & ~3 for _, _, into in parts)
+        if nbytes > STAGING_BYTES:
+            for each in parts:
+                self.read(*each)
+            return
+        staging = self._stagings(nbytes)[0]
+        try:
+            staging.request([(self._objects[buffer], offset, len(into)) for buffer, offset, into in parts])
+            staging.receive([into for _, _, into in parts])
+        except BaseException:
+            # The buffer may still be mapped or waiting to be.
             self._staging = []
             raise
 
     def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
         staging = self._spare.pop() if self._spare and self._spare[-1].nbytes >= nbytes else None
         staging = staging or Staging(self, max(nbytes, 256))
-        staging.request(self._objects[buffer], offset, nbytes)
+        staging.request([(self._objects[buffer], offset, nbytes)])
 
         def finish(into: memoryview) -> None:
-            staging.receive(into)
+            staging.receive([into])
             self._spare.append(staging)
 
         return finish
@@ -403,75 +416,6 @@ class HeaderGpu(Gpu):
 
     def error(self) -> GpuError | None:
         return self.reports.take()
-
-
-class Staging:
-    """A mappable buffer through which results come back."""
-
-    def __init__(self, gpu: HeaderGpu, nbytes: int) -> None:
-        ffi = gpu.ffi
-        self.gpu = gpu
-        self.nbytes = nbytes
-        self.native = ffi.gc(gpu.native_buffer(nbytes, _MAP_READ_AND_COPY_TARGET), gpu.lib.wgpuBufferRelease)
-        self._status: list[int] = []
-        self._asked: Any = None
-        status = self._status
-
-        def mapped(outcome: int, _message: Any, _first: Any, _second: Any) -> None:
-            status.append(outcome)
-
-        self._callback = gpu.reports.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", mapped)
-        self._info = ffi.new("WGPUBufferMapCallbackInfo *", {"callback": self._callback})
-
-    def request(self, source: Any, offset: int, nbytes: int) -> None:
-        """Start copying bytes of a buffer here."""
-        rounded = (nbytes + 3) & ~3
-        gpu = self.gpu
-        gpu._send(gpu._encode([(source, offset, self.native, 0, rounded)], gpu.ffi.NULL))
-        self.map(rounded)
-
-    def map(self, nbytes: int) -> None:
-        """Ask for what was copied."""
-        self._status.clear()
-        self._asked = None
-        if not self.gpu.reports.pending():
-            self._asked = self.gpu._map(self.native, nbytes, self._info)
-
-    def receive(self, into: memoryview) -> None:
-        """Wait for what was requested and copy it to host memory.
-
-        Raises:
-            GpuError: the buffer could not be mapped.
-        """
-        gpu = self.gpu
-        if not self._status and self._asked is not None:
-            gpu._finish_map(self._asked)
-            gpu.reports.check()
-        if not self._status or self._status[0] != _SUCCESS:
-            said = gpu.reports.take() or GpuError("internal", "the device could not give its results back")
-            raise GpuError("lost" if gpu.lost else said.kind, gpu.lost or str(said))
-        pointer = gpu.lib.wgpuBufferGetConstMappedRange(self.native, 0, (len(into) + 3) & ~3)
-        _copy_out(gpu.ffi, pointer, into)
-        gpu.lib.wgpuBufferUnmap(self.native)
-
-
-def _copy_out(ffi: Any, pointer: Any, into: memoryview) -> None:
-    """Copy mapped memory to the host; large copies by several threads, each touching its pages first."""
-    nbytes = len(into)
-    if nbytes < PARALLEL_COPY_BYTES or _COPIERS < 2:
-        ffi.memmove(into, pointer, nbytes)
-        return
-    import ctypes
-    from concurrent.futures import ThreadPoolExecutor
-
-    source, target = (int(ffi.cast("uintptr_t", each)) for each in (pointer, ffi.from_buffer(into)))
-    part = -(-nbytes // _COPIERS)
-
-    def copy(start: int) -> None:
-        ctypes.memmove(target + start, source + start, min(part, nbytes - start))
-
-    with ThreadPoolExecutor(_COPIERS) as pool:
-        list(pool.map(copy, range(0, nbytes, part)))
 
 
 class Timer:
@@ -493,7 +437,7 @@ class Timer:
         gpu.lib.wgpuCommandEncoderResolveQuerySet(encoder, self._queries, 0, 2, self._resolved, 0)
         gpu._send(encoder)
         result = bytearray(16)
-        self._staging.request(self._resolved, 0, 16)
-        self._staging.receive(memoryview(result))
+        self._staging.request([(self._resolved, 0, 16)])
+        self._staging.receive([memoryview(result)])
         start, stop = memoryview(result).cast("Q")
         return max(stop - start, 0) * gpu._nanoseconds() * 1e-9

@@ -218,6 +218,16 @@ class Gpu(ABC):
 
         return finish
 
+    def read_all(self, parts: Sequence[tuple[int, int, memoryview]]) -> None:
+        """Do what :meth:`read` does for several (buffer, offset, where to), waiting once where an implementation can.
+
+        Raises:
+            GpuError: they could not be had.
+        """
+        waiting = [self.read_later(buffer, offset, len(into)) for buffer, offset, into in parts]
+        for finish, (_, _, into) in zip(waiting, parts, strict=True):
+            finish(into)
+
     async def arrive(self) -> None:
         """Let others run until what :meth:`read_later` started is there."""
 

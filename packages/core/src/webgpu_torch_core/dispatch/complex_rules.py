@@ -18,8 +18,8 @@ RULES: dict[str, str] = {
     name: module
     for module, names in {
         "movement": (
-            "join_pieces flip roll triangle place_inside take_positions gather scatter scatter_add scatter_reduce index_add "
-            "index_copy index_fill eye linspace resampled patches overlapping_sum"
+            "join_pieces flip roll triangle place_inside take_positions gather scatter scatter_add scatter_reduce write_slices "
+            "index_fill eye linspace resampled patches overlapping_sum"
         ),
         "reductions": (
             "sum prod all any cumsum cumprod mean_square logsumexp vector_norm logcumsumexp"

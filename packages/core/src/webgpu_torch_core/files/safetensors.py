@@ -31,7 +31,8 @@ _NAMES = {
     "I64": "int64", "F64": "float64", "C64": "complex64", "F32": "float32", "I32": "int32", "BF16": "bfloat16",
     "F16": "float16", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
-_CODES = {name: code for code, name in _NAMES.items()}
+#: how a file names element types
+CODES = {name: code for code, name in _NAMES.items()}
 _RANKS = {name: rank for rank, name in enumerate(_NAMES.values())}
 
 
@@ -48,8 +49,13 @@ def read_safetensors(
     ``make_tensor`` makes of them. Raises SafetensorError, naming file and key, unless every byte is accounted for, and
     OSError when the file cannot be opened.
     """
-    data = map_file(path)
-    label = repr(os.fspath(path))  # type: ignore[call-overload]
+    return parse_safetensors(map_file(path), repr(os.fspath(path)), make_tensor)  # type: ignore[call-overload]
+
+
+def parse_safetensors(
+    data: memoryview, label: str, make_tensor: Callable[[HostTensor], object] | None = None
+) -> tuple[dict[str, object], dict[str, str]]:
+    """Return the tensors and the metadata of a file's bytes, which errors call ``label``: see :func:`read_safetensors`."""
     header, start = _read_header(data, label)
     metadata = _check_metadata(header.pop("__metadata__", None), label)
     body = data[start:]
@@ -162,7 +168,7 @@ def serialize_safetensors(
     position = 0
     for name, tensor in order:
         end = position + tensor.nbytes
-        code = _CODES[tensor.dtype.name]
+        code = CODES[tensor.dtype.name]
         header[name] = {"dtype": code, "shape": list(tensor.shape), "data_offsets": [position, end]}
         position = end
     try:

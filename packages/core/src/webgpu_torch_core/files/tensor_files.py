@@ -26,10 +26,11 @@ def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
 
 def save_safetensors(tensors: dict[str, Tensor], path: Any, metadata: dict[str, str] | None = None) -> None:
     """Write tensors to a safetensors file, atomically."""
-    files.write_safetensors(path, {name: _contiguous_host(each) for name, each in tensors.items()}, metadata)
+    files.write_safetensors(path, {name: contiguous_host(each) for name, each in tensors.items()}, metadata)
 
 
-def _contiguous_host(tensor: Tensor) -> HostTensor:
+def contiguous_host(tensor: Tensor) -> HostTensor:
+    """Return a tensor's elements in the host's memory, in row-major order."""
     source = tensor.detach().contiguous()
     if storage_size(source) != source.numel():
         source = source.clone()

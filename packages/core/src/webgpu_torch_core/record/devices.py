@@ -221,9 +221,9 @@ def synchronize(place: Any = None) -> None:
     chosen = engines() if place is None else [engine_for(canonical_device(place))]
     for engine in chosen:
         engine.flush()
-        # Asking waits for what ran: the device has nothing left to wait for then.
-        engine.raise_failed_checks()
+        # What kernels report comes along with the wait.
         engine.device.synchronize()
+        engine.raise_failed_checks()
 
 
 def flush() -> None:

@@ -106,9 +106,14 @@ class DiffusionPipeline:
     @classmethod
     def from_pretrained(
         cls, name_or_path: str | Path, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None,
-        token: str | None = None, revision: str | None = None,
+        token: str | None = None, revision: str | None = None, quantize: str | None = None,
     ) -> Self:  # fmt: skip
         """Load a pipeline from a local folder or a hub id, as diffusers lays it out: model_index.json says of which family.
+
+        Args:
+            name_or_path: the folder, or the id.
+            dtype, device, token, revision: as :meth:`PreTrainedModel.from_pretrained`'s.
+            quantize: "int8", "int4", "nf4" or "fp8": linear maps of the network and of the encoders of texts have so few bits.
 
         Raises:
             FileNotFoundError: there is no such folder, or a part is missing in it.
@@ -118,11 +123,13 @@ class DiffusionPipeline:
         index = read_json(folder / "model_index.json")
         for kind in (cls, *cls.kinds):
             if issubclass(kind, cls) and kind._describes(index):
-                return kind._assembled(
-                    folder,
-                    index,
-                    lambda part, model: model.from_pretrained(folder / part, dtype=dtype, device=device),
-                )
+
+                def load(part: str, model: type[Part]) -> Part:
+                    # The autoencoder is convolutions.
+                    bits = None if model is AutoencoderKL else quantize
+                    return model.from_pretrained(folder / part, dtype=dtype, device=device, quantize=bits)
+
+                return kind._assembled(folder, index, load)
         known = ", ".join(kind.part[1].__name__ for kind in cls.kinds if issubclass(kind, cls))
         found = index.get("transformer") or index.get("unet")
         raise ValueError(f"{folder / 'model_index.json'}: the network is {found}; {cls.__name__} loads: {known}")

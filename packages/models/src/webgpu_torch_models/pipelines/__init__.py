@@ -88,7 +88,9 @@ def pipeline(
 
         if isinstance(model, PreTrainedModel):
             raise ValueError(f'"{task}" needs the name of a folder with all parts, got a {type(model).__name__}')
-        return DiffusionPipeline.from_pretrained(model, dtype=dtype, device=device, token=token, revision=revision)
+        return DiffusionPipeline.from_pretrained(
+            model, dtype=dtype, device=device, token=token, revision=revision, quantize=quantize
+        )
     kind = _pipeline_class(task)
     given = {"tokenizer": tokenizer, "image_processor": image_processor, "feature_extractor": feature_extractor}
     own: dict[str, Reader] = {name: value for name, value in given.items() if value is not None}

@@ -93,6 +93,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if not tensor.numel():
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         num_classes = int(tensor.max().item()) + 1
+        if num_classes < 1:
+            raise RuntimeError("Class values must be non-negative.")
 
     def refusal(found: int) -> Exception:
         return RuntimeError(

@@ -94,17 +94,20 @@ def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 def scatter_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     if kwargs.get("reduce") == "multiply" or "multiply" in args[4:5]:
         raise NotImplementedError(f"\"scatter\" with reduce='multiply' not implemented for '{type_title(args[0])}'")
+    _require_one_type(*args[:4], **kwargs)
     return by_parts(function, args, kwargs, (3, "value", "src"))
 
 
-def _require_one_type(input: Tensor, dim: int, source: object) -> None:
+def _require_one_type(
+    input: Tensor, dim: int, index: object = None, src: object = None, *_: object, **named: object
+) -> None:
     wrap_dimension(dim, input.ndim)
-    if isinstance(source, Tensor) and source.dtype is not input.dtype:
+    if isinstance(src, Tensor) and src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
 
 
 def scatter_add_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
-    _require_one_type(args[0], args[1], kwargs.get("src", args[3] if len(args) > 3 else None))
+    _require_one_type(*args[:4], **kwargs)
     return by_parts(function, args, kwargs)
 
 
@@ -112,7 +115,7 @@ def scatter_reduce_rule(
     function: Any, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True,
     out: Any = None,
 ) -> Tensor:  # fmt: skip
-    _require_one_type(input, dim, src)
+    _require_one_type(input, dim, index, src)
     if reduce in ("sum", "mean"):
         return by_parts(function, (input, dim, index, src, reduce), {"include_self": include_self, "out": out})
     if reduce != "prod" and index.numel():
@@ -138,15 +141,7 @@ def _scattered_product(input: Tensor, dim: int, index: Tensor, src: Tensor, incl
     return result
 
 
-def index_add_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
-    alpha = kwargs.pop("alpha", 1)
-    if alpha != 1:
-        source = kwargs.pop("source") if "source" in kwargs else args[3]
-        return index_add_rule(function, *args[:3], source=source * alpha, **kwargs)
-    return by_parts(function, args, kwargs)
-
-
-def index_copy_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+def write_slices_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     return by_parts(function, args, kwargs)
 
 

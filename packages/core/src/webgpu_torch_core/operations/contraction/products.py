@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import float32, float64, promote_types
+from ...ir.dtypes import bool_, float32, float64, promote_types
 from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import attach, dtype_title, is_half, needs_gradient, no_view, refuse_types
@@ -142,11 +142,15 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     free_a = [each for each in range(a.ndim) if each not in first]
     free_b = [each for each in range(b.ndim) if each not in second]
     size = math.prod(a.shape[each] for each in first)
-    left = a.permute(*free_a, *first).reshape(math.prod(a.shape[each] for each in free_a), size)
-    right = b.permute(*second, *free_b).reshape(size, math.prod(b.shape[each] for each in free_b))
+    left, right = a.permute(*free_a, *first), b.permute(*second, *free_b)
     shape = (*(a.shape[each] for each in free_a), *(b.shape[each] for each in free_b))
-    if math.prod(shape) == 1:
-        refuse_types("dot", a, 0)
+    if math.prod(shape) == 1 and a.dtype is bool_ is b.dtype:
+        # PyTorch has a product of two vectors of booleans, but none of those that lie in a row.
+        if left.is_contiguous() and right.is_contiguous():
+            refuse_types("dot", a, 0)
+        return into((left.reshape(-1) & right.reshape(-1)).any().view(shape), out)
+    left = left.reshape(math.prod(a.shape[each] for each in free_a), size)
+    right = right.reshape(size, math.prod(b.shape[each] for each in free_b))
     return into((left @ right).view(shape), out)
 
 

@@ -95,7 +95,7 @@ def nextafter_(input, other):
 @nextafter_.backward
 def _(grad, input, other):
     # The direction has no gradient, nor has a number that stays, as in PyTorch.
-    return where(equal(input, other), 0.0, grad), grad * 0.0
+    return where(equal(input, other), 0.0, grad), where(equal(grad, grad), 0.0, 0.0)
 
 
 # Special functions

@@ -54,7 +54,7 @@ def _next_of_half(input: Tensor, other: Tensor) -> Tensor:
 
     def run_backward(grad: Tensor) -> tuple[Tensor, Tensor]:
         stays = saved[0] == saved[1]
-        return sum_to_size(grad.masked_fill(stays, 0.0), saved[0].shape), sum_to_size(grad * 0.0, saved[1].shape)
+        return sum_to_size(grad.masked_fill(stays, 0.0), saved[0].shape), grad.new_zeros(saved[1].shape)
 
     return attach(result, "NextafterBackward0", (input, other), run_backward)
 

@@ -443,7 +443,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
     return write_slices(input, axis, index, source.reshape(shape), kind, name, report)
 
 
-@with_complex_rule("index_copy")
+@with_complex_rule("write_slices")
 def write_slices(
     input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str | None, name: str, report: Report | None = None
 ) -> Tensor:

@@ -195,14 +195,12 @@ def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: 
     after = _cat((ones, rows.flip(-1).narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1).flip(-1)
     zero = rows == 0
     whole = before.narrow(-1, rows.shape[-1] - 1, 1) * rows.narrow(-1, rows.shape[-1] - 1, 1)
-    apart = before * after
-    if everything:
-        # Beside two zeros of a product of everything not even NaN counts.
-        apart = apart.masked_fill(zero.sum() > 1, 0.0)
-    others = apart.where(zero.any(), whole / rows.masked_fill(zero, 1.0))
+    others = (before * after).where(zero.any(), whole / rows.masked_fill(zero, 1.0))
     others = others.reshape(tuple(shape[i] for i in kept + dims))
     inverse = sorted(range(len(shape)), key=lambda index: (kept + dims)[index])
-    return restore(grad, shape, dims, keepdim) * others.permute(tuple(inverse))
+    result = restore(grad, shape, dims, keepdim) * others.permute(tuple(inverse))
+    # Beside two zeros of a product of everything not even NaN counts.
+    return result.masked_fill(zero.sum() > 1, 0.0) if everything else result
 
 
 def _cat(tensors: Any, dim: int) -> Tensor:

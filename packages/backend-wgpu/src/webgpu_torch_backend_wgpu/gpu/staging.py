@@ -1,0 +1,92 @@
+"""Buffers through which results come back to the host, by the C functions of ``webgpu.h``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .interface import GpuError
+
+if TYPE_CHECKING:
+    from .header import HeaderGpu
+
+#: reads from this size on are copied by several threads
+PARALLEL_COPY_BYTES = 1 << 23
+_COPIERS = min(8, (os.cpu_count() or 1) // 2)
+_MAP_READ_AND_COPY_TARGET, _SUCCESS = 0x1 | 0x8, 1
+
+
+class Staging:
+    """A mappable buffer through which results come back."""
+
+    def __init__(self, gpu: HeaderGpu, nbytes: int) -> None:
+        ffi = gpu.ffi
+        self.gpu = gpu
+        self.nbytes = nbytes
+        self.native = ffi.gc(gpu.native_buffer(nbytes, _MAP_READ_AND_COPY_TARGET), gpu.lib.wgpuBufferRelease)
+        self._status: list[int] = []
+        self._asked: Any = None
+        status = self._status
+
+        def mapped(outcome: int, _message: Any, _first: Any, _second: Any) -> None:
+            status.append(outcome)
+
+        self._callback = gpu.reports.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", mapped)
+        self._info = ffi.new("WGPUBufferMapCallbackInfo *", {"callback": self._callback})
+
+    def request(self, parts: Sequence[tuple[Any, int, int]]) -> None:
+        """Start copying parts of buffers here, one after another: (buffer, offset, bytes)."""
+        gpu, copies, at = self.gpu, [], 0
+        for source, offset, nbytes in parts:
+            rounded = (nbytes + 3) & ~3
+            copies.append((source, offset, self.native, at, rounded))
+            at += rounded
+        gpu._send(gpu._encode(copies, gpu.ffi.NULL))
+        self.map(at)
+
+    def map(self, nbytes: int) -> None:
+        """Ask for what was copied."""
+        self._status.clear()
+        self._asked = None
+        if not self.gpu.reports.pending():
+            self._asked = self.gpu._map(self.native, nbytes, self._info)
+
+    def receive(self, parts: Sequence[memoryview]) -> None:
+        """Wait for what was requested and copy it to host memory, to a place for each part.
+
+        Raises:
+            GpuError: the buffer could not be mapped.
+        """
+        gpu = self.gpu
+        if not self._status and self._asked is not None:
+            gpu._finish_map(self._asked)
+            gpu.reports.check()
+        if not self._status or self._status[0] != _SUCCESS:
+            said = gpu.reports.take() or GpuError("internal", "the device could not give its results back")
+            raise GpuError("lost" if gpu.lost else said.kind, gpu.lost or str(said))
+        sizes = [(len(into) + 3) & ~3 for into in parts]
+        pointer = gpu.ffi.cast("char *", gpu.lib.wgpuBufferGetConstMappedRange(self.native, 0, sum(sizes)))
+        for into, size in zip(parts, sizes, strict=True):
+            _copy_out(gpu.ffi, pointer, into)
+            pointer += size
+        gpu.lib.wgpuBufferUnmap(self.native)
+
+
+def _copy_out(ffi: Any, pointer: Any, into: memoryview) -> None:
+    """Copy mapped memory to the host; large copies by several threads, each touching its pages first."""
+    nbytes = len(into)
+    if nbytes < PARALLEL_COPY_BYTES or _COPIERS < 2:
+        ffi.memmove(into, pointer, nbytes)
+        return
+    import ctypes
+    from concurrent.futures import ThreadPoolExecutor
+
+    source, target = (int(ffi.cast("uintptr_t", each)) for each in (pointer, ffi.from_buffer(into)))
+    part = -(-nbytes // _COPIERS)
+
+    def copy(start: int) -> None:
+        ctypes.memmove(target + start, source + start, min(part, nbytes - start))
+
+    with ThreadPoolExecutor(_COPIERS) as pool:
+        list(pool.map(copy, range(0, nbytes, part)))
