@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import NamedTuple
 
 from ..operations.common import attach
@@ -61,7 +61,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 @contextlib.contextmanager
-def dual_level() -> Iterator[int]:
+def dual_level() -> Generator[int]:
     """A level for the time of a ``with`` block, or of each call of a function that it decorates.
 
     Raises:
