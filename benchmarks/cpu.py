@@ -3,7 +3,8 @@
 ``python benchmarks/cpu.py [name …]`` prints a row for each whose name holds one of the arguments. Times are medians of rounds in
 which both sides take turns, in milliseconds. Each job also runs in a process of its own per side, for its first run and for the
 memory that it takes at most beyond what importing takes. Options: ``--threads 1,2`` (one by default), ``--jobs`` or
-``--operations`` for one half, ``--page`` to write the table into the documentation.
+``--operations`` for one half, ``--jit`` for compiled kernels where llvmlite is installed (NumPy alone otherwise), ``--page`` to
+write the table into the documentation.
 """
 
 from __future__ import annotations
@@ -186,9 +187,11 @@ def _resident() -> float:
 
 def child(threads: int, *arguments: str) -> Iterator[Any]:
     """Yield what another process prints, whose libraries have so many threads from the start."""
-    counts = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    settings = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    if "--jit" not in sys.argv:
+        settings["WEBGPU_TORCH_CPU_JIT"] = "0"
     command = [sys.executable, __file__, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **counts}) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **settings}) as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield json.loads(line)
@@ -255,7 +258,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--threads", default="1")
-    for option in ("--jobs", "--operations", "--page", "--rows"):
+    for option in ("--jobs", "--operations", "--page", "--rows", "--jit"):
         parser.add_argument(option, action="store_true")
     parser.add_argument("--job")
     parser.add_argument("--alone", choices=("ours", "PyTorch"))

@@ -83,7 +83,7 @@ NAMESPACES = _namespaces(
     ("torch.masked", "Reductions of what a mask shows."),
     ("torch.func", "Transforms of functions: gradients, Jacobians, mapping over batches."),
     ("torch.autograd", "Automatic differentiation: modes, functions of one's own, graphs, checks.",
-     _inside("webgpu_torch.autograd", "function", "functional", "graph", "profiler", "profiler_util")),
+     _inside("webgpu_torch.autograd", "forward_ad", "function", "functional", "graph", "profiler", "profiler_util")),
     ("torch.distributions", "Probability distributions, their transforms and constraints.",
      _inside("webgpu_torch.distributions", "transforms", "constraints", "kl", "constraint_registry", "exp_family")),
     ("torch.utils.data", "Datasets, samplers and loaders."),

@@ -9,7 +9,7 @@ import torch
 import torch.quasirandom
 import webgpu_torch
 import webgpu_torch.quasirandom
-from webgpu_torch_tools.quasirandom import direction_numbers
+from webgpu_torch_tools.quasirandom import _direction_numbers
 
 BOTH: tuple[Any, Any] = (webgpu_torch, torch)
 
@@ -64,4 +64,4 @@ def test_refusals() -> None:
 def test_all_dimensions() -> None:
     state = torch.zeros(21201, 30, dtype=torch.long)
     torch._sobol_engine_initialize_state_(state, 21201)
-    assert direction_numbers(21201, 30) == state.tolist()
+    assert _direction_numbers(21201, 30) == state.tolist()

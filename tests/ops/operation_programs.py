@@ -163,9 +163,7 @@ class OperationProgram:
         """Write into a tensor of the pool by a method."""
         theirs, ours = self.pick()
         name, make = self.draw.choice(WRITES)
-        if len(set(positions(theirs))) < theirs.numel() and (
-            overlapping(theirs) or name in ("index_fill_", "masked_fill_", "fill_", "zero_")
-        ):
+        if overlapping(theirs):
             return
         step = make(self.draw, theirs)
         title = f"{name} of {describe(theirs)} {arguments(step)}"

@@ -51,6 +51,13 @@ def _refusal(step: Callable[[], Any]) -> str:
     return "none"
 
 
+def _filled(t: Any, fill: Callable[[Any], Any], size: int) -> Any:
+    """Return what a tensor that was expanded and filled is then."""
+    y = t.ones(1, 3, requires_grad=True) * 1
+    fill(y.expand(size, 3))
+    return y
+
+
 def _assigned(x: Any, item: Any, value: Any) -> Callable[[], None]:
     return lambda: x.__setitem__(item, value)
 
@@ -306,6 +313,16 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
             (lambda x: x.var(), ()),
         )
         for seed in (t.full(shape, NAN), t.full(shape, INF))
+    ],
+    "gradients of fills of expanded memory": lambda t: [
+        _refusal(lambda fill=fill, size=size: _filled(t, fill, size).sum().backward())
+        for size in (1, 2)
+        for fill in (
+            lambda y: y.zero_(),
+            lambda y: y.fill_(2.0),
+            lambda y: y.masked_fill_(t.tensor([True, False, True]), 2.0),
+            lambda y: y.index_fill_(1, t.tensor([0]), 2.0),
+        )
     ],
     "a batch of one times a batch": lambda t: [
         t.matmul(t.ones(1, rows, 2, requires_grad=True), t.ones(2, 2, 1))._is_view() for rows in (1, 2)

@@ -16,7 +16,7 @@ from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
 
-from . import random
+from . import random, threads
 from .compiler import source_of
 from .jit.adaptive import compiled, description
 from .printer import TYPES
@@ -187,6 +187,9 @@ class CpuDevice(Device):
                 return list(ALGORITHMS[name](*arrays, **options))
         except np.linalg.LinAlgError as error:
             raise LinAlgError(f"{name}: {error}") from error
+
+    def use_threads(self, count: int) -> None:
+        threads.use_threads(count)
 
     def synchronize(self) -> None:
         """Return at once: every run is finished when it returns."""

@@ -383,3 +383,4 @@ def scatter_with(how: Combination, target: Array, index: Array, values: Array) -
 
 
 erf, erfc, erfinv, lgamma, digamma = special.erf, special.erfc, special.erfinv, special.lgamma, special.digamma
+log1p, expm1 = special.log1p, special.expm1

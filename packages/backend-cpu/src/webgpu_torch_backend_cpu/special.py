@@ -44,7 +44,7 @@ _ERFC_S = (
 # erf(x) / x of float32 numbers as a quotient of polynomials of x squared on [0, 3.925], from where on erf is 1. Fitted to the least
 # greatest relative error, 1.9e-8, by iterated reweighting (C. Lawson, 1961) of linearised quotients (Sanathanan and Koerner, 1963).
 ERF_END = np.float32(3.925)
-_MINUS_ONE, _ONE = np.float32(-1.0), np.float32(1.0)
+_MINUS_ONE, _ONE, _TINY = np.float32(-1.0), np.float32(1.0), np.float32(2.0**-40)
 ERF_P = tuple(map(np.float32, (
     5.37750438e-02, 7.48650532e+00, 9.91543150e+01, 1.38692512e+03, 5.00935430e+03, 2.96568729e+04,
 )))  # fmt: skip
@@ -99,9 +99,47 @@ def _erf_single(x: Array) -> Array:
     return np.clip(above, _MINUS_ONE, _ONE, out=above)
 
 
+def _is_single(x: Array) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim > 0
+
+
+def log1p(x: Array) -> Array:
+    """Return ``log(1 + x)``; of float32 numbers the rounded sum's logarithm, corrected by how it was rounded.
+
+    The correction is that of W. Kahan ("Implementation of algorithms", 1973): NumPy has vector instructions for log only.
+    """
+    if not _is_single(x):
+        return np.log1p(x)
+    total = x + _ONE
+    exact = total - _ONE
+    result = np.log(total)
+    # Where the sum is 1 the number itself is the result, and where it is infinite nothing is to correct.
+    exact = np.divide(x, exact, out=np.ones_like(x), where=(exact != 0) & (exact < np.inf))
+    result *= exact
+    same = total == _ONE
+    if same.any():
+        np.copyto(result, x, where=same)
+    return result
+
+
+def expm1(x: Array) -> Array:
+    """Return ``exp(x) - 1``, of float32 numbers as :func:`log1p`."""
+    if not _is_single(x):
+        return np.expm1(x)
+    power = np.exp(x)
+    exact, same = np.log(power), power == _ONE
+    # Tiny powers have few digits, and are nothing beside 1.
+    kept = (power > _TINY) & (power < np.inf) & ~same
+    power -= _ONE
+    power *= np.divide(x, exact, out=np.ones_like(x), where=kept)
+    if same.any():
+        np.copyto(power, x, where=same)
+    return power
+
+
 def erf(x: Array) -> Array:
     """Return the error function."""
-    if isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim:
+    if _is_single(x):
         return _erf_single(x)
     wide, kind = _double(x)
     magnitude = np.abs(wide)
@@ -122,8 +160,35 @@ def erfc(x: Array) -> Array:
     return np.where(np.isnan(wide), wide, np.where(magnitude <= 1.0, small, large)).astype(kind)
 
 
+# erfinv(x) / x of float32 numbers as polynomials of w = -log((1 - x)(1 + x)): of w - 2.5 up to w = 5, then of sqrt(w) - 3
+# (M. Giles, "Approximating the erfinv function", GPU Computing Gems, 2011).
+_INVERSE_NEAR = tuple(map(np.float32, (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164, 0.246640727,
+    1.50140941,
+)))  # fmt: skip
+_INVERSE_FAR = tuple(map(np.float32, (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047, 1.00167406,
+    2.83297682,
+)))  # fmt: skip
+
+
+def _erfinv_single(x: Array) -> Array:
+    """Return the inverse of erf of float32 numbers, within 8 units in the last place."""
+    w = -np.log((_ONE - x) * (_ONE + x))
+    result = _polynomial(w - np.float32(2.5), _INVERSE_NEAR)
+    far = np.flatnonzero(w >= np.float32(5.0))
+    if far.size:
+        tails = np.sqrt(w.reshape(-1)[far])
+        ends = _polynomial(tails - np.float32(3.0), _INVERSE_FAR)
+        result.reshape(-1)[far] = np.where(np.isinf(tails), tails, ends)
+    result *= x
+    return result
+
+
 def erfinv(x: Array) -> Array:
     """Return the inverse of erf: Winitzki's estimate (2008) refined by Halley steps on erfc, which keeps the tails."""
+    if _is_single(x):
+        return _erfinv_single(x)
     wide, kind = _double(x)
     magnitude = np.abs(wide)
     inside = np.minimum(magnitude, 1.0 - 2.0**-53)

@@ -16,7 +16,7 @@ from typing import Self
 import webgpu_torch as torch
 from webgpu_torch_core import Tensor
 
-__all__ = ["SobolEngine", "direction_numbers", "primitive_polynomials"]
+__all__ = ["SobolEngine"]
 
 #: the initial numbers of each dimension but the first, packed: the i-th of them, from 1, is odd and below 2**i, and takes i - 1 bits
 TABLE = Path(__file__).with_name("direction_numbers.bin")
@@ -71,7 +71,7 @@ def _of_degree(degree: int) -> tuple[int, ...]:
     return tuple(each for each in candidates if (degree == 1 or each.bit_count() % 2) and _is_primitive(each, degree))
 
 
-def primitive_polynomials() -> Iterator[tuple[int, int]]:
+def _primitive_polynomials() -> Iterator[tuple[int, int]]:
     """Yield (degree, polynomial) of the primitive polynomials over the field of two elements, in their order, as bits."""
     degree = 1
     while True:
@@ -80,12 +80,12 @@ def primitive_polynomials() -> Iterator[tuple[int, int]]:
         degree += 1
 
 
-def direction_numbers(dimension: int, bits: int) -> list[list[int]]:
+def _direction_numbers(dimension: int, bits: int) -> list[list[int]]:
     """Return, for each dimension, its direction numbers: the i-th, from 0, is an odd number times ``2 ** (bits - 1 - i)``."""
     table = TABLE.read_bytes()
     rows = [[1] * bits]
     place = 0
-    for degree, polynomial in primitive_polynomials():
+    for degree, polynomial in _primitive_polynomials():
         if len(rows) == dimension:
             break
         numbers = []
@@ -123,7 +123,7 @@ class SobolEngine:
         if not 1 <= dimension <= self.MAXDIM:
             raise ValueError(f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}]")
         self.seed, self.scramble, self.dimension = seed, scramble, dimension
-        self.sobolstate = torch.tensor(direction_numbers(dimension, self.MAXBIT), dtype=torch.int64, device="cpu")
+        self.sobolstate = torch.tensor(_direction_numbers(dimension, self.MAXBIT), dtype=torch.int64, device="cpu")
         self.shift = torch.zeros(dimension, dtype=torch.int64, device="cpu")
         if scramble:
             self._scramble()

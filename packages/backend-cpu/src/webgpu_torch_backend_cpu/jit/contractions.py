@@ -103,7 +103,7 @@ class _Direct:
             return False
         if self.axes:
             return self.domain[across] >= self.domain[deep]
-        return unit_strides(across, self.sides, ()) >= unit_strides(deep, self.sides, ())
+        return unit_strides(across, self.domain, self.sides, ()) >= unit_strides(deep, self.domain, self.sides, ())
 
     def _without_tests(self, window: Window) -> Expression:
         """Return what a window reads inside of its axes: positions are sums of coordinates times numbers."""

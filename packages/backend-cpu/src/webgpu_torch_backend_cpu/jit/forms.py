@@ -57,7 +57,7 @@ def _box(kernel: Pointwise, shape: Shape, stores: tuple[Store, ...]) -> Piece:
     axes = [axis for axis, size in enumerate(shape) if size > 1] or list(range(len(shape)))[-1:]
     shape, stores = _without(shape, axes, stores)
     roots = [each.value for each in stores]
-    inner = max(range(len(shape)), key=lambda axis: (unit_strides(axis, roots, stores), axis), default=None)
+    inner = max(range(len(shape)), key=lambda axis: (unit_strides(axis, shape, roots, stores), axis), default=None)
     order = in_order(shape, list(range(len(shape))), inner)
     with nest(function, shape, order, True, True) if order else function.loop(None, "%begin", "%end"):
         store(function, stores)
@@ -126,7 +126,7 @@ class _Rows:
 
     def _neighbours(self) -> int | None:
         """Return the outer dimension along which most accesses go from one element to the next, if it is not an inner one."""
-        counts = [unit_strides(axis, self.values, self.stores) for axis in range(len(self.domain))]
+        counts = [unit_strides(axis, self.domain, self.values, self.stores) for axis in range(len(self.domain))]
         outer = max(range(self.depth), key=lambda axis: counts[axis], default=None)
         if outer is None or self.kernel.outer[outer] < 8:
             return None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from webgpu_torch_core.ir.dtypes import dtype, int64
 from webgpu_torch_core.ir.expression import Expression, cast, make, substitute, topological
 from webgpu_torch_core.ir.kernels import Store
-from webgpu_torch_core.ir.layouts import Shape
+from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid, standard_name
 
 from .function import Function
@@ -36,16 +36,16 @@ def lowered_stores(stores: tuple[Store, ...]) -> tuple[Store, ...]:
     return tuple(each.replace(value=lowered(each.value)) for each in stores)
 
 
-def loads(*roots: Expression) -> Iterator[Shape]:
-    for node in topological(*roots):
-        if node.step == "load":
-            yield node.payload[2]
-
-
-def unit_strides(axis: int, roots: list[Expression], stores: tuple[Store, ...]) -> int:
-    """Return how many accesses go from one element to the next along an axis; stores count twice."""
-    found = sum(strides[axis : axis + 1] == (1,) for strides in loads(*roots))
-    return found + 2 * sum(each.strides[axis : axis + 1] == (1,) for each in stores)
+def unit_strides(axis: int, shape: Shape, roots: list[Expression], stores: tuple[Store, ...]) -> int:
+    """Return how many elements are next to each other along an axis, over all operands that are read; stores count twice."""
+    found = 0
+    read = [node.payload[2] for node in topological(*roots) if node.step == "load"]
+    for strides, weight in [*((each, 1) for each in read), *((each.strides, 2) for each in stores)]:
+        if strides[axis : axis + 1] == (1,):
+            found += weight * number_of_elements(
+                tuple(size for size, stride in zip(shape, strides, strict=False) if stride)
+            )
+    return found
 
 
 def put(function: Function, stores: tuple[Store, ...], names: list[str], group: str) -> None:

@@ -23,6 +23,9 @@ from .steps import Unsupported
 #: how modules are compiled, as part of their files' names: to be counted up when it changes
 PIPELINE = "1"
 
+#: files kept: of more, the oldest go
+MOST_FILES = 4096
+
 logger = logging.getLogger(__name__)
 
 #: ``kernel(begin, end, arrays, numbers, parameters)``
@@ -129,11 +132,21 @@ def _write(name: str, code: bytes) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(hashlib.sha256(code).digest() + code)
             os.replace(temporary, folder / f"{name}.o")
+            _drop_oldest(folder)
         except OSError:
-            os.unlink(temporary)
+            Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
         logger.debug("machine code is not kept: %s", error)
+
+
+def _drop_oldest(folder: Path) -> None:
+    """Remove the files that were written first where there are too many."""
+    files = [entry for entry in os.scandir(folder) if entry.name.endswith(".o")]
+    if len(files) > MOST_FILES:
+        files.sort(key=lambda entry: entry.stat().st_mtime)
+        for entry in files[: MOST_FILES // 4]:
+            os.unlink(entry.path)
 
 
 @lru_cache(maxsize=1)

@@ -29,7 +29,7 @@ class _Scan:
             self.how, value = monoid(name, float64), cast(value, float64)
         self.value = lowered(value)
         self.function = Function(kernel)
-        counts = [unit_strides(axis, [self.value], ()) for axis in range(len(self.shape))]
+        counts = [unit_strides(axis, self.shape, [self.value], ()) for axis in range(len(self.shape))]
         together = max(range(self.line), key=lambda axis: counts[axis], default=None)
         alone = together is None or counts[together] <= counts[self.line] or self.shape[together] < 8
         self.together = None if alone else together
@@ -92,9 +92,8 @@ def scatter(kernel: Scatter) -> list[Piece]:
     lanes, entries = list(range(depth)), list(range(depth, len(domain)))
     index, value = (lowered(boxes.simplify(each, domain, False)) for each in (kernel.index, kernel.value))
     function = Function(kernel)
-    inside = bool(lanes) and unit_strides(lanes[-1], [index, value], ()) > unit_strides(
-        len(domain) - 1, [index, value], ()
-    )
+    lane, entry = (unit_strides(axis, domain, [index, value], ()) for axis in (depth - 1, len(domain) - 1))
+    inside = depth > 0 and lane > entry
 
     def write() -> None:
         kind = index.dtype

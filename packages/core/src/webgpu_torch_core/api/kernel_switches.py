@@ -11,6 +11,7 @@ from typing import Any
 
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..operations.elementwise.call import use_default_float
+from ..record.devices import engine_for, host_device
 from ..tensors.tensor import Tensor
 from . import typed_tensors
 from .typed_tensors import TYPES
@@ -38,12 +39,13 @@ def _checked_count(value: Any, function: str) -> int:
 
 
 def set_num_threads(num: int) -> None:
-    """Set what :func:`get_num_threads` returns; NumPy's and the driver's threads are their own.
+    """Compute on the host with so many threads: products of matrices with OpenBLAS's, and compiled kernels.
 
     Raises:
         RuntimeError: not a positive integer.
     """
     _Settings.threads = _checked_count(num, "set_num_threads")
+    engine_for(host_device()).device.use_threads(num)
 
 
 def get_num_threads() -> int:

@@ -204,6 +204,10 @@ class Device(ABC):
 
         return draw(kind, stream, count, element, first, second)
 
+    def use_threads(self, count: int) -> None:
+        """Compute with so many threads from now on, where the device is the host; others have their own."""
+        del count
+
     def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
         """Run an algorithm that no kernel form expresses over (buffer, type, shape) operands; return NumPy-like arrays.
 

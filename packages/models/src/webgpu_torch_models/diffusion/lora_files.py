@@ -20,8 +20,10 @@ KOHYA = {
     "lora_unet_": ("unet", "transformer"), "lora_te_": ("text_encoder",), "lora_te1_": ("text_encoder",),
     "lora_te2_": ("text_encoder_2",), "lora_transformer_": ("transformer",),
 }  # fmt: skip
-_SIDES = {"lora_A": "A", "lora_down": "A", "lora.down": "A", "lora_B": "B", "lora_up": "B", "lora.up": "B"}
-_SIDES |= {"lora_linear_layer.down": "A", "lora_linear_layer.up": "B"}
+_SIDES = {
+    "lora_A": "A", "lora_down": "A", "lora.down": "A", "lora_linear_layer.down": "A",
+    "lora_B": "B", "lora_up": "B", "lora.up": "B", "lora_linear_layer.up": "B",
+}  # fmt: skip
 _NAME = re.compile(
     r"(.+?)[._](lora_A|lora_B|lora_down|lora_up|lora(?:_linear_layer)?\.(?:down|up))(?:\.default)?\.weight|(.+)\.alpha"
 )
@@ -49,8 +51,8 @@ class Names:
     def find(self, key: str) -> tuple[str, str] | None:
         """Return the part and the module that a name is of; None where there is none."""
         # First files have the attention's maps in a "processor".
-        key = key.replace(".processor.", ".").replace(".to_out.weight", ".to_out.0")
-        found = self.known.get(key) or self.known.get(re.sub(r"\.to_out$", ".to_out.0", key))
+        key = re.sub(r"\.to_out$", ".to_out.0", key.replace(".processor.", "."))
+        found = self.known.get(key)
         if found is not None or self.layers is None:
             return found
         match = re.fullmatch(r"lora_unet_(input_blocks|output_blocks|middle_block)((?:_\d+){1,2})_(.+)", key)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.operations.creation import conversion
+from webgpu_torch_core.operations.creation.factories import as_dtype
 
 from webgpu_torch_nn.modules._attributes import ModuleAttributes
 
@@ -25,26 +27,14 @@ def typename(value: Any) -> str:
 
 def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
     """Read the arguments of ``to``: ``(device, dtype, non_blocking)``, ``(dtype, non_blocking)`` or ``(tensor,)``."""
-    device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-    non_blocking = kwargs.pop("non_blocking", False)
-    other = kwargs.pop("tensor", None)
     kwargs.pop("memory_format", None)
+    given = (kwargs.pop("tensor"), *args) if "tensor" in kwargs else args
+    named = kwargs.pop("dtype", None), kwargs.pop("device", None)
+    flags = kwargs.pop("non_blocking", False), kwargs.pop("copy", False)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
-    for position, value in enumerate(args):
-        if isinstance(value, Tensor) and position == 0:
-            other = value
-        elif isinstance(value, torch.dtype):
-            dtype = value
-        elif isinstance(value, bool):
-            non_blocking = value
-        elif isinstance(value, (str, int, torch.device)) and position == 0:
-            device = value
-        elif value is not None:
-            raise TypeError(f"to() received an invalid argument at position {position}: {typename(value)}")
-    if other is not None:
-        device, dtype = other.device, other.dtype
-    return (None if device is None else torch.device(device)), dtype, non_blocking
+    dtype, device, (non_blocking, _) = conversion.parse_to(given, *named, flags)
+    return (None if device is None else torch.device(device)), as_dtype(dtype), non_blocking
 
 
 def clear_grad(parameter: Tensor, set_to_none: bool) -> None:

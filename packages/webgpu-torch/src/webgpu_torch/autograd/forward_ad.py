@@ -1,20 +1,8 @@
-"""Forward-mode differentiation under ``torch.autograd.forward_ad``: no tensor carries a tangent; ``torch.func.jvp`` computes one."""
+"""Forward-mode differentiation, as ``torch.autograd.forward_ad``."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
-
-from webgpu_torch_core import Tensor
-
-
-class UnpackedDualTensor(NamedTuple):
-    """A tensor and its tangent."""
-
-    primal: Tensor
-    tangent: Tensor | None
-
-
-def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return the tensor and its tangent, which is None: no tensor carries one."""
-    del level
-    return UnpackedDualTensor(tensor, None)
+from webgpu_torch_core.autograd.forward_ad import UnpackedDualTensor as UnpackedDualTensor
+from webgpu_torch_core.autograd.forward_ad import dual_level as dual_level
+from webgpu_torch_core.autograd.forward_ad import enter_dual_level as enter_dual_level
+from webgpu_torch_core.autograd.forward_ad import exit_dual_level as exit_dual_level
+from webgpu_torch_core.autograd.forward_ad import make_dual as make_dual
+from webgpu_torch_core.autograd.forward_ad import unpack_dual as unpack_dual

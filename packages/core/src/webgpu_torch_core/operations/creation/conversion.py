@@ -36,7 +36,7 @@ from ...tensors.memory_formats import (
 from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
-from ..in_place.writing import assign, check_writable, converted, without_repeats
+from ..in_place.writing import assign, check_writable, converted, refuse_gradient, without_repeats
 from .factories import as_dtype, filled, from_bytes
 
 if TYPE_CHECKING:
@@ -313,6 +313,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     target = without_repeats(self)
     check_writable(target)
     assign(target, filled(target._layout.shape, value, self.dtype, self.device), fresh=True)
+    refuse_gradient(self, target)
     return self
 
 

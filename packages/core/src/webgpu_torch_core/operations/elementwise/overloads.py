@@ -14,7 +14,7 @@ from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, is_half, needs_gradient, refuse_types, require_tensor, type_title
-from ..in_place.writing import make_in_place, warn_of_repeats, without_repeats
+from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
 from .call import default_float, finish_out, result_type
 
 if TYPE_CHECKING:
@@ -417,6 +417,7 @@ def _masked_fill_in_place(self: Tensor, mask: Tensor, value: Any) -> Tensor:
         repeated = tuple(each for each in range(self.ndim) if shown.shape[each] != self.shape[each])
         mask = mask.expand(self.shape).any(repeated, True)
     _fill_where(shown, mask, value)
+    refuse_gradient(self, shown)
     return self
 
 

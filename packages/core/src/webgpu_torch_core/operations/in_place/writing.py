@@ -213,6 +213,13 @@ def without_repeats(self: Tensor) -> Tensor:
     return self.as_strided(distinct, strides, self._layout.offset)
 
 
+def refuse_gradient(target: Tensor, shown: Tensor) -> None:
+    """Let the backward pass through a write refuse where ``target`` shows elements twice that ``shown`` does once, as PyTorch's."""
+    base = target._base
+    if shown is not target and recording.enabled and base is not None and base.requires_grad:
+        base._rebase_history(Node("CopySlices", (base._gradient_edge(),), lambda grad: check_distinct(target)))
+
+
 def warn_of_repeats(name: str) -> None:
     """Say that an operation wrote into elements that are shown twice, in PyTorch's words."""
     warnings.warn(

@@ -20,7 +20,14 @@ from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
 from ..creation.factories import tensor
-from ..in_place.writing import check_leaf, check_writable, make_in_place, warn_of_repeats, without_repeats
+from ..in_place.writing import (
+    check_leaf,
+    check_writable,
+    make_in_place,
+    refuse_gradient,
+    warn_of_repeats,
+    without_repeats,
+)
 from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
@@ -411,6 +418,7 @@ def _index_fill_in_place(self: Tensor, dim: int, index: Tensor, value: Tensor | 
             size = self._layout.shape[axis]
             index = positions_inside("index_fill", index, size, partial(_refusal, size), True).clamp_max(0)
     _fill_positions(shown, dim, index, value)
+    refuse_gradient(self, shown)
     return self
 
 

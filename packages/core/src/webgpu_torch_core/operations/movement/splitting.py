@@ -96,6 +96,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     shape = Size(sizes_from(sizes))
+    if any(each < 0 for each in shape):
+        raise RuntimeError(f"resize_(): a size is negative: {list(shape)}")
     needed = shape.numel()
     have = storage_size(self)
     if needed > have:

@@ -469,6 +469,8 @@ def unfold(self: Tensor, dimension: int, size: Any, step: int) -> Tensor:
     have = source.shape[position] if self.ndim else 1
     if size > have:
         raise RuntimeError(f"maximum size for tensor at dimension {position} is {have} but size is {size}")
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     stride = source.strides[position] if self.ndim else 1

@@ -1,0 +1,132 @@
+"""Forward-mode differentiation, as ``torch.autograd.forward_ad``: tensors with tangents, and what becomes of both.
+
+A tangent is found when it is asked for, by differentiating the vector-Jacobian product, which is linear in its vector, once more:
+whatever has a backward pass that can be differentiated has a forward mode. So gradients must be recorded between
+:func:`make_dual` and :func:`unpack_dual`, and what is computed of dual tensors requires gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Generator
+from typing import NamedTuple
+
+from ..operations.common import attach
+from ..record.grad_mode import enable_grad
+from ..record.node import AccumulateGrad
+from ..tensors.tensor import Tensor
+from .engine import grad, reachable
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+
+class _Level(threading.local):
+    """The dual tensors of this thread's level, None outside of one: what stands for each in the graph, and its tangent."""
+
+    duals: list[tuple[Tensor, Tensor]] | None = None
+
+
+_level = _Level()
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A tensor and its tangent, None where it depends on no dual tensor."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Begin a level, in which there are dual tensors, and return its number, 0.
+
+    Raises:
+        RuntimeError: there is one already.
+    """
+    if _level.duals is not None:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    _level.duals = []
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """End the level: tensors have no tangents any more.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if _level.duals is None or level not in (None, 0):
+        raise RuntimeError("Trying to exit a forward AD level that was not entered: call enter_dual_level() first")
+    _level.duals = None
+
+
+@contextlib.contextmanager
+def dual_level() -> Generator[int]:
+    """A level for the time of a ``with`` block, or of each call of a function that it decorates.
+
+    Raises:
+        RuntimeError: there is one already.
+    """
+    yield enter_dual_level()
+    exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """Return a tensor of the same elements that has a tangent of the same shape and type.
+
+    Raises:
+        RuntimeError: there is no level, or the tangent has another shape.
+        ValueError: elements are neither floating-point nor complex numbers.
+    """
+    del level
+    if _level.duals is None:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    for name, each in (("primal", tensor), ("tangent", tangent)):
+        if each.dtype.category < 2:
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {each.dtype!r}")
+    if tensor.shape != tangent.shape:
+        raise RuntimeError(f"primal has the shape {tuple(tensor.shape)}, and its tangent {tuple(tangent.shape)}")
+    stand_in = tensor.detach().requires_grad_()
+    _level.duals.append((stand_in, tangent))
+    with enable_grad():
+        return attach(tensor.detach(), "MakeDualBackward", (tensor, stand_in), lambda gradient: (gradient, gradient))
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """Return a tensor of any shape and the tangent that it has of the dual tensors it was computed from.
+
+    Raises:
+        RuntimeError: an operation between has no derivative.
+    """
+    del level
+    duals = _level.duals
+    if not duals or not tensor.requires_grad:
+        return UnpackedDualTensor(tensor, None)
+    stand_ins = [each for each, _ in duals]
+    with enable_grad():
+        vector = tensor.detach().new_zeros(tensor.shape).requires_grad_()
+        found = grad(tensor, stand_ins, vector, retain_graph=True, create_graph=True, allow_unused=True)
+        pairs = [(one, tangent) for one, (_, tangent) in zip(found, duals, strict=True) if one is not None]
+        tracked = [(one, tangent) for one, tangent in pairs if one.requires_grad]
+        product = None
+        if tracked:
+            (product,) = grad(
+                [one for one, _ in tracked], [vector], [tangent for _, tangent in tracked],
+                retain_graph=True, create_graph=True, allow_unused=True,
+            )  # fmt: skip
+    if pairs and product is None:
+        product = vector.detach()
+    return UnpackedDualTensor(
+        _released(tensor, stand_ins), None if product is None else _released(product, [*stand_ins, vector])
+    )
+
+
+def _released(tensor: Tensor, own: list[Tensor]) -> Tensor:
+    """Return a tensor without its graph, where that leads to nothing but this module's own leaves."""
+    edge, known = tensor._gradient_edge(), {id(each) for each in own}
+    nodes = reachable([edge] if edge else [])
+    if any(isinstance(each, AccumulateGrad) and id(each.variable) not in known for each in nodes):
+        return tensor
+    return tensor.detach()

@@ -1,0 +1,27 @@
+"""Special functions of float32 numbers against the same in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from webgpu_torch_backend_cpu import special
+
+EVERYWHERE = np.concatenate([np.linspace(-104, 104, 40001), np.linspace(-1, 1, 40001), np.logspace(-38, 38, 4001)])
+EDGES = np.array([0.0, -0.0, 1.0, -1.0, -2.0, np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45])
+INSIDE = np.concatenate([np.linspace(-1, 1, 40001), 1 - np.logspace(-7.2, -1, 1001), np.logspace(-38, 0, 1001)])
+
+
+@pytest.mark.parametrize("name", ["log1p", "expm1"])
+def test_near_numpys(name: str) -> None:
+    x = np.concatenate([EVERYWHERE, -EVERYWHERE, EDGES]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        found, expected = getattr(special, name)(x), getattr(np, name)(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(found, expected, rtol=6e-7, atol=0)
+    assert np.array_equal(np.signbit(found[found == 0]), np.signbit(expected[found == 0]))
+
+
+def test_inverse_of_erf_near_that_in_double_precision() -> None:
+    x = np.concatenate([INSIDE, -INSIDE, EDGES]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        found, expected = special.erfinv(x), special.erfinv(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(found, expected, rtol=6e-7, atol=0)
