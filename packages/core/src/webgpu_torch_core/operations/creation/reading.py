@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bfloat16, bool_, complex32, int64
+from ...ir.dtypes import bfloat16, bool_, complex32, complex64, complex128, float64, int64
 from ...ir.host_bytes import require_numpy, unpack
 from ...ir.layouts import Layout, contiguous_layout
 from ...record.devices import host_device
@@ -191,11 +191,13 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     shown = None if self.device.type == "cpu" else str(self.device)
 
     kind = self.__class__.__name__
+    # Of 16 bits by default, too, numbers that are pairs of float32 need no mention.
+    pair = complex128 if default_float[0] is float64 else complex64
     own = kind not in ("Tensor", "Parameter")
     text = format_tensor(
         None if self.is_meta else read_numbers(self), self.dtype, tuple(self._layout.shape),
         requires_grad=self._requires_grad, grad_fn_name=name, device=shown,
-        is_default_dtype=self.dtype in (default_float[0], default_float[0].to_complex(), int64, bool_),
+        is_default_dtype=self.dtype in (default_float[0], pair, int64, bool_),
         contents=tensor_contents, prefix=f"{kind}(" if own else "tensor(",
     )  # fmt: skip
     return f"Parameter({text})" if own and getattr(self, "_is_param", False) else text

@@ -31,7 +31,8 @@ def _refuse_flags(operands, promoted):
 @elementwise(saves_result=True, refuses=_refuse_flags)
 def relu(input):
     """``max(input, 0)``."""
-    return _maximum(input, 0)
+    # Of equal zeros the second is returned: the input, as in PyTorch.
+    return _maximum(0, input)
 
 
 @relu.backward

@@ -137,7 +137,8 @@ def _(grad, input, other):
 )
 def clamp_both(input, min, max):
     """``min(max(input, min), max)``."""
-    return _minimum(_maximum(input, min), max)
+    # Of equal zeros the second is returned: the input, as in PyTorch.
+    return _minimum(max, _maximum(min, input))
 
 
 @clamp_both.backward
@@ -150,7 +151,7 @@ def _(grad, input, min, max):
 @elementwise(method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1")
 def clamp_low(input, min):
     """``max(input, min)``."""
-    return _maximum(input, min)
+    return _maximum(min, input)
 
 
 @clamp_low.backward
@@ -161,7 +162,7 @@ def _(grad, input, min):
 @elementwise(method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1")
 def clamp_high(input, max):
     """``min(input, max)``."""
-    return _minimum(input, max)
+    return _minimum(max, input)
 
 
 @clamp_high.backward

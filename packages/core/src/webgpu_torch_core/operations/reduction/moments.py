@@ -29,7 +29,7 @@ class _Spread(NamedTuple):
     #: over all dimensions, by default
     whole: bool
     keepdim: bool
-    count: int
+    size: int
     correction: float
     center: Tensor
     variance: Tensor
@@ -41,7 +41,7 @@ class _Spread(NamedTuple):
 
     def variance_gradient(self, grad: Tensor, input: Tensor) -> Tensor:
         """Return the gradient of ``input`` from that of its variance, as PyTorch's ``var_backward`` multiplies it."""
-        offset, divisor = input - mean(input, self.dims, True), self.count - self.correction
+        offset, divisor = input - mean(input, self.dims, True), self.size - self.correction
         full = restore(grad, input._layout.shape, self.dims, self.keepdim)
         if (self.whole or not input.ndim) and divisor <= 0:
             return (full * full.new_full((), math.inf).where(offset != 0, math.nan)).to(input.dtype)
@@ -49,7 +49,7 @@ class _Spread(NamedTuple):
 
     def center_gradient(self, grad: Tensor, input: Tensor) -> Tensor:
         """Return the gradient of ``input`` from that of its mean."""
-        return restore(grad, input._layout.shape, self.dims, self.keepdim) / float(self.count)
+        return restore(grad, input._layout.shape, self.dims, self.keepdim) / float(self.size)
 
     def with_variance(self) -> Tensor:
         return self.with_gradient(self.variance.to(self.input.dtype.to_real()), "VarBackward0", self.variance_gradient)
