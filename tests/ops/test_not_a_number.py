@@ -38,6 +38,10 @@ POINTS: dict[str, Callable[[Any, Any], Any]] = {
     "sum and back": lambda t, x: (x + x) - x,
     "opposite": lambda t, x: x + (-x),
     "clone": lambda t, x: x - x.clone(),
+    "sum of nothing over": lambda t, x: x[..., None][..., :0].sum(-1) / x,
+    "whether any of nothing, over": lambda t, x: (x[..., None] > 0)[..., :0].any(-1) / x,
+    "times the product of nothing": lambda t, x: x * (1 - x[..., None][..., :0].prod(-1)),
+    "products of nothing over": lambda t, x: (x[..., None][..., :0] @ x.new_zeros(0, 1))[..., 0] / x,
     "ratio of squares": lambda t, x: (x * x) / (x * x),
     "equal": lambda t, x: x == x,  # noqa: PLR0124
     "unequal": lambda t, x: x != x,  # noqa: PLR0124

@@ -111,13 +111,15 @@ class Adaptive:
             return
         if self.numpy is None:
             self.numpy = compile_kernel(self.kernel)
-        if self.limit is None:
+        # The compiler's thread may say in between that there will be no machine code.
+        limit = self.limit
+        if limit is None:
             self.numpy(operands, outputs, parameters)
             return
         start = time.perf_counter()
         self.numpy(operands, outputs, parameters)
         self.spent += time.perf_counter() - start
-        if self.spent > self.limit:
+        if self.spent > limit:
             compiles = self.spent > COMPILED_AFTER
             self.limit = None if compiles or _Process.forked else COMPILED_AFTER
             if not _Process.forked:

@@ -13,6 +13,7 @@ from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_o
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, kernel_cache, needs_gradient, no_view, record, refuse_types, require_tensor
+from ..creation.factories import filled
 from ..elementwise.call import finish_out
 from ..reduction.reductions import sum_to_size
 
@@ -75,7 +76,11 @@ def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Ten
         _wide_type(kind) if wide else kind,
     )
     shape = (*kernel.batch, *kernel.m, *kernel.n)
-    result = record(kernel, (left, right), (), (shape,))
+    if number_of_elements(kernel.k):
+        result = record(kernel, (left, right), (), (shape,))
+    else:
+        # A number that is given at run time: GPUs' compilers take 0 / 0 for 0 where they know one of them.
+        result = filled(shape, 0, kernel.outputs[0].dtype, left.device)
     if needs_gradient(left, right):
         # Each is kept for the other's gradient: what nothing needs may be overwritten.
         saved_left = left._save() if right.requires_grad else None

@@ -402,7 +402,7 @@ for _name in (
     "nan_to_num",
     "ldexp",
 ):
-    setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_"))
+    setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_", globals()[_name]))
 
 
 _fill_where = make_in_place(masked_fill, "masked_fill_")

@@ -29,6 +29,7 @@ from ..common import (
     refuse_types,
     require_tensor,
 )
+from ..creation.factories import filled
 from ..elementwise.call import default_float
 from ..elementwise.overloads import where
 from ..indexing.gathering import gather_known
@@ -60,10 +61,18 @@ def reduction_kernel(
     )  # fmt: skip
 
 
+#: what reductions of no elements give
+_OF_NOTHING = {"sum": 0, "product": 1, "any": False, "all": True}
+
+
 def reduce(
     input: Tensor, kind: str, dims: tuple[int, ...], keepdim: bool, result: dtype, accumulate: dtype | None = None
 ) -> Tensor:
     """Record a reduction of non-negative dimensions."""
+    if kind in _OF_NOTHING and not (input.dtype.is_complex or count_of(input, dims)):
+        # A number that is given at run time: GPUs' compilers take 0 / 0 for 0 where they know one of them.
+        shape = reduced_shape(input._layout.shape, dims, keepdim)
+        return filled(shape, _OF_NOTHING[kind], result, input.device)
     accumulate = accumulate or (int64 if result.category == 1 else compute_dtype(result))
     kernel = reduction_kernel(kind, input._layout, input._storage.value.numel, input.dtype, dims, accumulate, result)
     return record(kernel, (input,), (), (reduced_shape(input._layout.shape, dims, keepdim),))
