@@ -53,7 +53,7 @@ ERF_Q = tuple(map(np.float32, (
 )))  # fmt: skip
 
 
-def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+def _polynomial(x: Array, coefficients: tuple[np.floating | float, ...]) -> Array:
     result = np.full_like(x, coefficients[0])
     for each in coefficients[1:]:
         result *= x

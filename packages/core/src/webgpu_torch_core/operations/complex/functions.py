@@ -374,8 +374,10 @@ def _power(part: int) -> Callable[..., Any]:
     def definition(a: Any, b: Any, c: Any, d: Any) -> Any:
         size, angle = _log_size(a, b), atan2(b, a)
         turn = d * size + c * angle
-        # The real power rounds less than the exponential of a large logarithm.
-        grown = real_power(hypot(a, b), c) * exp(-(d * angle))
+        # The real power rounds less than the exponential of a large logarithm, but either factor alone may overflow.
+        power, turned = real_power(hypot(a, b), c), exp(-(d * angle))
+        whole = is_infinite(power) | is_infinite(turned) | equal(power, 0.0) | equal(turned, 0.0)
+        grown = where(whole, exp(c * size - d * angle), power * turned)
         zero = equal(a, 0.0) & equal(b, 0.0)
         value = grown * (sin(turn) if part else cos(turn))
         # The logarithm of zero has no angle: PyTorch's powers of zero are zero, infinite or NaN by the exponent's real part.

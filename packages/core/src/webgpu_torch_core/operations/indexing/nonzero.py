@@ -9,7 +9,7 @@ from ...ir.dtypes import bool_, int32, int64
 from ...ir.layouts import broadcast_shapes, contiguous_strides, layout
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_empty, check_apart
+from ..common import attach_empty, check_apart, no_view
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..in_place.writing import check_distinct
@@ -34,7 +34,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if as_tuple:
         return unbind(stack(rows, 0) if rows else positions.unsqueeze(0), 0)
     if not rows:
-        return into(input.new_zeros((int(positions.numel()), 0), dtype=int64), out)
+        count = int(positions.numel())
+        return into(no_view(input.new_zeros((count, 0), dtype=int64).as_strided((count, 0), (1, count))), out)
     # Column-major, as PyTorch's.
     found, count = stack(rows, 0), int(positions.numel())
     place = layout((count, len(rows)), (1, count))
