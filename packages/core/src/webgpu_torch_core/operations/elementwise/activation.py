@@ -99,7 +99,8 @@ def elu_(input, *, alpha=1.0, slope=1.0):
 
 @elu_.backward
 def _(grad, input, alpha, slope):
-    return where(less(0.0, input), grad, grad * (alpha * slope) * _exp(input * slope))
+    # NaN is not at most 0: there the gradient passes, as in PyTorch.
+    return where(input <= 0.0, grad * (alpha * slope) * _exp(input * slope), grad)
 
 
 @elementwise(promotion="float", namespace="functional", method=False, refuses=floats_only("softplus_cpu"))

@@ -111,7 +111,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     filled = [each for each in pieces if each.numel()]
     if filled:
         empty = [each for each in tensors if not each.numel()]
-        result = attach_empty(_join(filled, index), "CatBackward0", empty)
+        # What has no elements is in row-major order, too.
+        result = attach_empty(_join(filled, index, bool(empty)), "CatBackward0", empty)
     else:
         left_out = [each for each in tensors if all(each is not other for other in useful)]
         result = attach_empty(_join_nothing(pieces, index), "CatBackward0", left_out)
@@ -143,15 +144,15 @@ def _join_nothing(pieces: list[Tensor], dim: int) -> Tensor:
 
 
 @with_complex_rule("join_pieces")
-def _join(pieces: list[Tensor], dim: int) -> Tensor:
+def _join(pieces: list[Tensor], dim: int, row_major: bool = False) -> Tensor:
     # One binding is the result's.
     most = max(min(FAN_IN, pieces[0]._engine.maximum_bindings - 1), 2)
     while len(pieces) > most:
-        pieces = [_join(pieces[start : start + most], dim) for start in range(0, len(pieces), most)]
-    if len(pieces) == 1:
-        return pieces[0].clone()
+        pieces = [_join(pieces[start : start + most], dim, row_major) for start in range(0, len(pieces), most)]
     layouts = tuple(each._layout for each in pieces)
-    target = _joined_layout(layouts, dim)
+    target = _joined_layout(layouts, dim, row_major)
+    if len(pieces) == 1:
+        return pieces[0].clone(memory_format=contiguous_format if target.is_contiguous else None)
     kernel = cat_kernel(layouts, tuple(each._storage.value.numel for each in pieces), pieces[0].dtype, dim, target)
     result = record(kernel, pieces, (), (target,))
     sizes = [each._layout.shape[dim] for each in pieces]
@@ -162,11 +163,11 @@ def _join(pieces: list[Tensor], dim: int) -> Tensor:
     return attach(result, "CatBackward0", pieces, run_backward)
 
 
-def _joined_layout(layouts: tuple[Layout, ...], dim: int) -> Layout:
+def _joined_layout(layouts: tuple[Layout, ...], dim: int, row_major: bool) -> Layout:
     """Return the layout of tensors joined: channels-last where all of them are, else row-major."""
     shape = list(layouts[0].shape)
     shape[dim] = sum(each.shape[dim] for each in layouts)
-    if any(each.is_contiguous for each in layouts):
+    if row_major or any(each.is_contiguous for each in layouts):
         return contiguous_layout(tuple(shape))
     for each in layouts:
         if each.ndim not in (4, 5) or each.strides != channels_last_strides(each.shape):
@@ -270,7 +271,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dimensions = None) ->
     moves = tuple(
         (1, -shift % size if size else 0, bool(size and shift % size)) for shift, size in zip(total, shape, strict=True)
     )
-    target = _joined_layout((input._layout,), 0)
+    target = _joined_layout((input._layout,), 0, False)
     kernel = gather_shape_kernel("roll", input._layout, input._storage.value.numel, input.dtype, target, moves)
     back = tuple(-each for each in amounts)
     return attach(
