@@ -42,8 +42,8 @@ def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value
     return into(result, out)
 
 
-def join_pieces_rule(function: Any, pieces: list[Tensor], dim: int) -> Tensor:
-    return complex_view(function([view_as_real(as_complex(each)) for each in pieces], dim))
+def join_pieces_rule(function: Any, pieces: list[Tensor], dim: int, row_major: bool = False) -> Tensor:
+    return complex_view(function([view_as_real(as_complex(each)) for each in pieces], dim, row_major))
 
 
 def flip_rule(function: Any, input: Tensor, *dims: Any, **named: Any) -> Tensor:
