@@ -43,7 +43,7 @@ class Stepping(nn.Module):
 @pytest.mark.parametrize(
     "function, inputs, message",
     [
-        (choose, X, "^`return x \\* 2 if x.sum.*test_export_errors.py, line 16.* reads results"),
+        (choose, X, "^`return x \\* 2 if x.sum.*test_export_errors.py, line 18.* reads results"),
         (lambda x: x * x.mean().item(), X, "'item' .* reads"),
         (lambda x: x.nonzero(), X, "'nonzero' .* reads"),
         (lambda x: x[x > 0], X, r"in `.lambda x: x\[x > 0\].* reads"),
