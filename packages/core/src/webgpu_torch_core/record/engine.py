@@ -19,8 +19,7 @@ from .. import config
 from ..backend import profiling
 from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
-from ..scheduling import Limits, Recorded, Scheduled, schedule
-from ..scheduling.schedule import Slot
+from ..scheduling import Limits, Scheduled, described, schedule
 from .ahead import Ahead
 from .checks import error_of, error_of_check
 from .context import context
@@ -382,19 +381,7 @@ class Engine:
     ) -> Scheduled:
         """Return the plan of some entries of a tape."""
         self.statistics["scheduled"] += 1
-        slots = [Slot(None, 0, True) for _ in tape.slots]
-        recorded: list[Recorded] = []
-        parameter = 0
-        for number in numbers:
-            kernel, operands, first, parameters = tape.entries[number]
-            for slot, operand in zip(operands, kernel.operands, strict=True):
-                if slots[slot].is_leaf:
-                    slots[slot].dtype, slots[slot].numel = operand.dtype, operand.numel
-            outputs = tuple(range(first, first + len(kernel.outputs)))
-            for slot, output in zip(outputs, kernel.outputs, strict=True):
-                slots[slot] = Slot(output.dtype, output.numel, False)
-            recorded.append(Recorded(kernel, operands, outputs, parameter))
-            parameter += len(parameters)
+        recorded, slots = described((tape.entries[number] for number in numbers), len(tape.slots))
         return schedule(
             recorded,
             slots,

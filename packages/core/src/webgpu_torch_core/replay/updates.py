@@ -17,8 +17,7 @@ from ..ir.kernels import Kernel
 from ..record.context import context, default_float
 from ..record.engine import Engine
 from ..record.tape import Entry, Tape
-from ..scheduling import Recorded, joined
-from ..scheduling.schedule import Slot
+from ..scheduling import described, joined
 from ..tensors.tensor import Tensor
 from .numbers import HostNumber
 
@@ -170,19 +169,7 @@ def _fused(
     engine: Engine, entries: Sequence[Entry], slots: dict[int, int], count: int, wanted: Sequence[int]
 ) -> tuple[list[_Step], dict[int, int]] | None:
     """Return the one step that entries merge to and the numbers of the values that are wanted, None where they do not."""
-    described = {slot: Slot(None, 0, True) for slot in slots}
-    recorded: list[Recorded] = []
-    taken = 0
-    for kernel, operands, first, parameters in entries:
-        for slot, operand in zip(operands, kernel.operands, strict=True):
-            if described[slot].is_leaf:
-                described[slot].dtype, described[slot].numel = operand.dtype, operand.numel
-        outputs = tuple(range(first, first + len(kernel.outputs)))
-        for slot, output in zip(outputs, kernel.outputs, strict=True):
-            described[slot] = Slot(output.dtype, output.numel, False)
-        recorded.append(Recorded(kernel, operands, outputs, taken))
-        taken += len(parameters)
-    whole = [described.get(slot) or Slot(None, 0, True) for slot in range(max(described, default=-1) + 1)]
+    recorded, whole = described(entries, len(engine.tape.slots))
     found = joined(recorded, whole, frozenset(wanted), engine.limits) if recorded and wanted else None
     if found is None:
         return None

@@ -5,6 +5,6 @@ kernels over one domain, ``localizing`` turns graph slots into operand numbers, 
 """
 
 from .limits import Limits
-from .schedule import Recorded, Scheduled, joined, schedule
+from .schedule import Recorded, Scheduled, described, joined, schedule
 
-__all__ = ["Limits", "Recorded", "Scheduled", "joined", "schedule"]
+__all__ = ["Limits", "Recorded", "Scheduled", "described", "joined", "schedule"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -41,6 +42,25 @@ class Slot:
         self.dtype = dtype
         self.numel = numel
         self.is_leaf = is_leaf
+
+
+def described(
+    entries: Iterable[tuple[Kernel, tuple[int, ...], int, Sequence[float | int]]], count: int
+) -> tuple[list[Recorded], list[Slot]]:
+    """Return entries of a tape as the scheduler takes them, and what they tell of its ``count`` slots."""
+    slots = [Slot(None, 0, True) for _ in range(count)]
+    recorded: list[Recorded] = []
+    parameter = 0
+    for kernel, operands, first, parameters in entries:
+        for slot, operand in zip(operands, kernel.operands, strict=True):
+            if slots[slot].is_leaf:
+                slots[slot].dtype, slots[slot].numel = operand.dtype, operand.numel
+        outputs = tuple(range(first, first + len(kernel.outputs)))
+        for slot, output in zip(outputs, kernel.outputs, strict=True):
+            slots[slot] = Slot(output.dtype, output.numel, False)
+        recorded.append(Recorded(kernel, operands, outputs, parameter))
+        parameter += len(parameters)
+    return recorded, slots
 
 
 class Group:
@@ -322,4 +342,4 @@ def _is_definition(kernel: Kernel, numel: int) -> bool:
     return store.offset == 0 and kernel.elements() == numel and store.strides == contiguous_strides(kernel.shape)
 
 
-__all__ = ["Group", "Recorded", "Scheduled", "Slot", "joined", "schedule"]
+__all__ = ["Group", "Recorded", "Scheduled", "Slot", "described", "joined", "schedule"]
