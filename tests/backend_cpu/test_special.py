@@ -25,3 +25,12 @@ def test_inverse_of_erf_near_that_in_double_precision() -> None:
     with np.errstate(all="ignore"):
         found, expected = special.erfinv(x), special.erfinv(x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(found, expected, rtol=6e-7, atol=0)
+
+
+def test_erf_near_that_in_double_precision() -> None:
+    x = np.concatenate([EVERYWHERE, np.linspace(-4.5, 4.5, 40001), -EVERYWHERE, EDGES]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        found, expected = special.erf(x), special.erf(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(found, expected, rtol=5e-7, atol=0)
+    assert np.array_equal(np.signbit(found[x == 0]), np.signbit(expected[x == 0]))
+    assert (np.diff(special.erf(np.sort(np.abs(x[np.isfinite(x)])))) >= 0).all()

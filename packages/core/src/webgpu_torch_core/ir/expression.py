@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import chain
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from .dtypes import bool_, dtype, float32, int32
 
@@ -149,6 +149,7 @@ LEAF_STEPS = frozenset(("argument", "parameter", "coordinate", "load", "reduced"
 BOOLEAN_STEPS = frozenset(("equal", "not_equal", "less", "less_equal", "is_nan", "is_infinite", "sign_bit"))
 
 _interned: WeakValueDictionary[tuple[Any, ...], Expression] = WeakValueDictionary()
+_references: dict[tuple[Any, ...], ref[Expression]] = _interned.data  # type: ignore[attr-defined]
 
 
 def make(step: str, arguments: tuple[Expression, ...], payload: Any, dtype: dtype) -> Expression:
@@ -158,7 +159,9 @@ def make(step: str, arguments: tuple[Expression, ...], payload: Any, dtype: dtyp
         # 0.0 == -0.0 and 1 == True in Python, and nan != nan: compare float constants by their bits.
         identity = struct.pack("<d", payload) if isinstance(payload, float) else (type(payload).__name__, payload)
     key = (step, arguments, identity, dtype)
-    found = _interned.get(key)
+    # The references themselves: asking the dictionary for its value costs as much as the rest of this.
+    reference = _references.get(key)
+    found = reference() if reference is not None else None
     if found is None:
         found = Expression()
         found.step, found.arguments, found.payload, found.dtype = step, arguments, payload, dtype
@@ -320,17 +323,17 @@ def topological(*roots: Expression) -> tuple[Expression, ...]:
 
 @lru_cache(maxsize=8192)
 def _order(root: Expression) -> tuple[Expression, ...]:
-    order: list[Expression] = []
-    seen: set[Expression] = set()
-    stack: list[tuple[Expression, bool]] = [(root, False)]
+    order: dict[Expression, None] = {}
+    stack = [root]
     while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((each, False) for each in reversed(node.arguments) if each not in seen)
+        node = stack[-1]
+        # Those not in order yet, the first on top: it comes first.
+        missing = [each for each in node.arguments[::-1] if each not in order]
+        if missing:
+            stack += missing
+        else:
+            order[node] = None
+            stack.pop()
     return tuple(order)
 
 

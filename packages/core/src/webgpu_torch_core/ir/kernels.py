@@ -28,6 +28,8 @@ class Record:
     fields: tuple[str, ...] = ()
     _hash: int
     _read: ClassVar[Callable[[Record], tuple[Any, ...]]]
+    #: what sets the fields: nothing else can
+    _writes: ClassVar[tuple[Callable[[Record, Any], None], ...]] = ()
 
     def __init_subclass__(cls) -> None:
         # Scheduling compares and hashes records all the time: one call reads all fields.
@@ -35,15 +37,16 @@ class Record:
             cls._read = attrgetter(*cls.fields)
         else:
             cls._read = lambda self: tuple(getattr(self, name) for name in cls.fields)
+        cls._writes = tuple([getattr(cls, name).__set__ for name in cls.fields])
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        for name, value in zip(self.fields, values, strict=False):
-            object.__setattr__(self, name, value)
-        for name in self.fields[len(values) :]:
-            object.__setattr__(self, name, named.pop(name))
+        if len(values) != len(self.fields):
+            values += tuple([named.pop(name) for name in self.fields[len(values) :]])
         if named:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(named)}; it has {', '.join(self.fields)}")
-        object.__setattr__(self, "_hash", hash(self.values()))
+        for write, value in zip(self._writes, values, strict=True):
+            write(self, value)
+        _write_hash(self, hash(values))
 
     def values(self) -> tuple[Any, ...]:
         """Return the fields in order."""
@@ -70,6 +73,9 @@ class Record:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self.values()
+
+
+_write_hash: Callable[[Record, int], None] = Record.__dict__["_hash"].__set__
 
 
 class Operand(Record):

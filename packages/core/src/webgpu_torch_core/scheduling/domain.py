@@ -26,6 +26,8 @@ def store_domain(kernel: Kernel) -> Shape:
 
 def split_dimensions(kernel: Any, factors: dict[int, Shape]) -> Any:
     """Return the kernel with dimensions split into row-major factors, e.g. ``{0: (3, 4)}`` for a size of 12."""
+    if all(len(parts) == 1 for parts in factors.values()):
+        return kernel
     new_groups: list[Shape] = []
     terms: list[tuple[tuple[int, int], ...]] = []
     position = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..backend.interface import Device
-from ..ir.expression import LEAF_STEPS, Expression, topological
+from ..ir.expression import Expression, topological
 from ..ir.kernels import Kernel
 from .domain import schedule_cache
 
@@ -29,11 +29,8 @@ class Limits:
 
     def length_of(self, roots: Iterable[Expression]) -> int:
         """Return the length of expressions, each step that they share counted once."""
-        return sum(
-            self._device.step_length(node.step, node.arguments[-1].dtype)
-            for node in topological(*roots)
-            if node.step not in LEAF_STEPS
-        )
+        step_length = self._device.step_length
+        return sum([step_length(node.step, node.arguments[-1].dtype) for node in topological(*roots) if node.arguments])
 
     def fits(self, kernel: Kernel) -> bool:
         """Return whether a fused kernel is short enough."""
