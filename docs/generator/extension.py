@@ -107,7 +107,7 @@ def list_entries(
         context["body"] = _ROW_CLASS.sub("", context["body"])
 
 
-def contents_of(node: nodes.Element) -> str:
+def contents_of(node: nodes.Node) -> str:
     """Return nested lists of links to the sections, entries and members of a node; nothing where there are none."""
     items = list[str]()
     for child in node.children:
@@ -115,10 +115,11 @@ def contents_of(node: nodes.Element) -> str:
             items.append(f"<li>{_link(child, child[0].astext())}{contents_of(child)}</li>")
         elif isinstance(child, addnodes.desc):
             *signatures, content = child.children
+            named = [each for each in signatures if isinstance(each, nodes.Element) and each["ids"]]
             # A name that is described twice is a place to go to only once.
             links = [
                 _link(each, f"<code>{html.escape(next(each.findall(addnodes.desc_name)).astext())}</code>")
-                for each in signatures if each["ids"]
+                for each in named
             ]  # fmt: skip
             items += [f"<li>{each}</li>" for each in links[:-1]]
             items += [f"<li>{each}{contents_of(content)}</li>" for each in links[-1:]]

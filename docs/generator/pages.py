@@ -16,7 +16,8 @@ from zlib import crc32
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
-from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.ext.napoleon import Config
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from .examples import doctest
 from .facts import facts, says_errors, typed
@@ -31,7 +32,8 @@ MOST_OF_A_PAGE = 24
 MOST_LINES = 150
 #: what every entry has: constants and exceptions raise nothing
 PARTS = ("sentence", "shapes or types", "errors", "example")
-NAPOLEON = Config(
+#: the extension's own settings, where the annotation of what takes them says Sphinx's
+NAPOLEON: Any = Config(
     napoleon_use_param=True,
     napoleon_use_rtype=False,
     napoleon_custom_sections=[("Fields", "params_style"), ("Class attributes", "params_style")],

@@ -34,16 +34,16 @@ PALETTES: dict[str, dict[str, Any]] = {
 }
 
 
-def style_of(name: str) -> dict[str, Any]:
+def style_of(name: str) -> dict[Any, Any]:
     """Return matplotlib's settings in the colours of the book."""
-    import matplotlib
+    from cycler import cycler
 
     palette = PALETTES[name]
     text = palette["text"]
     return {
         "figure.figsize": (7.2, 2.7), "figure.constrained_layout.use": True, "savefig.transparent": True,
         "font.size": 9, "axes.titlesize": 9, "axes.spines.top": False, "axes.spines.right": False,
-        "axes.prop_cycle": matplotlib.cycler(color=palette["lines"]), "image.cmap": f"book-{name}", "lines.linewidth": 1.6,
+        "axes.prop_cycle": cycler(color=palette["lines"]), "image.cmap": f"book-{name}", "lines.linewidth": 1.6,
         "text.color": text, "axes.labelcolor": text, "axes.edgecolor": text, "xtick.color": text, "ytick.color": text,
         "axes.facecolor": "none", "grid.color": palette["grid"], "legend.frameon": False, "svg.hashsalt": "book",
     }  # fmt: skip

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import webgpu_torch as torch
 from webgpu_torch_backend_cpu.compiler import source_of
@@ -91,7 +92,7 @@ class Samples:
     """
 
     def __init__(self) -> None:
-        self.digest = sources_digest(*(Path(module.__file__) for module in (examples, measured)), Path(__file__))
+        self.digest = sources_digest(*(Path(module.__file__) for module in (examples, measured) if module.__file__), Path(__file__))
         kept = json.loads(CACHE.read_text(encoding="utf-8")) if CACHE.exists() else {}
         self.kept: dict[str, Any] = kept["samples"] if kept.get("digest") == self.digest else {}
         self.failed: list[str] = []
@@ -208,11 +209,8 @@ def _with_kernels(run: Callable[[], examples.Ran]) -> tuple[examples.Ran, list[t
     place = engine_for(torch.device("cpu"))
     place.plans.clear()
     plans: list[Plan] = []
-    usual, engine.explain = engine.explain, lambda device, plan: plans.append(plan)
-    try:
+    with mock.patch.object(engine, "explain", lambda device, plan: plans.append(plan)):
         result = run()
-    finally:
-        engine.explain = usual
     steps = [step for plan in plans for step in plan.steps if isinstance(step, Step)]
     kernels = list(dict.fromkeys(step.kernel for step in steps))
     return result, [(each.name, source_of(each), _wgsl(each)) for each in kernels[:MOST_KERNELS]]
