@@ -22,7 +22,10 @@ from .samples import Samples
 logger = logging.getLogger(__name__)
 #: bytes of a page
 LARGEST = 300_000
-_ROW_CLASS = re.compile(r' class="row-(?:odd|even)"')
+#: what Sphinx writes into every row or name of a table and no style asks for: a quarter of a page of tables
+_UNUSED = re.compile(
+    r' class="row-(?:odd|even)"| title="webgpu_torch[^"]*"|(?<=class=")(?:xref py py-\w+ )?docutils (?=literal)| notranslate(?=">)'
+)
 #: words of annotations and docstrings that are other projects', and not worth a link
 FOREIGN = re.compile(
     r"(numpy|pickle|matplotlib|collections|typing|contextlib|torch|multiprocessing)\b.*|Any|Callable|None|optional"
@@ -103,8 +106,7 @@ def list_entries(
     if doctree is not None and page.startswith("reference/"):
         context["toc"] = contents_of(doctree)
         context["furo_hide_toc"] = context["toc"].count("<li>") < 2
-        # No style asks for the rows' classes, which are a twentieth of a page of tables.
-        context["body"] = _ROW_CLASS.sub("", context["body"])
+        context["body"] = _UNUSED.sub("", context["body"])
 
 
 def contents_of(node: nodes.Node) -> str:
