@@ -92,7 +92,9 @@ class Samples:
     """
 
     def __init__(self) -> None:
-        self.digest = sources_digest(*(Path(module.__file__) for module in (examples, measured) if module.__file__), Path(__file__))
+        self.digest = sources_digest(
+            *(Path(module.__file__) for module in (examples, measured) if module.__file__), Path(__file__)
+        )
         kept = json.loads(CACHE.read_text(encoding="utf-8")) if CACHE.exists() else {}
         self.kept: dict[str, Any] = kept["samples"] if kept.get("digest") == self.digest else {}
         self.failed: list[str] = []
