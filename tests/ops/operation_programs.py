@@ -60,6 +60,7 @@ LEFT_OUT = {
     "what is unique of elements that the two libraries round apart": (
         "PyTorch computes the elements behind the last whole vector with other functions, so that equal ones may come out unequal"
     ),
+    "`gelu` of infinite numbers": "PyTorch's library for the CPU has NaN for them on some processors, of more than one element",
     "the bits of integers read as subnormal numbers, on GPUs": "drivers may take them for zero",
 }
 

@@ -327,6 +327,16 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
     "a batch of one times a batch": lambda t: [
         t.matmul(t.ones(1, rows, 2, requires_grad=True), t.ones(2, 2, 1))._is_view() for rows in (1, 2)
     ],
+    "what is refused first of a sum without NaN": lambda t: [
+        _refusal(lambda kind=kind, options=options: t.nansum(t.zeros(2, dtype=kind), **options))
+        for kind in (t.complex64, t.float32)
+        for options in ({}, {"dim": 5}, {"dim": (0, 0)}, {"dim": 5, "dtype": t.complex64}, {"dim": 5, "dtype": t.int64})
+    ],
+    "norms of single elements": lambda t: [
+        (t.linalg.vector_norm(t.tensor([[3.0, 1e30, -1e-30, -0.7, NAN, INF]]), order, 0) == each)
+        for order in (-3, -1, 0.5, 1, 2, 3, 7, 1e3)
+        for each in t.tensor([3.0, 1e30, 1e-30, 0.7, NAN, INF])
+    ],
     "an empty row of embeddings outside": lambda t: t.nn.functional.embedding(t.tensor([-2, 0]), t.zeros(1, 0)),
 }
 #: what is compared by strides and offsets, too

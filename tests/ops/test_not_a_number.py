@@ -57,6 +57,40 @@ POINTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+#: zeros that a compiler may work out whatever is loaded: of eight numbers, and of whether they are NaN
+ZEROS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "exclusive or": lambda t, x, p: p ^ p,
+    "exclusive or of opposites": lambda t, x, p: ~(p ^ ~p),
+    "neither": lambda t, x, p: ~(p | ~p),
+    "remainders of one": lambda t, x, p: p.int() % 1,
+    "differences of integers": lambda t, x, p: p.long() - p.long(),
+    "integers and their test": lambda t, x, p: p.int() - (p.int() > 0).int(),
+    "bytes below zero": lambda t, x, p: p.to(t.uint8) < 0,
+    "far shifts": lambda t, x, p: p.int() >> 31 >> 1,
+    "comparisons": lambda t, x, p: (x > 1) & (x <= 1),
+    "rectified": lambda t, x, p: t.relu((p ^ p).float()),
+    "roots": lambda t, x, p: (p ^ p).sqrt(),
+    "lengths": lambda t, x, p: t.hypot((p ^ p).float(), (p ^ p).float()),
+    "filled": lambda t, x, p: x.masked_fill(p | ~p, 0),
+    "filled in part": lambda t, x, p: x.masked_fill(p, 0),
+    "positions": lambda t, x, p: t.arange(1, device=x.device),
+    "sums": lambda t, x, p: (p ^ p).float().reshape(8, 1).sum(1),
+    "products of matrices": lambda t, x, p: ((p ^ p).float()[:, None] @ x.new_ones(1, 1))[:, 0],
+    "truth": lambda t, x, p: p,
+}
+BESIDE_ZEROS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "over": lambda t, x, y: y / x,
+    "under": lambda t, x, y: x / y,
+    "times": lambda t, x, y: x * y,
+    "rounded": lambda t, x, y: y // x,
+    "truncated": lambda t, x, y: t.div(y, x, rounding_mode="trunc"),
+    "modulo": lambda t, x, y: y % x,
+    "angle": lambda t, x, y: t.atan2(y.float(), x),
+    "weighted": lambda t, x, y: t.xlogy(y.float(), x),
+    "moved": lambda t, x, y: t.addcdiv(x, y.float(), x),
+}
+
+
 def _check(work: Callable[[Any, Any], Any], source: torch.Tensor, device: str) -> None:
     expected = work(ORACLE, source)
     torch.testing.assert_close(to_torch(work(OURS, to_ours(source, device))), expected, equal_nan=True)
@@ -76,6 +110,15 @@ def test_rows(name: str, length: int, device: str) -> None:
 def test_points(name: str, device: str) -> None:
     _check(POINTS[name], torch.tensor(SPECIAL), device)
     _check(POINTS[name], torch.tensor(SPECIAL[:5]), device)
+
+
+@pytest.mark.parametrize("zero", sorted(ZEROS))
+@pytest.mark.parametrize("use", sorted(BESIDE_ZEROS))
+def test_zeros_that_a_compiler_knows(zero: str, use: str, device: str) -> None:
+    def work(t: Any, x: Any) -> Any:
+        return BESIDE_ZEROS[use](t, x, ZEROS[zero](t, x, x.isnan()))
+
+    _check(work, torch.tensor(SPECIAL), device)
 
 
 CONDITIONS: dict[str, Callable[[Any, Any, Any], Any]] = {

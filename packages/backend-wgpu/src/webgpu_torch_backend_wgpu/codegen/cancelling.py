@@ -7,14 +7,20 @@ operands share a term or a factor, it is spelled with a test by bits, which they
 
 from __future__ import annotations
 
-from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.dtypes import bool_
+from webgpu_torch_core.ir.expression import LEAF_STEPS, Expression
 
 #: how far a term or a factor may be inside of an operand
 DEPTH = 4
 _SUMS = {"add": 1, "subtract": -1}
 _PRODUCTS = {"multiply": 1, "divide": -1}
-#: what steps of two equal integers give
-_OF_EQUALS = {"subtract": 0, "bitwise_xor": 0, "not_equal": 0, "less": 0, "equal": 1, "less_equal": 1}
+#: steps of integers that a number for an operand may decide whatever the other is: ``x & 0``, ``x % 1``, ``x >> 40``
+_DECIDED_BY_NUMBERS = frozenset((
+    "multiply", "floor_divide", "truncate_divide", "remainder", "fmod", "bitwise_and", "bitwise_or", "shift_left",
+    "shift_right", "minimum", "maximum", "less", "less_equal", "equal", "not_equal", "power", "greatest_common_divisor",
+))  # fmt: skip
+#: what no driver can know
+_READ = frozenset(("load", "load_at", "philox"))
 _GUARDED = {"add": "wt_sum", "subtract": "wt_difference", "multiply": "wt_product", "divide": "wt_quotient"}
 
 
@@ -30,42 +36,93 @@ def guarded(node: Expression, single: bool) -> str | None:
         return function
     left, right = node.arguments
     kinds = _SUMS if node.step in _SUMS else _PRODUCTS
-    if kinds is _PRODUCTS and (_nothing(left) or _nothing(right)):
+    # A quotient may be moved into the branches of what is divided: 1 / x and 0 / x, which is 0 for a driver.
+    if kinds is _PRODUCTS and any(_nothing(each, DEPTH, node.step == "divide") for each in (left, right)):
         return function
     sign = kinds[node.step]
     found = {(each, power * -sign) for each, power in _parts(right, kinds, 1, DEPTH)}
     return None if found.isdisjoint(_parts(left, kinds, 1, DEPTH)) else function
 
 
-def _nothing(node: Expression) -> bool:
-    return _decided(node, DEPTH) == 0
+def known_sums(left: Expression, right: Expression) -> bool:
+    """Return whether a driver may know the sums of a contraction to be 0."""
+    return _nothing(left, DEPTH, False) or _nothing(right, DEPTH, False)
 
 
-def _decided(node: Expression, depth: int) -> object:
-    """Return the number that a driver knows an expression to be whatever is loaded, None where it knows none."""
+def _nothing(node: Expression, depth: int, chosen: bool) -> bool:
+    """Return whether a driver may know a float to be 0 (``chosen``: to be 0 in one branch of a choice) whatever is loaded."""
     if node.step == "constant":
-        return node.payload
-    if not depth or not node.arguments:
-        return None
-    if node.step in ("cast", "absolute", "negate", "sign"):
-        found = _decided(node.arguments[0], depth - 1)
-        return found if node.step == "cast" or found == 0 else None
+        return node.payload == 0
+    if not node.arguments:
+        # The only position of a dimension of one element is 0; what is added up may be zeros.
+        return node.step == "coordinate" or (chosen and node.step == "reduced")
+    if not depth:
+        return False
+    if node.step == "cast" and node.arguments[0].dtype.category < 2:
+        return (chosen and node.arguments[0].dtype is bool_) or _decided(node.arguments[0])
     if node.step == "select":
-        holds = _decided(node.arguments[0], depth - 1)
-        return None if holds is None else _decided(node.arguments[1 if holds else 2], depth - 1)
-    if node.step in ("multiply", "bitwise_and"):
-        pairs = zip(node.arguments, node.arguments[::-1])
-        opposed = any(one.step == "bitwise_not" and one.arguments[0] is other for one, other in pairs)
-        return 0 if opposed or any(_decided(each, depth - 1) == 0 for each in node.arguments) else None
-    if node.arguments[0] is not node.arguments[-1] or node.arguments[0].dtype.category >= 2:
-        return None
-    return _OF_EQUALS.get(node.step)
+        condition, *branches = node.arguments
+        chooses = chosen or _decided(condition)
+        return chooses and any(_nothing(each, depth - 1, chosen) for each in branches)
+    # What is multiplied by 0 is tested by bits and no longer known.
+    return all(_nothing(each, depth - 1, chosen) for each in node.arguments)
+
+
+def _one(node: Expression) -> bool:
+    """Return whether a driver may know a float to be 1: a factor that it would leave away."""
+    if node.step == "cast" and node.arguments[0].dtype.category < 2:
+        return _decided(node.arguments[0])
+    return node.step == "constant" and node.payload == 1
+
+
+def _decided(node: Expression) -> bool:
+    """Return whether a driver may work out integers or truth values: operands have something in common, or one is a number."""
+    if node.step == "constant":
+        return True
+    pending, seen = [node], {node}
+    while pending:
+        each = pending.pop()
+        if each.step in _READ:
+            continue
+        new = [argument for argument in each.arguments if argument not in seen]
+        seen.update(new)
+        pending += new
+        if each.step == "coordinate" or (each.step in _DECIDED_BY_NUMBERS and _has_number(each)):
+            return True
+        met: set[object] = set()
+        for argument in each.arguments if each.dtype.category < 2 and len(each.arguments) > 1 else ():
+            found = _leaves(argument)
+            if not met.isdisjoint(found):
+                return True
+            met |= found
+    return False
+
+
+def _has_number(node: Expression) -> bool:
+    return any(each.step == "constant" and each.dtype.category < 2 for each in node.arguments)
+
+
+def _leaves(node: Expression) -> set[object]:
+    """Return what an expression reads: of a buffer any two elements may be one."""
+    pending, seen = [node], {node}
+    found: set[object] = set()
+    while pending:
+        each = pending.pop()
+        if each.step in _READ:
+            found.add(each.payload[0] if each.step == "load" else each if each.step == "philox" else each.payload)
+            continue
+        if each.step in LEAF_STEPS and each.step != "constant":
+            found.add(each)
+        new = [argument for argument in each.arguments if argument not in seen]
+        seen.update(new)
+        pending += new
+    return found
 
 
 def _parts(node: Expression, kinds: dict[str, int], sign: int, depth: int) -> set[tuple[Expression, int]]:
     """Return the terms (factors) of an expression, itself included, each with 1 or, where taken away, -1."""
-    while node.step == "multiply" and any(_decided(each, DEPTH) == 1 for each in node.arguments):
-        node = node.arguments[0 if _decided(node.arguments[1], DEPTH) == 1 else 1]
+    while node.step == "multiply" and any(_one(each) for each in node.arguments):
+        node = node.arguments[0 if _one(node.arguments[1]) else 1]
     found = {(node, sign)}
     if depth and node.step in kinds:
         left, right = node.arguments

@@ -8,6 +8,7 @@ from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
 from ..program import Capabilities
 from .access import LANES, Buffers, evaluate
+from .cancelling import known_sums
 from .ir import VECTORS, Load, LoadGroup, Node, bitcast, convert_to, fixed, group_element, vector, zero
 from .lowering import Lowering
 from .module import Module, hidden, linear_index, split_index
@@ -111,6 +112,7 @@ class Frame:
         self.m = number_of_elements(kernel.m)
         self.n = number_of_elements(kernel.n)
         self.k = number_of_elements(kernel.k)
+        self.known_sums = not self.k or known_sums(kernel.left, kernel.right)
         self.left = Side(kernel, kernel.left, "m")
         self.right = Side(kernel, kernel.right, "n")
         self.scalar = self.module.type(kernel.dtype).scalar
@@ -209,7 +211,7 @@ class Frame:
         kernel = self.kernel
         coordinates = batch + split_index(self.module, row, kernel.m) + split_index(self.module, column, kernel.n)
         roots = [store.value for store in kernel.stores]
-        if not self.k:
+        if self.known_sums:
             values = [hidden(each) for each in values]
         found = evaluate(self.buffers, roots, coordinates, len(values), accumulators=values)
         for number, store in enumerate(kernel.stores):

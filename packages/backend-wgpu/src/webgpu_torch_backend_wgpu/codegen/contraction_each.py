@@ -13,8 +13,9 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import Buffers, evaluate
+from .cancelling import known_sums
 from .ir import Node, fixed, zero
-from .module import LINEAR_GROUP, THREAD, Module, split_index
+from .module import LINEAR_GROUP, THREAD, Module, hidden, split_index
 from .statements import Assign
 
 #: most rows of the smaller side
@@ -64,7 +65,8 @@ def generate_each(kernel: Contraction, capabilities: Capabilities) -> Program:
         inner = split_index(module, deep, kernel.k)
         left, right = evaluate(buffers, (kernel.left, kernel.right), [*coordinates, *inner])[0]
         body.add(Assign(total, left * right, "+="))
-    values = evaluate(buffers, [each.value for each in kernel.stores], coordinates, accumulators=[total])[0]
+    known = hidden(total) if known_sums(kernel.left, kernel.right) else total
+    values = evaluate(buffers, [each.value for each in kernel.stores], coordinates, accumulators=[known])[0]
     for store, value in zip(kernel.stores, values, strict=True):
         buffers.store(store, [value], coordinates)
     return Program((module.finish(module.workgroup, -(-count // module.workgroup)),), ())

@@ -355,8 +355,8 @@ def generate_tile(
         frame.epilogue(batch, row, column, values)
 
     write = leave_part if tile.splits > 1 else store
-    # Sums of nothing are hidden behind what only the entry point knows.
-    if frame.k:
+    # Sums that a driver might know are hidden behind what only the entry point knows.
+    if not frame.known_sums:
         write = _function(frame, [*batch, place.batch, place.part], write)
     block.results(place.base_m, place.base_n, write)
     found = frame.module.finish(tile.threads, place.total, " (parts)" if tile.splits > 1 else "")

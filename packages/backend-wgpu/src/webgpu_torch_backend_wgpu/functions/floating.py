@@ -99,7 +99,10 @@ fn wt_product(a: f32, b: f32) -> f32 {
 define("""
 fn wt_quotient(a: f32, b: f32) -> f32 {
   let both = (wt_isinf(a) & wt_isinf(b)) | (((bitcast<u32>(a) | bitcast<u32>(b)) << 1u) == 0u);
-  return select(wt_divide(a, b), wt_nan(), both | wt_isnan(a) | wt_isnan(b));
+  // Some compilers know no quotient by zero.
+  let endless = bitcast<f32>(((bitcast<u32>(a) ^ bitcast<u32>(b)) & 0x80000000u) | 0x7f800000u);
+  let value = select(wt_divide(a, b), endless, (bitcast<u32>(b) << 1u) == 0u);
+  return select(value, wt_nan(), both | wt_isnan(a) | wt_isnan(b));
 }
 """)
 define("fn wt_reciprocal(x: f32) -> f32 { return wt_divide(1.0, x); }", accuracy=3)
@@ -180,7 +183,7 @@ fn wt_floor_divide(dividend: f32, divisor: f32) -> f32 {
   let whole = floor(quotient);
   let rounded = select(whole, whole + 1.0, quotient - whole > 0.5);
   let nothing = wt_copysign(0.0, bitcast<f32>(bitcast<u32>(x) ^ bitcast<u32>(y)));
-  return select(select(rounded, nothing, quotient == 0.0), wt_divide(dividend, divisor), by_zero);
+  return select(select(rounded, nothing, quotient == 0.0), wt_quotient(dividend, divisor), by_zero);
 }
 """,
     accuracy=1,
@@ -192,7 +195,7 @@ fn wt_divide_exact(x: f32, y: f32) -> f32 {
   let ix = bitcast<u32>(x) & 0x7fffffffu;
   let iy = bitcast<u32>(y) & 0x7fffffffu;
   let sign = (bitcast<u32>(x) ^ bitcast<u32>(y)) & 0x80000000u;
-  if (ix >= 0x7f800000u || iy >= 0x7f800000u || ix < 0x800000u || iy < 0x800000u) { return wt_divide(x, y); }
+  if (ix >= 0x7f800000u || iy >= 0x7f800000u || ix < 0x800000u || iy < 0x800000u) { return wt_quotient(x, y); }
   let my = (iy & 0x7fffffu) | 0x800000u;
   var rest = (ix & 0x7fffffu) | 0x800000u;
   var quotient = rest / my;

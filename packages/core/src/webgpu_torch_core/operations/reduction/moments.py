@@ -249,7 +249,10 @@ def _extreme_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: boo
 
 def _power_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """``sum(|x|**ord)**(1/ord)``, whose gradient is PyTorch's where the formula has none, too."""
-    result = sum(input.detach().abs() ** ord, dims, keepdim) ** (1.0 / ord)
+    size = input.detach().abs()
+    one = count_of(input, dims) == 1
+    # That of one element is its size, which its power may have lost.
+    result = amax(size, dims, keepdim) if one else sum(size**ord, dims, keepdim) ** (1.0 / ord)
     if needs_gradient(input):
         shape, saved, kept = input._layout.shape, input._save(), result._save_result()
 
@@ -269,7 +272,10 @@ def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """The Euclidean norm, whose gradient at zero is zero."""
     wide = input.detach()
     wide = wide if wide.dtype in (float32, float64) else wide.to(float32)
-    result = sum(wide * wide, dims, keepdim).sqrt().to(input.dtype)
+    one = count_of(input, dims) == 1
+    # That of one element is its size, which its square may have lost.
+    found = amax(wide.abs(), dims, keepdim) if one else sum(wide * wide, dims, keepdim).sqrt()
+    result = found.to(input.dtype)
     if needs_gradient(input):
         shape, saved, kept = input._layout.shape, input._save(), result._save_result()
 

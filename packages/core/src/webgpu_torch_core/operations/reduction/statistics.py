@@ -57,6 +57,8 @@ def nansum(
     Raises:
         RuntimeError: complex numbers.
     """
+    if out is None:
+        as_dimensions(dim, input.ndim)
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
     if dtype is not None and dtype.is_complex and input.dtype.category == 2 and input.numel():
