@@ -195,6 +195,26 @@ def record_whisper(name: str) -> None:
     write(name, written, shapes, outputs)
 
 
+def record_times(name: str) -> None:
+    """Record which tokens Whisper's rules of times leave after texts of every length, and the segments of the texts."""
+    from transformers.generation.logits_process import WhisperTimeStampLogitsProcessor
+    from transformers.models.whisper.generation_whisper import WhisperGenerationMixin
+
+    texts = cases.timed_texts(torch)
+    processor = WhisperTimeStampLogitsProcessor(transformers.GenerationConfig(**cases.TIMED), 1)
+    scores = torch.randn((texts.shape[1], len(texts), 97), generator=torch.Generator().manual_seed(4)) * 1.5
+    left = [processor(texts[:, :length], scores[length - 1]) > -float("inf") for length in range(1, texts.shape[1] + 1)]
+    first, segments = cases.TIMED["no_timestamps_token_id"] + 1, []
+    for text in texts[:, 1:]:
+        found, heard = WhisperGenerationMixin._retrieve_segment(
+            text, [{}], torch.zeros(1, dtype=torch.float64), first, [100], 0.02, 0.01, 2, 0, 0, False, texts[:1, :1]
+        )
+        bounds = [round(float(each[end]) / 0.02) for each in found for end in ("start", "end")]
+        segments.append([int(heard) // 2, len(found), *bounds, *[0] * (14 - len(bounds))])
+    outputs = {"left": torch.stack(left).to(torch.uint8), "segments": torch.tensor(segments)}
+    save_file(outputs, cases.FOLDER / f"{name}.safetensors")
+
+
 def record_diffusion(name: str) -> None:
     """Record what a network of diffusion returns."""
     kind, options = cases.DIFFUSION[name]
@@ -451,6 +471,7 @@ if __name__ == "__main__":
         (("gguf",), record_gguf),
         (cases.VISION, record_vision),
         (cases.WHISPERS, record_whisper),
+        (("times",), record_times),
         (cases.DIFFUSION, record_diffusion),
         (("schedulers",), record_schedulers),
         (pipelines.PIPELINES, record_pipeline),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import zlib
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,7 @@ WHISPER = {
 
 # Token 0 would be taken for no padding by transformers' beam search.
 _ENDS = {"eos_token_id": [7, 31, 40, 55, 62, 78, 90], "pad_token_id": 5}
+_WORDS = [[4], [7], [72, 71], [10, 88, 1], [81, 15], [6, 30, 24, 6]]
 _DRAWN = {"do_sample": True, "pad_token_id": 0}
 #: by name: the case of the model, and how it goes on from :func:`tokens`, padded; draws start at seed 5
 GENERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -138,6 +140,33 @@ GENERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "penalty": ("llama", {"repetition_penalty": 1.4, "pad_token_id": 0}),
     "drawn": ("llama", {**_DRAWN, "temperature": 1.2, "top_k": 30, "top_p": 0.95}),
     "drawn_min_p": ("qwen2", {**_DRAWN, "min_p": 0.05, "top_k": 0, "repetition_penalty": 1.3}),
+    "repeated": ("llama", {"no_repeat_ngram_size": 2, "repetition_penalty": 0.6, "pad_token_id": 0}),
+    "repeated_once": ("qwen3", {"no_repeat_ngram_size": 1, **_ENDS}),
+    "beams_repeated": (
+        "llama",
+        {"num_beams": 3, "no_repeat_ngram_size": 3, "min_new_tokens": 9, "repetition_penalty": 0.7, **_ENDS},
+    ),
+    "least": ("llama", {"min_length": 19, **_ENDS}),
+    "least_new": ("llama", {"min_new_tokens": 14, "min_length": 29, **_ENDS}),
+    "words": ("llama", {"bad_words_ids": _WORDS, **_ENDS}),
+    "beams_words": ("llama", {"num_beams": 2, "bad_words_ids": _WORDS, "length_penalty": 0.2, **_ENDS}),
+    "forced": (
+        "t5",
+        {"forced_bos_token_id": 11, "forced_eos_token_id": [7, 31], "begin_suppress_tokens": [*range(48)], **_ENDS},
+    ),
+    "beams_forced": ("t5", {"num_beams": 3, "forced_bos_token_id": 60, "forced_eos_token_id": 7, "pad_token_id": 5}),
+    "drawn_ruled": (
+        "llama",
+        {
+            **_DRAWN,
+            "no_repeat_ngram_size": 2,
+            "bad_words_ids": _WORDS,
+            "forced_eos_token_id": 31,
+            "repetition_penalty": 0.8,
+            "suppress_tokens": [*range(20, 31)],
+            "begin_suppress_tokens": [*range(60, 97)],
+        },
+    ),
     "drawn_all": ("llama", {**_DRAWN, "min_p": 0.1, "top_k": 12, "top_p": 0.8, "temperature": 1.5, **_ENDS}),
 }
 
@@ -171,6 +200,26 @@ WHISPERS = {"whisper": WHISPER, "whisper_heard": {**WHISPER, "max_source_positio
 def features(library: Any, frames: int = 40) -> Any:
     """Return what Whisper hears."""
     return library.randn((2, 8, frames), generator=library.Generator().manual_seed(3))
+
+
+#: Whisper's tokens for times begin after the one for none; a text ends with 2
+TIMED = {"no_timestamps_token_id": 60, "max_initial_timestamp_index": 5, "eos_token_id": 2}
+
+
+def timed_texts(library: Any, count: int = 60) -> Any:
+    """Return what Whisper may have written after a token of prompt: times in order among texts, int64 [count, 14]."""
+    draws = random.Random(9)
+    rows = []
+    for _ in range(count):
+        row, time = [3], 61
+        while len(row) < 14:
+            if draws.random() < 0.45:
+                time = min(96, time + draws.randrange(6))
+                row.append(time)
+            else:
+                row.append(draws.randrange(3, 60))
+        rows.append(row)
+    return library.tensor(rows)
 
 
 TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}

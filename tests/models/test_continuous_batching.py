@@ -19,9 +19,19 @@ from webgpu_torch_models.generation import ContinuousBatch, Request
 #: prompts, and how they go on
 JOBS: tuple[tuple[list[int], dict[str, Any]], ...] = (
     ([5, 9, 2], {"suppress_tokens": [24, 8], "begin_suppress_tokens": [96, 1]}),
-    ([7] * 17, {"repetition_penalty": 1.4}),
+    ([7] * 17, {"repetition_penalty": 1.4, "no_repeat_ngram_size": 3, "bad_words_ids": [[7], [7, 7, 60]]}),
     ([11, 3, 8, 60, 61, 62, 4, 90], {"do_sample": True}),
-    ([40], {"do_sample": True, "top_k": 0, "top_p": 0.8, "temperature": 0.7}),
+    (
+        [40],
+        {
+            "do_sample": True,
+            "top_k": 0,
+            "top_p": 0.8,
+            "temperature": 0.7,
+            "no_repeat_ngram_size": 2,
+            "forced_bos_token_id": 9,
+        },
+    ),
     ([1, 2, 3, 4, 5, 6], {"do_sample": True, "top_k": 9, "min_p": 0.05, "repetition_penalty": 1.3}),
 )
 LONGEST = 10

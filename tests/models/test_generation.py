@@ -12,8 +12,10 @@ import webgpu_torch_core as torch
 from recorded_models import load, outputs_of
 from webgpu_torch_core.files import load_safetensors
 from webgpu_torch_models import AutoModelForCausalLM, AutoModelForSeq2SeqLM
-from webgpu_torch_models.generation import Decoder
+from webgpu_torch_models.generation import Decoder, GenerationConfig
 from webgpu_torch_models.generation.endings import Endings
+from webgpu_torch_models.generation.rules import Past, Rules
+from webgpu_torch_models.pipelines.segments import segments_of
 
 WANTED = load_safetensors(cases.FOLDER / "generations.safetensors")
 
@@ -28,7 +30,17 @@ def begun(name: str, folder: Path, device: str) -> tuple[Any, Any, Any]:
 
 
 #: what other cases have parts of
-SLOW = ("beams", "beams_never", "beams_drawn", "drawn", "penalty")
+SLOW = (
+    "beams",
+    "beams_never",
+    "beams_drawn",
+    "drawn",
+    "penalty",
+    "beams_words",
+    "beams_forced",
+    "least",
+    "repeated_once",
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +48,7 @@ SLOW = ("beams", "beams_never", "beams_drawn", "drawn", "penalty")
 )
 def test_tokens_are_those_of_transformers(name: str, tmp_path: Path, device: str) -> None:
     options = cases.GENERATIONS[name][1]
-    if device != "cpu" and name != "beams_penalty":
+    if device != "cpu" and name not in ("beams_penalty", "repeated", "words", "forced"):
         pytest.skip("a GPU draws other numbers; the other kinds differ on the host only")
     model, ids, mask = begun(name, tmp_path, device)
     torch.manual_seed(5)
@@ -44,6 +56,24 @@ def test_tokens_are_those_of_transformers(name: str, tmp_path: Path, device: str
         warnings.simplefilter("error")
         found = model.generate(ids, attention_mask=mask, max_new_tokens=20, **options)
     assert found.tolist() == WANTED[name].tolist()
+
+
+def test_rules_of_times(device: str) -> None:
+    """After texts of every length just those tokens are left that transformers leaves, and texts are cut where it cuts them."""
+    wanted, texts = load_safetensors(cases.FOLDER / "times.safetensors"), cases.timed_texts(torch)
+    config = GenerationConfig(return_timestamps=True, **cases.TIMED)
+    rules = Rules.of([config], [1], 97, torch.device(device))
+    scores = torch.randn((texts.shape[1], len(texts), 97), generator=torch.Generator().manual_seed(4)) * 1.5
+    past = Past(None, texts.to(device))
+    for length in range(1, texts.shape[1] + 1):
+        each = rules.apply(scores[length - 1].to(device), past, torch.tensor([[length]], device=device))
+        assert (each.cpu() > -float("inf")).tolist() == wanted["left"][length - 1].bool().tolist(), length
+    for text, recorded in zip(texts[:, 1:].tolist(), wanted["segments"].tolist(), strict=True):
+        segments, heard = segments_of(text, 61, 50)
+        bounds = [bound for each in segments for bound in (each.start, each.end)]
+        if text[0] >= 61:
+            # A text begins with a time.
+            assert [heard, len(segments), *bounds] == recorded[: 2 + len(bounds)]
 
 
 class Letters:
@@ -125,6 +155,11 @@ def test_steps_are_replayed(options: dict[str, Any], tmp_path: Path) -> None:
         ({"min_p": 1.5}, "min_p must be between 0 and 1, got 1.5"),
         ({"repetition_penalty": 0.0}, "repetition_penalty must be greater than 0, got 0.0"),
         ({"num_beams": 0}, "num_beams must be at least 1, got 0"),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must be 0 or positive, got -1"),
+        ({"bad_words_ids": [[3], []]}, "bad_words_ids must be a list of lists of tokens, none of them empty"),
+        ({"bad_words_ids": [[3, 97]]}, "bad_words_ids has the token 97, which is none of the model's 97"),
+        ({"forced_eos_token_id": 100}, "forced_eos_token_id has the token 100, which is none of the model's 97"),
+        ({"return_timestamps": True}, "return_timestamps needs no_timestamps_token_id"),
         ({"early_stopping": "always"}, 'early_stopping must be True, False or "never"'),
     ],
 )

@@ -14,7 +14,9 @@ import webgpu_torch_core as torch
 from recorded_models import folder_of
 from webgpu_torch_models import AutoModel, AutoModelForQuestionAnswering, AutoTokenizer, pipeline
 from webgpu_torch_models.audio import SpeechFeatures, read_wave, resampled
+from webgpu_torch_models.config import write_json
 from webgpu_torch_models.image_processor import ImageProcessor
+from webgpu_torch_models.pipelines.segments import segments_of
 
 ON_GPU = ("class", "mask", "image", "said")
 WANTED = json.loads((cases.FOLDER / "calls.json").read_text())
@@ -118,6 +120,34 @@ def test_sound(tmp_path: Path) -> None:
     (tmp_path / "b.wav").write_bytes(b"not a sound")
     with pytest.raises(ValueError, match="b.wav is not a WAV file"):
         read_wave(tmp_path / "b.wav")
+
+
+def test_times(tmp_path: Path) -> None:
+    """Sound of two seconds and a half, a second at a time: what is written of each window, from its own samples on."""
+    folder = folder_for("said", tmp_path)
+    given = json.loads((folder / "generation_config.json").read_text())
+    write_json(
+        folder / "generation_config.json", {**given, **cases.TIMED, "suppress_tokens": [], "begin_suppress_tokens": []}
+    )
+    made = pipeline("automatic-speech-recognition", folder)
+    sound = cases.heard_sound(torch)
+    sound = torch.cat([sound, sound.flip(0), sound[:8000]])
+    found = made(sound, return_timestamps=True)
+    at, wanted = 0, []
+    while at < 40000:
+        heard = made.feature_extractor(sound[at : at + 16000])
+        start = [3, made._detected(heard, {"en": 4, "fr": 5}), 6]
+        options: dict[str, Any] = {"return_timestamps": True, "max_new_tokens": 12}
+        tokens = made.model.generate(heard, decoder_input_ids=torch.tensor([start]), **options)[0, 3:].tolist()
+        tokens = tokens[: tokens.index(2)] if 2 in tokens else tokens
+        segments, heard_to = segments_of(tokens, 61, min(50, (40000 - at) // 320))
+        for each in segments:
+            times = tuple(round(at / 16000 + step * 0.02, 2) for step in (each.start, each.end))
+            wanted.append({"timestamp": times, "text": made.tokenizer.decode(each.tokens, skip_special_tokens=True)})
+        at += (heard_to or 50) * 320
+    assert found == {"text": "".join(each["text"] for each in wanted), "chunks": wanted}
+    assert len(wanted) >= 3
+    assert set(made(sound)) == {"text"}
 
 
 def test_images() -> None:

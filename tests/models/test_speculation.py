@@ -47,8 +47,16 @@ def accepted(model: Any, assistant: Any, device: str, **options: Any) -> tuple[i
 @pytest.mark.slow_on("llama", "llama_dynamic", "gemma2", "mistral", "plain")
 @pytest.mark.parametrize(
     "options",
-    [{}, {"repetition_penalty": 1.4, "num_assistant_tokens": 3, "suppress_tokens": [16, 9]}],
-    ids=["plain", "penalty"],
+    [
+        {},
+        {"repetition_penalty": 1.4, "num_assistant_tokens": 3, "suppress_tokens": [16, 9]},
+        {
+            "no_repeat_ngram_size": 1,
+            "bad_words_ids": [[1, 2], [6]],
+            "forced_eos_token_id": 5,
+        },
+    ],
+    ids=["plain", "penalty", "rules"],
 )
 @pytest.mark.parametrize("name", ["gpt2", "llama", "llama_dynamic", "gemma2", "mistral"])
 def test_the_likeliest_tokens_are_the_same(name: str, options: dict[str, Any]) -> None:

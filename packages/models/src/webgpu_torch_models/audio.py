@@ -106,14 +106,17 @@ class SpeechFeatures(JsonConfig):
         Raises:
             ValueError: there is no sound, or not one number for each moment.
         """
-        sound = samples if isinstance(samples, Tensor) else torch.tensor(samples, dtype=torch.float32)
-        if sound.ndim != 1 or not sound.shape[0]:
-            raise ValueError(f"sound must be [samples], one number for each moment, got {list(sound.shape)}")
-        sound = resampled(sound.float(), sampling_rate or self.sampling_rate, self.sampling_rate)
-        size = self.window_samples
+        sound, size = self.sound(samples, sampling_rate), self.window_samples
         missing = -sound.shape[0] % size
         sound = torch.cat([sound, torch.full((missing,), self.padding_value)])
         return torch.stack([self._spectrogram(sound[at : at + size]) for at in range(0, sound.shape[0], size)])
+
+    def sound(self, samples: Tensor | Sequence[float], sampling_rate: int | None = None) -> Tensor:
+        """Return sound at the network's rate, float32 [samples]; arguments and errors as a call's."""
+        sound = samples if isinstance(samples, Tensor) else torch.tensor(samples, dtype=torch.float32)
+        if sound.ndim != 1 or not sound.shape[0]:
+            raise ValueError(f"sound must be [samples], one number for each moment, got {list(sound.shape)}")
+        return resampled(sound.float(), sampling_rate or self.sampling_rate, self.sampling_rate)
 
     def _spectrogram(self, sound: Tensor) -> Tensor:
         spectra = torch.stft(sound, self.n_fft, self.hop_length, window=self._window, return_complex=True)

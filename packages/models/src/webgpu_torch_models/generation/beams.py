@@ -10,9 +10,9 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.generation.config import GenerationConfig
-from webgpu_torch_models.generation.decoding import Choose, Decoder
+from webgpu_torch_models.generation.decoding import Choose, Decoder, Ruled
 from webgpu_torch_models.generation.endings import Endings
-from webgpu_torch_models.generation.scores import apply_repetition_penalty, process_scores
+from webgpu_torch_models.generation.scores import process_scores
 
 if TYPE_CHECKING:
     from webgpu_torch_models.pretrained import PreTrainedModel
@@ -85,12 +85,12 @@ def continuations(
 ) -> Choose[tuple[Tensor, Tensor]]:
     """Return the function that gives the ``keep`` best continuations of each sequence, or draws them.
 
-    It takes logits [batch * beams, vocabulary], which tokens were seen, and the beams' scores [batch * beams], and returns sums of log-probabilities
+    It takes logits [batch * beams, vocabulary], what applies the rules, and the beams' scores [batch * beams], and returns sums of log-probabilities
     and places (beam times vocabulary plus token), each [batch, keep].
     """
 
-    def choose(logits: Tensor, seen: Tensor | None, scores: Tensor) -> tuple[Tensor, Tensor]:
-        logits = apply_repetition_penalty(F.log_softmax(logits, dim=-1), seen, config.repetition_penalty)
+    def choose(logits: Tensor, ruled: Ruled, scores: Tensor) -> tuple[Tensor, Tensor]:
+        logits = ruled(F.log_softmax(logits, dim=-1))
         if config.do_sample:
             logits = process_scores(logits, config, keep // config.num_beams)
         total = (logits + scores.unsqueeze(1)).reshape(-1, config.num_beams * logits.shape[-1])

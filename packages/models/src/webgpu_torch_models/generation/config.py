@@ -23,11 +23,24 @@ class GenerationOptions(TypedDict, total=False):
     early_stopping: bool | str | None
     stop_strings: str | list[str] | None
     num_assistant_tokens: int | None
+    min_length: int | None
+    min_new_tokens: int | None
+    no_repeat_ngram_size: int | None
+    bad_words_ids: list[list[int]] | None
+    forced_bos_token_id: int | None
+    forced_eos_token_id: int | list[int] | None
     suppress_tokens: list[int] | None
     begin_suppress_tokens: list[int] | None
+    return_timestamps: bool | None
+    no_timestamps_token_id: int | None
+    max_initial_timestamp_index: int | None
     bos_token_id: int | None
     eos_token_id: int | list[int] | None
     pad_token_id: int | None
+
+
+def _listed(tokens: int | list[int] | None) -> list[int]:
+    return [] if tokens is None else [tokens] if isinstance(tokens, int) else list(tokens)
 
 
 @dataclasses.dataclass
@@ -48,8 +61,17 @@ class GenerationConfig(JsonConfig):
             unlikely (False) or when they are impossible ("never").
         stop_strings: texts that end a sequence; they stay in it.
         num_assistant_tokens: how many tokens an ``assistant_model`` proposes at once.
+        min_length: a sequence with fewer tokens, prompt included, does not end.
+        min_new_tokens: how many tokens to add at least; in place of ``min_length`` where both are given.
+        no_repeat_ngram_size: so many tokens in a row do not come twice; 0 is any number.
+        bad_words_ids: sequences of tokens that do not come.
+        forced_bos_token_id: the token that follows a prompt of one token, such as a language.
+        forced_eos_token_id: the token, or one of the tokens, that comes last where ``max_new_tokens`` are added.
         suppress_tokens: tokens that are never chosen.
         begin_suppress_tokens: tokens that are not chosen first.
+        return_timestamps: write when texts are said, in pairs of tokens that stand for times, as Whisper can.
+        no_timestamps_token_id: the token before Whisper's tokens for times.
+        max_initial_timestamp_index: how many steps after zero the first time is at most; None is any number.
         eos_token_id: the token, or tokens, that end a sequence.
         pad_token_id: what follows the end of a sequence while others of the batch go on.
     """
@@ -68,8 +90,17 @@ class GenerationConfig(JsonConfig):
     early_stopping: bool | str = False
     stop_strings: str | list[str] | None = None
     num_assistant_tokens: int = 5
+    min_length: int = 0
+    min_new_tokens: int | None = None
+    no_repeat_ngram_size: int = 0
+    bad_words_ids: list[list[int]] | None = None
+    forced_bos_token_id: int | None = None
+    forced_eos_token_id: int | list[int] | None = None
     suppress_tokens: list[int] | None = None
     begin_suppress_tokens: list[int] | None = None
+    return_timestamps: bool = False
+    no_timestamps_token_id: int | None = None
+    max_initial_timestamp_index: int | None = None
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = None
     pad_token_id: int | None = None
@@ -126,6 +157,26 @@ class GenerationConfig(JsonConfig):
             raise ValueError(f'early_stopping must be True, False or "never", got {self.early_stopping!r}')
         if self.new_tokens < 1:
             raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
+        for name in ("min_length", "min_new_tokens", "no_repeat_ngram_size"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name} must be 0 or positive, got {getattr(self, name)}")
+        words = self.bad_words_ids
+        if words is not None and not (
+            isinstance(words, list) and all(isinstance(each, list) and each for each in words)
+        ):
+            raise ValueError(f"bad_words_ids must be a list of lists of tokens, none of them empty, got {words}")
+        if self.return_timestamps and self.no_timestamps_token_id is None:
+            raise ValueError("return_timestamps needs no_timestamps_token_id: the model has no tokens for times")
+
+    def check_tokens(self, vocabulary: int) -> None:
+        """Raise ValueError where a token that is to come, or one of a word that is not, is none of ``vocabulary`` many."""
+        bos = [] if self.forced_bos_token_id is None else [self.forced_bos_token_id]
+        given = {"forced_bos_token_id": bos, "forced_eos_token_id": self.forced_ends}
+        given["bad_words_ids"] = [token for word in self.bad_words_ids or () for token in word]
+        for name, tokens in given.items():
+            wrong = [each for each in tokens if not 0 <= each < vocabulary]
+            if wrong:
+                raise ValueError(f"{name} has the token {wrong[0]}, which is none of the model's {vocabulary}")
 
     @property
     def new_tokens(self) -> int:
@@ -135,9 +186,18 @@ class GenerationConfig(JsonConfig):
     @property
     def end_tokens(self) -> list[int]:
         """The tokens that end a sequence."""
-        if self.eos_token_id is None:
-            return []
-        return [self.eos_token_id] if isinstance(self.eos_token_id, int) else list(self.eos_token_id)
+        return _listed(self.eos_token_id)
+
+    @property
+    def forced_ends(self) -> list[int]:
+        """The tokens of which one comes last."""
+        return _listed(self.forced_eos_token_id)
+
+    @property
+    def bad_words(self) -> list[list[int]]:
+        """The sequences of tokens that do not come; a token that ends sequences is none of them."""
+        ends = [[each] for each in self.end_tokens]
+        return [each for each in self.bad_words_ids or () if each not in ends]
 
     @property
     def filler(self) -> int | None:

@@ -112,6 +112,9 @@ class ContinuousBatch:
         config = (generation_config or self.model.generation_config).changed(**options)
         if config.num_beams > 1:
             raise ValueError(f"num_beams={config.num_beams}: sequences of a running batch are not continued by beams")
+        if config.return_timestamps:
+            raise ValueError("return_timestamps: sequences of a running batch have no times")
+        config.check_tokens(self.steps.vocabulary)
         if not input_ids:
             raise ValueError("input_ids must have at least one token, got none")
         wrong = [each for each in input_ids if not 0 <= each < self.steps.vocabulary]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import webgpu_torch_core as torch
@@ -11,21 +12,23 @@ from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep
 from webgpu_torch_models.generation.config import GenerationConfig
-from webgpu_torch_models.generation.scores import apply_repetition_penalty, process_scores, without_tokens
+from webgpu_torch_models.generation.rules import Past, Rules
+from webgpu_torch_models.generation.scores import process_scores
 
 if TYPE_CHECKING:
     from webgpu_torch_models.pretrained import PreTrainedModel
 
 T = TypeVar("T", Tensor, tuple[Tensor, Tensor])
+Ruled = Callable[[Tensor], Tensor]
 Choose = Callable[..., T]
-"""Takes logits, float32 [batch, vocabulary], which tokens were seen (None unless it matters), and more; returns tensors."""
+"""Takes logits, float32 [batch, vocabulary], the function that applies the rules to scores, and more; returns tensors."""
 
 
 def next_token(config: GenerationConfig, generator: torch.Generator | None = None) -> Callable[..., Tensor]:
     """Return the function that chooses the likeliest token, or draws one: int64 [batch]."""
 
-    def choose(logits: Tensor, seen: Tensor | None) -> Tensor:
-        logits = apply_repetition_penalty(logits, seen, config.repetition_penalty)
+    def choose(logits: Tensor, ruled: Ruled) -> Tensor:
+        logits = ruled(logits)
         if not config.do_sample:
             return logits.argmax(dim=-1)
         probabilities = F.softmax(process_scores(logits, config), dim=-1)
@@ -64,13 +67,10 @@ class Decoder(Generic[T]):
         self.cache.context = context
         self.compile = compile
         self.choose: Choose[T] = next_token(config) if choose is None else choose  # type: ignore[assignment]
-        self.never, self.not_first = (
-            torch.tensor(each, dtype=torch.int64, device=model.device) if each else None
-            for each in (config.suppress_tokens, config.begin_suppress_tokens)
-        )
         self.vocabulary = 0
-        self.seen: Tensor | None = None
-        """Which tokens each sequence has, bool [batch, vocabulary], where repetition is penalised."""
+        self.rules: Rules | None = None
+        """What may come next; known once there is a prompt."""
+        self.past = Past(None, None)
         self._history: Tensor | None = None
         self._variant: Any = None
         self._steps: dict[tuple[int, Any], Callable[..., tuple[T, Tensor]]] = {}
@@ -82,10 +82,13 @@ class Decoder(Generic[T]):
         self._variant = self.model.step_variant(input_ids.shape[1])
         logits = self.model(input_ids, cache=self.cache, logits_to_keep=1).logits[:, -1].float()
         self.vocabulary = logits.shape[-1]
-        logits = without_tokens(without_tokens(logits, self.never), self.not_first)
-        if self.config.repetition_penalty != 1.0:
-            self.seen = self._tokens_in(input_ids, logits)
-        return self.choose(logits, self.seen, *given)
+        if self.rules is None:
+            self.rules = Rules.of([self.config], [input_ids.shape[1]], self.vocabulary, input_ids.device)
+        seen = None if self.rules.penalty is None else self._tokens_in(input_ids, logits)
+        history = F.pad(input_ids, (0, self.cache.capacity - input_ids.shape[1])) if self.rules.asks_history else None
+        self.past = Past(seen, history)
+        length = torch.tensor([[input_ids.shape[1]]], device=input_ids.device)
+        return self.choose(logits, partial(self.rules.apply, past=self.past, length=length), *given)
 
     def _tokens_in(self, input_ids: Tensor, logits: Tensor) -> Tensor:
         """Return which tokens of the vocabulary the prompts have: bool, in the logits' shape."""
@@ -97,8 +100,8 @@ class Decoder(Generic[T]):
 
     def note_seen(self, tokens: Tensor) -> None:
         """Note that sequences have tokens, int64 [batch, count], where it matters."""
-        if self.seen is not None:
-            self.seen.scatter_(1, tokens, True)
+        if self.past.seen is not None:
+            self.past.seen.scatter_(1, tokens, True)
 
     def advance(self, token: Tensor, *given: Tensor, order: Tensor | None = None) -> T:
         """Take up one token per sequence [batch]; return what is chosen after it.
@@ -124,24 +127,26 @@ class Decoder(Generic[T]):
             step = self._step_for(kind[0], cache.length)
             self._steps = {kind: torch.compile(step) if self.compile else step}
             step = self._steps[kind]
-        state = cache.padding, self.seen, tuple(cache.buffers), tuple(cache.context)
+        state = cache.padding, self.past, tuple(cache.buffers), tuple(cache.context)
         choice, cache.position = step(token, cache.position, order, given, *state)
         return choice
 
     def _step_for(self, window: int, length: int) -> Callable[..., tuple[T, Tensor]]:
-        model, choose, never = self.model, self.choose, self.never
+        model, choose, rules = self.model, self.choose, self.rules
+        assert rules is not None
 
         def step(
             token: Tensor, position: Tensor, order: Tensor | None, given: Sequence[Tensor], padding: Tensor | None,
-            seen: Tensor | None, buffers: Sequence[Tensor], context: Sequence[Tensor],
+            past: Past, buffers: Sequence[Tensor], context: Sequence[Tensor],
         ) -> tuple[T, Tensor]:  # fmt: skip
             if order is not None:
-                for each in buffers if seen is None else (*buffers, seen):
-                    each.copy_(each.index_select(0, order))
+                for each in (*buffers, *past):
+                    if each is not None:
+                        each.copy_(each.index_select(0, order))
+            past.note(token.unsqueeze(1), position.unsqueeze(1))
             view = CacheStep(buffers, position, 1, window, length, padding, context=context)
-            logits = without_tokens(model(token.unsqueeze(1), cache=view).logits[:, -1].float(), never)
-            if seen is not None:
-                seen.scatter_(1, token.unsqueeze(1), True)
-            return choose(logits, seen, *given), position + 1
+            logits = model(token.unsqueeze(1), cache=view).logits[:, -1].float()
+            ruled = partial(rules.apply, past=past, length=position.unsqueeze(1) + 1)
+            return choose(logits, ruled, *given), position + 1
 
         return step

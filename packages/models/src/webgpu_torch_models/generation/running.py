@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import WINDOW_STEP
-from webgpu_torch_models.generation.scores import RowOptions, apply_repetition_penalty, process_scores
+from webgpu_torch_models.generation.rules import Past, Rules, marks
+from webgpu_torch_models.generation.scores import RowOptions, process_scores
 from webgpu_torch_models.paged_cache import PagedStep, PagePool
 
 if TYPE_CHECKING:
@@ -23,27 +24,16 @@ Row = tuple[Tensor | float | None, ...]
 """Options of :class:`RowOptions` without the last."""
 
 
-def next_tokens(
-    logits: Tensor,
-    seen: Tensor | None,
-    banned: Tensor | None,
-    options: RowOptions,
-    generators: Sequence[torch.Generator],
-) -> Tensor:
+def next_tokens(logits: Tensor, options: RowOptions, generators: Sequence[torch.Generator]) -> Tensor:
     """Return each row's next token, int64 [batch]: the likeliest, or one drawn from the row's own generator.
 
     A row whose logits are no numbers gets -1: it is to end, and no other with it.
 
     Args:
-        logits: float32 [batch, vocabulary].
-        seen: bool [batch, vocabulary], tokens of the sequences; None where nothing penalises repetition.
-        banned: bool [batch, vocabulary], tokens that are not chosen; None where all may be.
+        logits: float32 [batch, vocabulary], to which the rules were applied.
         options: of the rows.
         generators: one for each row.
     """
-    if banned is not None:
-        logits = logits.masked_fill(banned, -float("inf"))
-    logits = apply_repetition_penalty(logits, seen, options.repetition_penalty)
     strange = ~(logits.amax(dim=-1).abs() < float("inf"))
     likeliest = logits.argmax(dim=-1).masked_fill(strange, -1)
     if not isinstance(options.do_sample, Tensor):
@@ -88,29 +78,19 @@ class Steps:
         filled = [(each.pages + [0] * pages)[:pages] for each in requests]
         return self.tensor(filled + [[0] * pages] * (rows - len(filled)))
 
-    def seen(self, requests: Sequence[Request], rows: int) -> Tensor | None:
-        """Return which tokens the sequences have, bool [rows, vocabulary]; None where nobody asks."""
-        if all(each.config.repetition_penalty == 1.0 for each in requests):
-            return None
-        return self._marks([each.history for each in requests], rows)
+    def rules(self, requests: Sequence[Request], rows: int) -> Rules:
+        """Return what may come next in each row; those that nobody has are bound to what the first is."""
+        filled = [*requests, *[requests[0]] * (rows - len(requests))]
+        configs, prompts = [each.config for each in filled], [len(each.prompt) for each in filled]
+        return Rules.of(configs, prompts, self.vocabulary, self.model.device)
 
-    def banned(self, requests: Sequence[Request], rows: int) -> Tensor | None:
-        """Return which tokens may not come next, bool [rows, vocabulary]; None where all may."""
-        lists = [
-            [*(each.config.suppress_tokens or ()), *((not each.tokens and each.config.begin_suppress_tokens) or ())]
-            for each in requests
-        ]
-        return self._marks(lists, rows) if any(lists) else None
-
-    def _marks(self, lists: Sequence[list[int]], rows: int) -> Tensor:
-        """Return where the listed tokens are: bool [rows, vocabulary]."""
-        lists = [*lists, *[[]] * (rows - len(lists))]
-        longest = max(map(len, lists))
-        places = self.tensor([(each or [0]) + (each or [0])[:1] * (longest - max(1, len(each))) for each in lists])
-        marks = torch.tensor([bool(each) for each in lists], device=self.model.device).unsqueeze(1)
-        shape = (rows, self.vocabulary)
-        return torch.zeros(shape, dtype=torch.bool, device=self.model.device).scatter_(
-            1, places, marks.expand(places.shape)
+    def past(self, requests: Sequence[Request], rows: int, rules: Rules, capacity: int) -> Past:
+        """Return what the sequences have so far, as far as the rules ask, with room for so many tokens."""
+        lists = [*[each.history for each in requests], *[[]] * (rows - len(requests))]
+        filled = [(each + [0] * capacity)[:capacity] for each in lists] if rules.asks_history else []
+        return Past(
+            None if rules.penalty is None else marks(lists, self.vocabulary, self.model.device),
+            self.tensor(filled) if filled else None,
         )
 
     def tensor(self, values: Sequence[int] | Sequence[Sequence[int]]) -> Tensor:
@@ -127,14 +107,15 @@ class Steps:
         options = RowOptions.of([request.config], self.model.device)
         generators = self.generators(-1, 1)
         generators[0].move_to(request.generator.position())
-        key = "prefill", bucket, request.variant, options.kind
-        step = self._step(key, length, options.most, generators)
+        rules = self.rules([request], 1)
+        key = "prefill", bucket, request.variant, options.kind, rules.kind
+        step = self._step(key, length, options.most, rules.longest, generators)
         ids = self.tensor([history + [0] * (bucket - length)])
         given = (
             self.table([request], 1, bucket),
             self.tensor([length - 1]),
-            self.seen([request], 1),
-            self.banned([request], 1),
+            self.past([request], 1, rules, bucket),
+            tuple(rules[:-1]),
             tuple(options[:-1]),
         )
         token, _ = step(ids, *given, tuple(self.pool.buffers))
@@ -142,12 +123,12 @@ class Steps:
         return token
 
     def _step(
-        self, key: tuple[object, ...], length: int, most: int, generators: Sequence[torch.Generator]
+        self, key: tuple[object, ...], length: int, most: int, longest: int, generators: Sequence[torch.Generator]
     ) -> Callable[..., tuple[Tensor, Tensor]]:
         found = self._found.pop(key, None)
         if found is None:
             make = _prefilling if key[0] == "prefill" else _advancing
-            found = make(self.model, self.pool.page_size, length, most, generators)
+            found = make(self.model, self.pool.page_size, length, most, longest, generators)
             found = torch.compile(found) if self.compile else found
         # The last is the one used last.
         self._found[key] = found
@@ -156,22 +137,27 @@ class Steps:
         return found
 
     def advancing(
-        self, group: int, rows: int, window: int, length: int, variant: object, options: RowOptions
+        self, group: int, rows: int, window: int, length: int, variant: object, options: RowOptions, rules: Rules
     ) -> Callable[..., tuple[Tensor, Tensor]]:
         """Return the step by which a batch advances."""
-        key = group, rows, window, variant, options.kind
-        return self._step(key, length, options.most, self.generators(group, rows))
+        key = group, rows, window, variant, options.kind, rules.kind
+        return self._step(key, length, options.most, rules.longest, self.generators(group, rows))
 
 
 def _prefilling(
-    model: PreTrainedModel, page_size: int, length: int, most: int, generators: Sequence[torch.Generator]
+    model: PreTrainedModel,
+    page_size: int,
+    length: int,
+    most: int,
+    longest: int,
+    generators: Sequence[torch.Generator],
 ) -> Callable[..., tuple[Tensor, Tensor]]:
     def step(
         ids: Tensor,
         table: Tensor,
         last: Tensor,
-        seen: Tensor | None,
-        banned: Tensor | None,
+        past: Past,
+        rules: tuple[Any, ...],
         options: Row,
         buffers: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
@@ -180,29 +166,35 @@ def _prefilling(
         # A model with learned positions may have none for what fills the prompt up.
         view.position_ids = torch.minimum(positions, last)
         logits = model(ids, cache=view, logits_to_keep=last).logits[:, -1].float()
-        return next_tokens(logits, seen, banned, RowOptions._make((*options, most)), generators), last + 1
+        logits = Rules._make((*rules, longest)).apply(logits, past, last.unsqueeze(1) + 1)
+        return next_tokens(logits, RowOptions._make((*options, most)), generators), last + 1
 
     return step
 
 
 def _advancing(
-    model: PreTrainedModel, page_size: int, length: int, most: int, generators: Sequence[torch.Generator]
+    model: PreTrainedModel,
+    page_size: int,
+    length: int,
+    most: int,
+    longest: int,
+    generators: Sequence[torch.Generator],
 ) -> Callable[..., tuple[Tensor, Tensor]]:
     def step(
         tokens: Tensor,
         table: Tensor,
         positions: Tensor,
-        seen: Tensor | None,
-        banned: Tensor | None,
+        past: Past,
+        rules: tuple[Any, ...],
         options: Row,
         buffers: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
         view = PagedStep(buffers, table, positions.unsqueeze(1), page_size, length, False)
         tokens = tokens.clamp(min=0)
         logits = model(tokens.unsqueeze(1), cache=view).logits[:, -1].float()
-        if seen is not None:
-            seen.scatter_(1, tokens.unsqueeze(1), True)
-        return next_tokens(logits, seen, banned, RowOptions._make((*options, most)), generators), positions + 1
+        past.note(tokens.unsqueeze(1), positions.unsqueeze(1))
+        logits = Rules._make((*rules, longest)).apply(logits, past, positions.unsqueeze(1) + 1)
+        return next_tokens(logits, RowOptions._make((*options, most)), generators), positions + 1
 
     return step
 
@@ -224,7 +216,8 @@ class RunningBatch:
         self.tokens = steps.tensor([each.history[-1] for each in requests] + filler)
         self.positions = steps.tensor([len(each.history) - 1 for each in requests] + filler)
         self.length = max(len(each.history) for each in requests)
-        self.seen, self.banned = steps.seen(requests, rows), steps.banned(requests, rows)
+        self.rules = steps.rules(requests, rows)
+        self.past = steps.past(requests, rows, self.rules, self.length)
         configs = [each.config for each in requests]
         self.options = RowOptions.of(configs + configs[:1] * len(filler), steps.model.device)
         self.window = 0
@@ -239,13 +232,14 @@ class RunningBatch:
         window = WINDOW_STEP << (-(-self.length // WINDOW_STEP) - 1).bit_length()
         if window != self.window or self.table is None:
             self.window, self.table = window, steps.table(self.requests, self.rows, window)
-        step = steps.advancing(self.group, self.rows, window, self.length, self.variant, self.options)
+            self.past = self.past.extended(window)
+        step = steps.advancing(self.group, self.rows, window, self.length, self.variant, self.options, self.rules)
         self.tokens, self.positions = step(
             self.tokens,
             self.table,
             self.positions,
-            self.seen,
-            self.banned,
+            self.past,
+            tuple(self.rules[:-1]),
             tuple(self.options[:-1]),
             tuple(steps.pool.buffers),
         )

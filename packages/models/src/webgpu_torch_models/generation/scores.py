@@ -29,7 +29,6 @@ class RowOptions(NamedTuple):
     top_k: Tensor | int
     top_p: Tensor | float
     min_p: Tensor | float | None
-    repetition_penalty: Tensor | float
     most: int
 
     @classmethod
@@ -38,9 +37,7 @@ class RowOptions(NamedTuple):
         drawn = [each.do_sample for each in configs]
 
         def column(name: str, nothing: float) -> Tensor | float:
-            given = [
-                getattr(each, name) if each.do_sample or name == "repetition_penalty" else None for each in configs
-            ]
+            given = [getattr(each, name) if each.do_sample else None for each in configs]
             values = [nothing if each is None else min(each, MOST) for each in given]
             return nothing if set(values) == {nothing} else torch.tensor(values, device=device).unsqueeze(1)
 
@@ -48,7 +45,6 @@ class RowOptions(NamedTuple):
         return cls(
             torch.tensor(drawn, device=device).unsqueeze(1) if any(drawn) else False,
             column("temperature", 1.0), column("top_k", 0), column("top_p", 1.0), column("min_p", 0.0),  # type: ignore[arg-type]
-            column("repetition_penalty", 1.0),
             # Few different numbers, as each is a kernel of its own.
             1 << (most - 1).bit_length() if most else 0,
         )  # fmt: skip
@@ -74,11 +70,6 @@ def apply_repetition_penalty(scores: Tensor, seen: Tensor | None, penalty: Tenso
     if seen is None:
         return scores
     return torch.where(seen, torch.where(scores < 0, scores * penalty, scores / penalty), scores)
-
-
-def without_tokens(scores: Tensor, tokens: Tensor | None) -> Tensor:
-    """Set the scores [batch, vocabulary] of tokens, int64 [tokens] or None, to -inf."""
-    return scores if tokens is None else scores.index_fill(-1, tokens, -float("inf"))
 
 
 def apply_top_k(scores: Tensor, top_k: int, rows: Tensor | None = None) -> Tensor:

@@ -11,8 +11,9 @@ from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep
 from webgpu_torch_models.generation.config import GenerationConfig
-from webgpu_torch_models.generation.decoding import Choose, Decoder, next_token
-from webgpu_torch_models.generation.scores import apply_repetition_penalty, process_scores, without_tokens
+from webgpu_torch_models.generation.decoding import Choose, Decoder, Ruled, next_token
+from webgpu_torch_models.generation.rules import Past
+from webgpu_torch_models.generation.scores import process_scores
 
 if TYPE_CHECKING:
     from webgpu_torch_models.pretrained import PreTrainedModel
@@ -44,8 +45,8 @@ def check_assistant(
 def proposing(config: GenerationConfig, generator: torch.Generator | None) -> Choose[tuple[Tensor, Tensor]]:
     """Return the function that proposes a token, int64 [1], and what it was drawn from: probabilities [1, vocabulary]."""
 
-    def choose(logits: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor]:
-        logits = apply_repetition_penalty(logits, seen, config.repetition_penalty)
+    def choose(logits: Tensor, ruled: Ruled) -> tuple[Tensor, Tensor]:
+        logits = ruled(logits)
         if not config.do_sample:
             return logits.argmax(dim=-1), logits
         probabilities = F.softmax(process_scores(logits, config), dim=-1)
@@ -177,22 +178,24 @@ class Speculation:
             drawn_from,
             cache.position,
             cache.padding,
-            self.decoder.seen,
-            self.decoder.never,
+            self.decoder.past,
             tuple(cache.buffers),
         )
 
     def _step_for(self, count: int, window: int, length: int) -> Callable[..., Tensor]:
-        model, config, generator = self.model, self.config, self.generator
+        model, config, generator, rules = self.model, self.config, self.generator, self.decoder.rules
+        assert rules is not None
 
         def step(
-            tokens: Tensor, drawn_from: Tensor, position: Tensor, padding: Tensor | None, seen: Tensor | None,
-            never: Tensor | None, buffers: Sequence[Tensor],
+            tokens: Tensor, drawn_from: Tensor, position: Tensor, padding: Tensor | None, past: Past,
+            buffers: Sequence[Tensor],
         ) -> Tensor:  # fmt: skip
             view = CacheStep(buffers, position, count, window, length, padding)
-            logits = without_tokens(model(tokens.unsqueeze(0), cache=view).logits[0].float(), never)
-            if seen is not None:
-                logits = apply_repetition_penalty(logits, _seen_before(tokens, seen), config.repetition_penalty)
+            logits = model(tokens.unsqueeze(0), cache=view).logits[0].float()
+            # What each token comes after, a row for each.
+            Past(None, past.history).note(tokens.unsqueeze(0), view.positions.unsqueeze(0))
+            before = Past(None if past.seen is None else _seen_before(tokens, past.seen), past.history)
+            logits = rules.apply(logits, before, view.positions.unsqueeze(1) + 1)
             if not config.do_sample:
                 return accept_likeliest(logits, tokens[1:])
             probabilities = F.softmax(process_scores(logits, config), dim=-1)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Required, TypedDict, Unpack
+from typing import Any, ClassVar, NotRequired, Required, TypedDict, Unpack
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.files.host_tensors import brief
 
 from webgpu_torch_models.audio import read_wave
-from webgpu_torch_models.generation.config import GenerationOptions
+from webgpu_torch_models.generation.config import GenerationConfig, GenerationOptions
 from webgpu_torch_models.pipelines.base import Pipeline
+from webgpu_torch_models.pipelines.segments import segments_of
 from webgpu_torch_models.registry import CAUSAL_LM, SEQ2SEQ
 from webgpu_torch_models.seq2seq import Seq2SeqModel
 
@@ -34,10 +35,18 @@ class Sound(TypedDict, total=False):
     sampling_rate: Required[int]
 
 
+class Chunk(TypedDict):
+    """What was said from one time to another, in seconds."""
+
+    timestamp: tuple[float, float]
+    text: str
+
+
 class Said(TypedDict):
-    """What was said."""
+    """What was said; with ``return_timestamps``, also when."""
 
     text: str
+    chunks: NotRequired[list[Chunk]]
 
 
 def _is_conversation(given: object) -> bool:
@@ -152,7 +161,8 @@ class SpeechRecognitionPipeline(WritingPipeline):
             language: that is spoken, such as "en"; by default the network says which it hears.
             task: "transcribe", or "translate" into English.
             generator: draws the tokens.
-            options: as :func:`webgpu_torch_models.generation.generate`'s.
+            options: as :func:`webgpu_torch_models.generation.generate`'s; with ``return_timestamps`` a window that ends in
+                the middle of a sentence is followed by one that starts before that sentence.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -162,18 +172,62 @@ class SpeechRecognitionPipeline(WritingPipeline):
             raise ValueError(f"{type(self.model).__name__} does not read sound")
 
         def write(sound: str | Path | Tensor | Sound) -> Said:
-            texts = []
-            for features in self.feature_extractor(*self._samples(sound)):
-                heard = features.unsqueeze(0).to(self.model.device, self.model.dtype)
-                start = self.integers([self._start(heard, language, task)])
-                chosen = self.limited(options, self.config.max_target_positions - start.shape[1])
-                written = self.model.generate(
-                    heard, decoder_input_ids=start, generator=generator, tokenizer=self.tokenizer, **chosen
-                )
-                texts.append(self.tokenizer.decode(written[0], skip_special_tokens=True))
-            return {"text": "".join(texts)}
+            samples = self.feature_extractor.sound(*self._samples(sound))
+            config = self.model.generation_config.changed(**options)
+            if config.return_timestamps:
+                return self._written_when(samples, language, task, generator, config)
+            windows = [
+                self._written(each, language, task, generator, config) for each in self.feature_extractor(samples)
+            ]
+            return {"text": "".join(self.tokenizer.decode(each, skip_special_tokens=True) for each in windows)}
 
         return [write(one) for one in inputs] if isinstance(inputs, list) else write(inputs)
+
+    def _written(
+        self,
+        features: Tensor,
+        language: str | None,
+        task: str,
+        generator: torch.Generator | None,
+        config: GenerationConfig,
+    ) -> list[int]:
+        """Return the tokens written of a window, [bands, frames]."""
+        heard = features.unsqueeze(0).to(self.model.device, self.model.dtype)
+        start = self._start(heard, language, task, config)
+        if config.max_new_tokens is None:
+            config = config.changed(max_new_tokens=self.config.max_target_positions - len(start))
+        written = self.model.generate(
+            heard, decoder_input_ids=self.integers([start]), generator=generator, tokenizer=self.tokenizer,
+            generation_config=config,
+        )  # fmt: skip
+        return written[0].tolist()[len(start) :]
+
+    def _written_when(
+        self,
+        samples: Tensor,
+        language: str | None,
+        task: str,
+        generator: torch.Generator | None,
+        config: GenerationConfig,
+    ) -> Said:
+        extractor, steps = self.feature_extractor, self.config.max_source_positions
+        size = extractor.window_samples
+        seconds, ends = extractor.chunk_length / steps, config.end_tokens
+        at, chunks = 0, []
+        while at < samples.shape[0]:
+            sound = samples[at : at + size]
+            tokens = self._written(extractor(sound)[0], language, task, generator, config)
+            tokens = tokens[: next((place for place, each in enumerate(tokens) if each in ends), None)]
+            length = -(-sound.shape[0] * steps // size)
+            found, heard = segments_of(tokens, (config.no_timestamps_token_id or 0) + 1, length)
+            before = at / extractor.sampling_rate
+            for each in found:
+                text = self.tokenizer.decode(each.tokens, skip_special_tokens=True)
+                times = round(before + each.start * seconds, 2), round(before + each.end * seconds, 2)
+                chunks.append(Chunk(timestamp=times, text=text))
+            # A window of which nothing is whole is not heard twice.
+            at += (heard or length) * size // steps
+        return {"text": "".join(each["text"] for each in chunks), "chunks": chunks}
 
     def _samples(self, sound: str | Path | Tensor | Sound) -> tuple[Tensor | list[float], int]:
         if isinstance(sound, str | Path):
@@ -186,9 +240,9 @@ class SpeechRecognitionPipeline(WritingPipeline):
             raise ValueError(f"sound must be the name of a WAV file, a tensor or {wanted}, got {brief(sound)}")
         return samples, sound["sampling_rate"]
 
-    def _start(self, heard: Tensor, language: str | None, task: str) -> list[int]:
+    def _start(self, heard: Tensor, language: str | None, task: str, config: GenerationConfig) -> list[int]:
         """Return the tokens that say what is to be written."""
-        known = self.model.generation_config.extra
+        known: dict[str, Any] = config.extra
         start, languages, tasks = [self.config.decoder_start_token_id], known.get("lang_to_id"), known.get("task_to_id")
         if isinstance(languages, dict) and languages:
             found = self._detected(heard, languages) if language is None else languages.get(f"<|{language}|>")
@@ -200,7 +254,7 @@ class SpeechRecognitionPipeline(WritingPipeline):
             start += [found, tasks[task]]
         elif language is not None or task != "transcribe":
             raise ValueError("the model knows one language and no other task: leave language and task out")
-        silent = known.get("no_timestamps_token_id")
+        silent = None if config.return_timestamps else config.no_timestamps_token_id
         return start if silent is None else [*start, silent]
 
     def _detected(self, heard: Tensor, languages: dict[str, int]) -> int:
