@@ -6,8 +6,8 @@ chosen before, of which the host need not know yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -185,7 +185,7 @@ class Rules(NamedTuple):
         )  # fmt: skip
 
     @staticmethod
-    def _times(rows: Sequence[tuple[GenerationConfig, int]], vocabulary: int, column: Any) -> Times:
+    def _times(rows: Sequence[tuple[GenerationConfig, int]], vocabulary: int, column: Callable[..., Tensor]) -> Times:
         found = []
         for each, prompt in rows:
             first, latest = (each.no_timestamps_token_id or 0) + 1, each.max_initial_timestamp_index

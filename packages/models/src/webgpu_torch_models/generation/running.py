@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import WINDOW_STEP
-from webgpu_torch_models.generation.rules import Past, Rules, marks
+from webgpu_torch_models.generation.rules import Past, Rules, Times, Words, marks
 from webgpu_torch_models.generation.scores import RowOptions, process_scores
 from webgpu_torch_models.paged_cache import PagedStep, PagePool
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MOST_STEPS = 64
 Row = tuple[Tensor | float | None, ...]
 """Options of :class:`RowOptions` without the last."""
+RowRules = tuple[Tensor | Words | Times | None, ...]
+"""Fields of :class:`Rules` without the last."""
 
 
 def next_tokens(logits: Tensor, options: RowOptions, generators: Sequence[torch.Generator]) -> Tensor:
@@ -157,7 +159,7 @@ def _prefilling(
         table: Tensor,
         last: Tensor,
         past: Past,
-        rules: tuple[Any, ...],
+        rules: RowRules,
         options: Row,
         buffers: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
@@ -185,7 +187,7 @@ def _advancing(
         table: Tensor,
         positions: Tensor,
         past: Past,
-        rules: tuple[Any, ...],
+        rules: RowRules,
         options: Row,
         buffers: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
