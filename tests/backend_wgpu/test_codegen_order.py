@@ -7,6 +7,8 @@ import math
 import pytest
 import torch
 from codegen_harness import CORE, TORCH, harness
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_codegen import EMULATE, STORAGE, check, operand, values
 from webgpu_torch_core.ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from webgpu_torch_core.ir.expression import Expression, cast, load, load_at
@@ -114,6 +116,24 @@ def test_sorts_of_long_rows(kind: str, descending: bool, emulate: bool) -> None:
     assert torch.equal(got[1].view(shape), wanted.indices)
     got = harness().run(sort(CORE[TORCH[kind]], shape, descending, 10), [x], (), emulate)
     assert torch.equal(got[1].view(2, 10), wanted.indices[:, :10])
+
+
+@given(
+    st.integers(1, 5),
+    st.one_of(st.integers(1, 70), st.sampled_from([511, 512, 513, 4095, 4096, 4500])),
+    st.sampled_from(["float32", "int64", "int16"]),
+    st.booleans(),
+)
+@settings(max_examples=12, deadline=None)
+def test_sorts_as_adapters_with_registers_do_them(rows: int, length: int, kind: str, descending: bool) -> None:
+    own = harness()
+    x = (torch.randn(rows, length) * 20).round().to(TORCH[kind])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own, "native", own.native.replace(software=False))
+        found = own.run(sort(CORE[TORCH[kind]], (rows, length), descending), [x])
+    wanted = x.sort(dim=-1, descending=descending, stable=True)
+    assert torch.equal(found[0].view(rows, length), wanted.values)
+    assert torch.equal(found[1].view(rows, length), wanted.indices)
 
 
 def scatter(kind: str, own: dtype, lanes: int, rows: int, entries: int) -> Scatter:

@@ -97,6 +97,22 @@ def test_the_speed_of_a_clock_that_is_too_coarse_is_not_believed() -> None:
     assert TYPICAL["discrete"].threads == 1 << 17
 
 
+@pytest.mark.parametrize("wakes", [0.0, 0.8, 100.0])
+def test_speeds_are_measured_when_clocks_are_up(wakes: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def seconds(*_: object) -> float:
+        # Clocks rise by a tenth in each tenth of a second until the GPU is awake.
+        now[0] += 0.01
+        return 0.004 * 0.9 ** (10 * min(now[0], wakes))
+
+    test = object.__new__(facts._Test)
+    monkeypatch.setattr(test, "_seconds", seconds)
+    monkeypatch.setattr(facts.time, "perf_counter", lambda: now[0])
+    test._warm_up(None)  # type: ignore[arg-type]
+    assert min(wakes, facts._PATIENCE) <= now[0] < min(wakes + facts._STEADY, facts._PATIENCE) + 0.05
+
+
 def test_a_first_start_is_quick(webgpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
     backend = WgpuBackend()

@@ -17,7 +17,7 @@ from .access import Buffers, evaluate
 from .ir import Call, Literal, Node, bitcast, choose, convert_to, every, fixed, u32, vector
 from .lowering import as_position
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
-from .sort_block import KEYS, Block, behind
+from .sort_block import Block, behind, steps_together
 from .steps import convert
 from .workgroup import Partials
 
@@ -160,11 +160,12 @@ class RunSort:
         while self.padded < min(length, self.block):
             self.padded *= 2
         self.workgroup = min(WORKGROUP, capabilities.invocations)
-        together = max(1, min(KEYS * self.workgroup, self.block) // self.padded) if length <= self.block else 1
+        keys = 1 << steps_together(capabilities)
+        together = max(1, min(keys * self.workgroup, self.block) // self.padded) if length <= self.block else 1
         self.rows_together = min(together, 1 << max(rows - 1, 0).bit_length())
         #: threads that sort a block: a group of keys that meet in the network for each
         self.sorters = self.workgroup
-        while self.sorters * KEYS < self.padded and self.sorters * 2 <= min(capabilities.invocations, 1024):
+        while self.sorters * keys < self.padded and self.sorters * 2 <= min(capabilities.invocations, 1024):
             self.sorters *= 2
         #: workgroups that sort blocks, and of these the ones of a row
         self.row_blocks = -(-length // self.padded)
