@@ -11,8 +11,9 @@ from .ir import Array, Call, Name, Node, choose, fixed
 from .module import THREAD, Module
 from .workgroup import type_words
 
-#: steps of the network that a thread does in registers; where the host computes, which compiles short kernels faster
-_STEPS, _STEPS_OF_HOST = 4, 3
+#: steps of the network that a thread does in registers: of many keys, of few, and where the host computes, which compiles short
+#: kernels faster
+_STEPS, _STEPS_OF_FEW, _STEPS_OF_HOST = 4, 3, 3
 #: behind so many words a word is left out: keys a power of two apart lie in different banks
 _BANKS = 32
 
@@ -47,6 +48,9 @@ class Block:
     def sort(self, padded: int, threads: int) -> None:
         """Write the sort of runs of ``padded`` keys, a power of two. All threads are past a barrier before and after it."""
         body, together = self.module.body, steps_together(self.module.capabilities)
+        if self.total < threads << together:
+            # Few keys would keep few threads busy.
+            together = min(together, _STEPS_OF_FEW)
         behind(self.module, self.keys.type)
         first = min(together, padded.bit_length() - 1)
         if first:

@@ -312,7 +312,9 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
     if p == 1.0:
         result = input * input.new_zeros(())
     else:
-        result = input * dropout_mask(input, 1.0 - p).div_(1.0 - p)
+        mask = dropout_mask(input, 1.0 - p)
+        # Only what is no floating-point number needs div_ to refuse it: recording that takes longer.
+        result = input * (mask / (1.0 - p) if mask.dtype.category >= 2 else mask.div_(1.0 - p))
     return replaced(input, result) if inplace else result
 
 
