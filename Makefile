@@ -71,6 +71,7 @@ benchmark: setup
 
 wheels: setup
 	@$(BIN)/uv build --quiet --all-packages --wheel --out-dir dist
+	@$(BIN)/python scripts/pack_wheels.py dist/*.whl
 
 # Builds, checks and tries every distribution; uploads nothing.
 release: setup

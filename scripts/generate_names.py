@@ -12,6 +12,7 @@ import enum
 import importlib
 import json
 import logging
+import lzma
 import math
 import pkgutil
 import re
@@ -19,11 +20,10 @@ import sys
 import types
 import typing
 import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
-TARGET = Path("packages/drop-in/src/webgpu_torch_drop_in/names.zip")
+TARGET = Path("packages/drop-in/src/webgpu_torch_drop_in/names.xz")
 LEFT_OUT = ("torch.testing._internal", "torch.utils.benchmark.examples")
 #: names that Python gives every module, and PyTorch's own copies of them
 OF_MODULES = frozenset(vars(types.ModuleType("")).keys() | {"__builtins__", "__file__", "__cached__", "__path__"})
@@ -255,20 +255,41 @@ def collected() -> dict[str, Any]:
     }
 
 
+def by_module(places: dict[str, str]) -> dict[str, str]:
+    """Return places of names as they are written: the names of each module, ``name=other`` if it has another name there."""
+    found: dict[str, list[str]] = {}
+    for name, home in sorted(places.items()):
+        module, separator, other = home.partition(":")
+        if not separator:
+            module, other = "", home
+        found.setdefault(module, []).append(name if other == name else f"{name}={other}")
+    return {module: " ".join(names) for module, names in found.items()}
+
+
+def packed(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a module's record as it is written, without the module's path at each name."""
+    also: dict[str, list[str]] = {}
+    for name, path in sorted(record.get("also", {}).items()):
+        also.setdefault(path, []).append(name)
+    changed = {"@": by_module(record.get("@", {})), "also": {path: " ".join(names) for path, names in also.items()}}
+    return record | {key: value for key, value in changed.items() if value}
+
+
 def parts(names: dict[str, Any]) -> dict[str, Any]:
-    """Return what each file of the archive holds: the modules below one module of ``torch``, so that few are read."""
-    files: dict[str, Any] = {"about": {"version": names["version"], "operations": names["operations"]}}
+    """Return what each line of the file holds: the modules below one module of ``torch``, so that few are read."""
+    lines: dict[str, Any] = {"about": {"version": names["version"], "operations": names["operations"]}}
     for path, record in names["modules"].items():
-        files.setdefault(".".join(path.split(".")[:2]), {})[path] = record
-    return files
+        lines.setdefault(".".join(path.split(".")[:2]), {})[path] = packed(record)
+    return lines
 
 
 def write(target: Path, names: dict[str, Any]) -> None:
-    """Write an archive that is the same for the same names."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, content in parts(names).items():
-            text = json.dumps(content, separators=(",", ":"), sort_keys=True, allow_nan=False, default=str)
-            archive.writestr(zipfile.ZipInfo(f"{name}.json"), text, zipfile.ZIP_DEFLATED, 9)
+    """Write a file that is the same for the same names: compressed as a whole, which is half as long as each part by itself."""
+    text = "\n".join(
+        f"{name} {json.dumps(content, separators=(',', ':'), sort_keys=True, allow_nan=False, default=str)}"
+        for name, content in parts(names).items()
+    )
+    target.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def main() -> None:

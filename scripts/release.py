@@ -55,6 +55,7 @@ def main() -> int:
     if not len(wheels) == len(sources) == count:
         print(f"{count} packages gave {len(wheels)} wheels and {len(sources)} archives of sources")
         return 1
+    run(sys.executable, "scripts/pack_wheels.py", *wheels)
     run(BIN / "twine", "check", "--strict", *wheels, *sources)
     run(BIN / "check-wheel-contents", *wheels)
     for wheel in wheels if "--no-try" not in sys.argv else ():

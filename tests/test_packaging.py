@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,32 @@ def test_facade_with_everything(installed):
     run([python, "-W", "error", "-c", "import webgpu_torch as torch, webgpu_torch_models; torch.nn.Linear(1, 1)"])
     said = run([str(Path(python).with_name("webgpu-torch")), "info"])
     assert "device type cpu" in said and "device type webgpu" in said
+
+
+#: what a page installs to compute with networks and models, and the most bytes that they and all of ours may take
+OF_PAGES = ("webgpu_torch", "webgpu_torch_core", "webgpu_torch_nn", "webgpu_torch_backend_wgpu", "webgpu_torch_models")
+MOST_OF_PAGES, MOST = 1_450_000, 2_550_000
+
+
+@pytest.mark.slow
+def test_packed_wheels_are_small_and_install(wheels, uv, tmp_path):
+    """``make wheels`` packs them: the same files, fewer bytes."""
+    pytest.importorskip("zopfli", reason="install what builds wheels: make setup")
+    copies = [Path(shutil.copy(each, tmp_path)) for each in sorted(wheels.glob("*.whl"))]
+    run([sys.executable, "scripts/pack_wheels.py", *map(str, copies)])
+    sizes = {}
+    for copy in copies:
+        sizes[copy.name.partition("-")[0]] = copy.stat().st_size
+        assert copy.stat().st_size < (wheels / copy.name).stat().st_size
+        with zipfile.ZipFile(copy) as packed, zipfile.ZipFile(wheels / copy.name) as original:
+            assert packed.testzip() is None
+            assert [(each.filename, each.external_attr) for each in packed.infolist()] == [
+                (each.filename, each.external_attr) for each in original.infolist()
+            ]
+            assert all(packed.read(each) == original.read(each) for each in original.namelist())
+    assert sum(sizes[each] for each in OF_PAGES) <= MOST_OF_PAGES, sizes
+    assert sum(sizes.values()) <= MOST, sizes
+    run([uv, "venv", "--quiet", "--python", sys.executable, str(tmp_path / "environment")])
+    python = str(tmp_path / "environment" / "bin" / "python")
+    run([uv, "pip", "install", "--quiet", "--python", python, "--no-index", "--no-deps", *map(str, copies)])
+    run([python, "-c", "import webgpu_torch_drop_in.records as r; assert r.record('torch.nn').kinds['Linear'] == '@'"])

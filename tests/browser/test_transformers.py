@@ -40,7 +40,7 @@ def files_of(distribution: str) -> Iterator[tuple[str, bytes]]:
     for path in root.rglob("*"):
         name = path.relative_to(root).as_posix()
         unused = name.startswith("models/") and not name.removeprefix("models/").startswith(MODELS)
-        if path.suffix in (".py", ".zip", ".bin") and not (module == "transformers" and unused):
+        if path.suffix in (".py", ".xz", ".bin") and not (module == "transformers" and unused):
             yield f"{module}/{name}", path.read_bytes()
 
 

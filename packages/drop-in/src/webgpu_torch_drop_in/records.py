@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
-import zipfile
+import lzma
 from pathlib import Path
 from typing import Any, TypeAlias
 
-ARCHIVE = Path(__file__).with_name("names.zip")
+ARCHIVE = Path(__file__).with_name("names.xz")
 #: what is recorded of a module or a class
 Content: TypeAlias = dict[str, Any]
 
 
 @functools.cache
-def _archive() -> zipfile.ZipFile:
-    return zipfile.ZipFile(io.BytesIO(ARCHIVE.read_bytes()))
+def _lines() -> dict[str, str]:
+    """Return the text of each part by its name, and of ``about``: the version and the operations."""
+    lines = lzma.decompress(ARCHIVE.read_bytes()).decode().splitlines()
+    return dict(line.split(" ", 1) for line in lines)
 
 
 @functools.cache
 def _part(name: str) -> Content:
-    try:
-        return json.loads(_archive().read(f"{name}.json"))
-    except KeyError:
-        return {}
+    return json.loads(_lines().get(name, "{}"))
 
 
 def parts() -> list[str]:
     """Return the modules right below ``torch``, ``torch`` itself among them."""
-    return [name.removesuffix(".json") for name in _archive().namelist() if name.startswith("torch")]
+    return [name for name in _lines() if name.startswith("torch")]
 
 
 def version() -> str:
@@ -48,6 +46,19 @@ def modules() -> list[str]:
     return [path for part in parts() for path in _part(part)]
 
 
+def _places(modules: dict[str, str]) -> dict[str, str]:
+    """Return where each name is defined: names are recorded by module, ``name=other`` if it has another name there.
+
+    Modules stand below an empty path.
+    """
+    found: dict[str, str] = {}
+    for module, names in modules.items():
+        for each in names.split():
+            name, _, other = each.partition("=")
+            found[name] = f"{module}:{other or name}" if module else other or name
+    return found
+
+
 class Record:
     """What PyTorch has in one module.
 
@@ -64,8 +75,8 @@ class Record:
     def __init__(self, content: Content) -> None:
         self.classes: dict[str, Content] = content.get("c", {})
         self.constants: dict[str, Any] = content.get("=", {})
-        self.borrowed: dict[str, str] = content.get("@", {})
-        self.public: dict[str, str] = content.get("also", {})
+        self.borrowed: dict[str, str] = _places(content.get("@", {}))
+        self.public = {name: path for path, names in content.get("also", {}).items() for name in names.split()}
         self.listed: list[str] | None = content["all"].split() if "all" in content else None
         self.kinds = {name: kind for kind in "fmlo" for name in content.get(kind, "").split()}
         for kind, names in (("c", self.classes), ("=", self.constants), ("@", self.borrowed)):
