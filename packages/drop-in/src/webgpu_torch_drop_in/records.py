@@ -56,7 +56,7 @@ def _places(modules: dict[str, str]) -> dict[str, str]:
         for each in names.split():
             name, _, other = each.partition("=")
             found[name] = f"{module}:{other or name}" if module else other or name
-    return found
+    return dict(sorted(found.items()))
 
 
 class Record:
