@@ -21,7 +21,7 @@ from webgpu_torch import nn
 from webgpu_torch_web.site.building import build
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks/browser"))
-from compare import opened
+from driving import finished, opened, run_example
 
 TARGET = Path(__file__).parents[1] / "docs/_static/pages"
 #: what a picture is of: the width and height of its window, and the colours that the visitor prefers
@@ -32,36 +32,19 @@ MOST_BYTES = 60_000
 COLOURS = 16
 
 
-def _playground(page: Any) -> None:
-    page.wait_for_function("!document.getElementById('run').disabled")
-    page.select_option("#examples", "Training a network")
-    page.click("#run")
-    page.wait_for_function("globalThis.last")
-
-
-def _started(page: Any) -> None:
-    page.wait_for_function("!document.getElementById('start').disabled")
-    page.click("#start")
-    page.wait_for_function("globalThis.finished")
-
-
 def _exported(page: Any) -> None:
     page.wait_for_selector("button")
     page.click("button")
     page.wait_for_function("document.querySelector('pre').textContent.includes('ms')")
 
 
-def _nothing(page: Any) -> None:
-    del page
-
-
 #: name -> (address, what a visitor does there)
-PAGES: dict[str, tuple[str, Callable[[Any], None]]] = {
-    "playground": ("index.html", _playground),
-    "conformance": ("conformance.html?every=20", _started),
-    "benchmark": ("benchmark.html", _started),
+PAGES: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "playground": ("index.html", lambda page: run_example(page, "Training a network")),
+    "conformance": ("conformance.html?every=20", finished),
+    "benchmark": ("benchmark.html", finished),
     "export": ("export/index.html", _exported),
-    "documentation": ("docs/index.html", _nothing),
+    "documentation": ("docs/index.html", lambda page: None),
 }
 
 
@@ -107,7 +90,7 @@ def main() -> None:
         written(Path(scratch), given.docs)
         for name in given.pages:
             address, visit = PAGES[name]
-            with opened(scratch, address, False) as page:
+            with opened(scratch, address) as page:
                 visit(page)
                 taken(page, name)
 

@@ -1,6 +1,6 @@
 """Our export and our library under Pyodide next to other WebGPU libraries of npm: one page, one adapter.
 
-    python benchmarks/browser/compare.py [--rounds 5]
+    python benchmarks/browser/compare.py [--rounds 20]
 
 Needs Chromium, Node.js and npm, which fetches the others once. Times are the least of some in milliseconds, from the
 call until the GPU is done, operands and results on the GPU; a result that is wrong is shown as such.
@@ -9,25 +9,22 @@ call until the GPU is done, operands and results on the GPU; a result that is wr
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 import webgpu_torch as torch
+from driving import opened
 from onnx_files import model_of
-from playwright.sync_api import sync_playwright
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from webgpu_torch import nn
 from webgpu_torch_models import GPT2Config, GPT2LMHeadModel, Tokenizer
 from webgpu_torch_web.site.building import build
 from webgpu_torch_web.site.registry import npm_package
-from webgpu_torch_web.site.serving import serving
 
 HERE = Path(__file__).parent
 #: package -> (version, the folder of its files, where they are served)
@@ -38,8 +35,6 @@ PEERS = {
     "@jax-js/jax": ("0.1.25", "dist", "jax"),
     "webgpu-torch": ("0.3.5", ".", "webgpu-torch"),
 }
-#: WebGPU without a graphics card, and root's Chromium
-SOFTWARE = ("--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 #: what the page and Pyodide call us
 OURS = ("our export", "our Pyodide")
 #: largest relative error of a result that is right
@@ -216,26 +211,10 @@ def line(row: str, found: dict[str, float | str]) -> str:
     return f"{row:12}{cells}"
 
 
-@contextlib.contextmanager
-def opened(folder: str | Path, name: str, gpu: bool) -> Iterator[Any]:
-    """Serve a folder and open one of its pages in Chromium."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        raise SystemExit("Chromium was not found: on Debian and Ubuntu 'apt-get install chromium'")
-    flags = SOFTWARE[:1] if gpu else SOFTWARE
-    with sync_playwright() as playwright, serving(folder) as address:
-        browser = playwright.chromium.launch(executable_path=found, args=list(flags))
-        page = browser.new_page()
-        page.set_default_timeout(600_000)
-        page.goto(f"{address}{name}")
-        yield page
-        browser.close()
-
-
 def main() -> None:
     """Measure everything and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="timings of which the least is told")
+    parser.add_argument("--rounds", type=int, default=20, help="timings, in turns, of which the least is told")
     parser.add_argument("--gpu", action="store_true", help="on the graphics card, not on the software adapter")
     parser.add_argument("--rows", nargs="*", default=[*ROWS, GPT], help="only these")
     given = parser.parse_args()

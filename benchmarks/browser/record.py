@@ -12,7 +12,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from compare import opened
+from driving import finished, opened
 from webgpu_torch_web.site.building import build
 
 DEVICES = Path(__file__).parents[2] / "packages/web/src/webgpu_torch_web/site/static/devices.json"
@@ -28,10 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         build(scratch)
         with opened(scratch, "benchmark.html", given.gpu) as page:
-            page.wait_for_function("!document.getElementById('start').disabled")
-            page.click("#start")
-            page.wait_for_function("globalThis.finished")
-            found = page.evaluate("finished")
+            found = finished(page)
     devices = [each for each in json.loads(given.to.read_text(encoding="utf-8")) if each["name"] != given.name]
     rows = [
         {"name": each["name"], "rate": float(f"{each['rate']:.4g}"), "unit": each["unit"]} for each in found["rows"]

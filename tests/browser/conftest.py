@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,12 +13,10 @@ import pytest
 from filelock import FileLock
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks/browser"))
 from engines import Node, Page, Python
 
-#: WebGPU without a graphics card, and root's Chromium
-FLAGS = ("--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 REQUIRED = os.environ.get("WEBGPU_TORCH_REQUIRE_BROWSER") == "1"
-PATIENCE = 600_000
 
 
 def _absent(reason: str) -> None:
@@ -46,14 +43,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """Start Chromium, headless; a file's fixture, for no other test can run an event loop while Playwright runs its own."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        _absent(
-            "Chromium was not found: on Debian and Ubuntu 'apt-get install chromium'. Nothing of the browser is tested."
-        )
     driver = pytest.importorskip("playwright.sync_api", reason="install the test's driver: make setup")
+    from driving import ADVICE, SOFTWARE, chromium_path
+
+    found = chromium_path()
+    if found is None:
+        _absent(f"{ADVICE}. Nothing of the browser is tested.")
     with driver.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=found, args=list(SOFTWARE))
         yield browser
         browser.close()
 
@@ -75,6 +72,8 @@ def opened(chromium: Any, address: str) -> Callable[[str], Any]:
     """
 
     def open_page(name: str, script: str = "", instead: dict[str, str] | None = None, **options: Any) -> Any:
+        from driving import PATIENCE
+
         page = chromium.new_page(**options)
         page.set_default_timeout(PATIENCE)
         page.problems = []

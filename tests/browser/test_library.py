@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import Python
+from driving import finished
+from engines import PROGRAMS, Python
 
 #: run in one page by the quick test: starting Python takes longer than they do
 QUICK = ("tensors.py", "errors.py")
@@ -67,18 +68,43 @@ def opened_without_jspi(opened: Callable[..., Any], site: Path, name: str) -> An
 @pytest.mark.slow
 def test_without_jspi_the_pages_compute(opened: Callable[..., Any], site: Path) -> None:
     page = opened_without_jspi(opened, site, "conformance.html?every=8")
-    page.wait_for_function("!document.getElementById('start').disabled")
-    page.click("#start")
-    page.wait_for_function("globalThis.finished")
-    found = page.evaluate("finished")
+    found = finished(page)
     assert found["missed"] == 0 and found["done"] > 90 and found["waiting"] < 10, found
     assert page.problems == []
     page.close()
     page = opened_without_jspi(opened, site, "benchmark.html")
-    page.wait_for_function("!document.getElementById('start').disabled")
-    page.click("#start")
-    page.wait_for_function("globalThis.finished")
-    assert len(page.evaluate("finished.rows")) >= 7
+    assert len(finished(page)["rows"]) >= 7
+    assert page.problems == []
+    page.close()
+
+
+#: Python in the page itself, not in a worker: started anew, not from the memory that the site brings
+MAIN_THREAD = """async () => {
+  const { install, unpack } = await import("/archive.js");
+  const { loadPyodide } = await import("/pyodide/pyodide.mjs");
+  const python = await loadPyodide({ indexURL: "/pyodide/" });
+  const archive = await fetch("/library.tar.gz");
+  install(await unpack(archive.body), python.FS, python.runPython("import site; site.getsitepackages()[0]"));
+  globalThis.python = python;
+}"""
+IN_MAIN_THREAD = """async (code) => {
+  try {
+    return { value: await python.runPythonAsync(code, { globals: python.toPy({ __name__: "__main__" }) }) };
+  } catch (error) {
+    return { error: error.message };
+  }
+}"""
+
+
+@pytest.mark.slow
+def test_the_main_thread_computes(opened: Callable[..., Any]) -> None:
+    # Without its own script the page starts no worker.
+    page = opened("index.html", instead={"playground.js": ""})
+    page.evaluate(MAIN_THREAD)
+    assert page.evaluate("globalThis.library === undefined && globalThis.document !== undefined")
+    for name in (*QUICK, "training.py"):
+        done = page.evaluate(IN_MAIN_THREAD, (PROGRAMS / name).read_text(encoding="utf-8"))
+        assert "error" not in done, f"{name}: {done['error']}"
     assert page.problems == []
     page.close()
 

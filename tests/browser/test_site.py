@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import webgpu_torch
+from driving import finished, ready, run_example
 from webgpu_torch_web.site.expectations import FILE, Expectation, Expectations, Outcome
 from webgpu_torch_web.site.library import DISTRIBUTIONS, source_archive
 from webgpu_torch_web.site.page import plot
@@ -85,10 +86,7 @@ def test_the_editor_brings_what_it_imports(site: Path) -> None:
 @pytest.mark.slow
 def test_the_conformance_page_passes_whole(opened: Callable[..., Any]) -> None:
     page = opened("conformance.html")
-    page.wait_for_function("!document.getElementById('start').disabled")
-    page.click("#start")
-    page.wait_for_function("globalThis.finished")
-    found = page.evaluate("finished")
+    found = finished(page)
     failed = page.evaluate("[...document.querySelectorAll('td.text div')].map(each => each.textContent)")
     assert failed == [] and found["missed"] == found["waiting"] == 0
     assert found["done"] >= 800 and found["operations"] >= 290
@@ -104,11 +102,7 @@ def test_the_conformance_page_passes_whole(opened: Callable[..., Any]) -> None:
 @pytest.mark.slow
 def test_the_playground_trains_and_shares(opened: Callable[..., Any]) -> None:
     page = opened("index.html", viewport=NARROW)
-    page.wait_for_function("!document.getElementById('run').disabled")
-    page.select_option("#examples", "Training a network")
-    page.click("#run")
-    page.wait_for_function("globalThis.last")
-    text = page.inner_text("#output")
+    text = run_example(page, "Training a network")
     found = re.search(r"loss ([\d.]+) -> ([\d.]+), ([\d.]+)% right", text)
     assert found, text
     assert float(found[2]) < 0.3 * float(found[1]) and float(found[3]) > 90
@@ -122,7 +116,7 @@ def test_the_playground_trains_and_shares(opened: Callable[..., Any]) -> None:
     again = opened(page.url.removeprefix(page.url.split("index.html")[0]))
     again.wait_for_function("globalThis.editor")
     assert again.evaluate("editor.text()") == "print(6 * 7)\n1 / 0"
-    again.wait_for_function("!document.getElementById('run').disabled")
+    ready(again, "run")
     again.keyboard.press("Tab")
     again.click(".cm-content")
     again.keyboard.press("Control+Enter")
@@ -140,12 +134,7 @@ def test_the_playground_trains_and_shares(opened: Callable[..., Any]) -> None:
 @pytest.mark.slow
 def test_the_playground_trains_a_gpt_that_writes(opened: Callable[..., Any]) -> None:
     page = opened("index.html")
-    page.wait_for_function("!document.getElementById('run').disabled")
-    page.select_option("#examples", "A tiny GPT")
-    page.evaluate("editor.replace(editor.text().replace('STEPS = 200', 'STEPS = 40'))")
-    page.click("#run")
-    page.wait_for_function("globalThis.last")
-    text = page.inner_text("#output")
+    text = run_example(page, "A tiny GPT", "STEPS = 200", "STEPS = 40")
     found = re.search(r"loss ([\d.]+) -> ([\d.]+)\n'Twas ", text)
     assert found and float(found[2]) < 0.75 * float(found[1]), text
     assert page.problems == []
@@ -165,10 +154,7 @@ def test_the_benchmark_page_needs_no_recorded_devices(opened: Callable[..., Any]
 @pytest.mark.slow
 def test_the_benchmark_page_measures(opened: Callable[..., Any], site: Path) -> None:
     page = opened("benchmark.html")
-    page.wait_for_function("!document.getElementById('start').disabled")
-    page.click("#start")
-    page.wait_for_function("globalThis.finished")
-    rows = page.evaluate("finished.rows")
+    rows = finished(page)["rows"]
     assert len(rows) == 8 and all(each["seconds"] > 0 and each["rate"] > 0 for each in rows)
     # Each program has a bar for this device and one for each recorded one, the fastest as long as the row.
     recorded = json.loads((site / "devices.json").read_text(encoding="utf-8"))
