@@ -3,7 +3,9 @@
 Usage: index_checks.py [SIZE ...] (10000, 1000000 and 32000000 by default). Two processes, one that checks and one that does not,
 run each operation in turns, so that both meet the same clocks; the cost is the median of the ratios of neighbouring turns.
 Results are kept until the device has computed them, as what nobody keeps is computed for its checks only; of the last of a turn a
-number is read, with which reports come along.
+number is read, with which reports come along. Positions are of several tensors that take turns: calls that are equal would be
+computed, and looked at, once. The last columns are the cost where nothing is read but the device waited for, and that of the
+GPU's time alone, by its own clock.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,58 +24,90 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import webgpu_torch as torch
 from common import LOAD, device, wait_ours
+from webgpu_torch_core.backend.profiling import Observer, ignore, observe
 from webgpu_torch_core.operations.indexing import index_checks
 
 SIZES = (10_000, 1_000_000, 32_000_000)
-#: the elements of a row of a table, classes, and the turns of each process
-WIDTH, CLASSES, TURNS = 64, 10, 15
+#: the elements of a row of a table, classes, index tensors, and the turns of each process
+WIDTH, CLASSES, TENSORS, TURNS = 64, 10, 4, 15
 #: seconds that a turn lasts at least, and the calls of one at most
-TURN, CALLS = 0.004, 100
+TURN, CALLS = 0.02, 200
+#: what ends a turn
+ENDS = ("read", "synchronize", "gpu")
 
 
 def operations(size: int) -> dict[str, Callable[[], Any]]:
     """Return calls that read or write ``size`` numbers."""
     place, functional = device(), torch.nn.functional
+
+    def positions(limit: int, count: int) -> Callable[[], Any]:
+        return partial(next, cycle([torch.randint(0, limit, (count,), device=place) for _ in range(TENSORS)]))
+
     x, y = (torch.randn(size, device=place) for _ in range(2))
-    at, rows = (torch.randint(0, limit, (limit,), device=place) for limit in (size, size // WIDTH))
-    each = torch.randperm(size, device=place)
+    at, rows = (positions(limit, limit) for limit in (size, size // WIDTH))
+    each = partial(next, cycle([torch.randperm(size, device=place) for _ in range(2)]))
     table, square = x[: size // WIDTH * WIDTH].reshape(-1, WIDTH), x[: size // 100 * 100].reshape(-1, 100)
-    first, second = (torch.randint(0, limit, (size,), device=place) for limit in square.shape)
+    first, second = (positions(limit, size) for limit in square.shape)
     scores = torch.randn(max(size // CLASSES, 1), CLASSES, device=place)
-    labels = torch.randint(0, CLASSES, (scores.shape[0],), device=place)
+    labels = positions(CLASSES, scores.shape[0])
     return {
-        "x.gather(0, i)": lambda: x.gather(0, at),
-        "x.take(i)": lambda: x.take(at),
-        "x.index_select(0, i)": lambda: table.index_select(0, rows),
-        "x[i]": lambda: x[at],
-        "x[i, j]": lambda: square[first, second],
-        "x.scatter(0, i, y)": lambda: x.scatter(0, each, y),
-        "x.index_put((i,), y)": lambda: x.index_put((each,), y),
-        "x.index_put((i, j), y)": lambda: square.index_put((first, second), y),
-        "embedding(i, x)": lambda: functional.embedding(rows, table),
-        "one_hot(i, 10)": lambda: functional.one_hot(labels, CLASSES),
-        "cross_entropy(x, i)": lambda: functional.cross_entropy(scores, labels),
+        "x.gather(0, i)": lambda: x.gather(0, at()),
+        "x.take(i)": lambda: x.take(at()),
+        "x.index_select(0, i)": lambda: table.index_select(0, rows()),
+        "x[i]": lambda: x[at()],
+        "x[i, j]": lambda: square[first(), second()],
+        "x.scatter(0, i, y)": lambda: x.scatter(0, each(), y),
+        "x.index_put((i,), y)": lambda: x.index_put((each(),), y),
+        "x.index_put((i, j), y)": lambda: square.index_put((first(), second()), y),
+        "embedding(i, x)": lambda: functional.embedding(rows(), table),
+        "one_hot(i, 10)": lambda: functional.one_hot(labels(), CLASSES),
+        "cross_entropy(x, i)": lambda: functional.cross_entropy(scores, labels()),
     }
 
 
+class Clock(Observer):
+    """Adds up the time of kernels by the GPU's clock."""
+
+    seconds = 0.0
+
+    def run(self, device: Any, plan: Any, externals: Any, parameters: Any) -> None:
+        """Run a plan and time its kernels."""
+        device.run_timed(plan, externals, parameters, self.add)
+
+    def add(self, name: str, seconds: float, clock: str) -> None:
+        """Add a kernel's time."""
+        self.seconds += seconds
+
+
+def turn(call: Callable[[], Any], calls: int, end: str) -> float:
+    """Return the seconds of a call."""
+    wait_ours()
+    if end == "gpu":
+        clock = Clock()
+        observe(clock)
+        kept = [call() for _ in range(calls)]
+        wait_ours()
+        ignore(clock)
+        return clock.seconds / len(kept)
+    start = time.perf_counter()
+    kept = [call() for _ in range(calls)]
+    if end == "read":
+        kept[-1].flatten()[:1].tolist()
+    wait_ours()
+    return (time.perf_counter() - start) / len(kept)
+
+
 def serve(checks: bool) -> None:
-    """Time what is asked for: lines of a size, an operation's number and a number of calls, answered with seconds a call."""
+    """Time what is asked for: lines of a size, an operation's number, a number of calls and an end, answered with seconds a call."""
     if not checks:
         index_checks._is_checked = lambda numbers: False
     made: dict[int, list[Callable[[], Any]]] = {}
     for line in sys.stdin:
-        size, number, calls = map(int, line.split())
-        if size not in made:
+        size, number, calls, end = line.split()
+        if int(size) not in made:
             made.clear()
-            made[size] = list(operations(size).values())
-        call = made[size][number]
-        wait_ours()
-        start = time.perf_counter()
-        kept = [call() for _ in range(calls)]
-        kept[-1].flatten()[:1].tolist()
-        wait_ours()
-        print((time.perf_counter() - start) / calls, flush=True)
-        del kept
+            made[int(size)] = list(operations(int(size)).values())
+        print(turn(made[int(size)][int(number)], int(calls), end), flush=True)
 
 
 class Process:
@@ -81,24 +117,30 @@ class Process:
         pipe = subprocess.PIPE
         self.child = subprocess.Popen([sys.executable, __file__, side], stdin=pipe, stdout=pipe, text=True)
 
-    def seconds(self, size: int, number: int, calls: int) -> float:
+    def seconds(self, size: int, number: int, calls: int, end: str = "read") -> float:
         """Return the time of a call."""
         assert self.child.stdin is not None and self.child.stdout is not None
-        print(size, number, calls, file=self.child.stdin, flush=True)
+        print(size, number, calls, end, file=self.child.stdin, flush=True)
         return float(self.child.stdout.readline())
 
 
 def compare(sides: tuple[Process, Process], size: int, number: int, name: str) -> None:
     """Print the cost of an operation's checks."""
     until = time.perf_counter() + LOAD
-    once = min(each.seconds(size, number, 1) for each in sides for _ in range(2))
+    once = min(each.seconds(size, number, 8) for each in sides for _ in range(2))
     while time.perf_counter() < until:
-        once = min(once, *(each.seconds(size, number, 3) for each in sides))
+        once = min(once, *(each.seconds(size, number, 8) for each in sides))
     calls = max(1, min(CALLS, round(TURN / once)))
-    pairs = [tuple(each.seconds(size, number, calls) for each in sides) for _ in range(TURNS)]
-    with_checks, without = (statistics.median(side) for side in zip(*pairs, strict=True))
-    cost = statistics.median(one / other for one, other in pairs) - 1
-    print(f"{size:>9} {name:24} {without * 1e3:9.4f} ms {with_checks * 1e3:9.4f} ms {cost:+7.1%}", flush=True)
+    line = ""
+    for end in ENDS:
+        for each in sides:
+            each.seconds(size, number, calls, end)
+        pairs = [tuple(each.seconds(size, number, calls, end) for each in sides) for _ in range(TURNS)]
+        if not line:
+            with_checks, without = (statistics.median(side) for side in zip(*pairs, strict=True))
+            line = f"{size:>9} {name:24} {without * 1e3:9.4f} ms {with_checks * 1e3:9.4f} ms"
+        line += f" {statistics.median(one / other for one, other in pairs) - 1:+11.1%}"
+    print(line, flush=True)
 
 
 def main() -> None:
@@ -106,7 +148,9 @@ def main() -> None:
     if sys.argv[1:] in (["with"], ["without"]):
         return serve(sys.argv[1] == "with")
     sides = (Process("with"), Process("without"))
-    print(f"{'numbers':>9} {'operation':24} {'without':>12} {'with checks':>12} {'cost':>7}")
+    print(
+        f"{'numbers':>9} {'operation':24} {'without':>12} {'with checks':>12} {' '.join(f'{each:>11}' for each in ENDS)}"
+    )
     for size in map(int, sys.argv[1:] or SIZES):
         for number, name in enumerate(operations(8 * WIDTH)):
             compare(sides, size, number, name)

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import torch
 import webgpu_torch as ours
+from hypothesis import given
+from hypothesis import strategies as st
+from test_view_properties import cases
 
 #: of a namespace, a table of 3 by 4 and a 1-d index of one position; the flag says whether -1 is a position, too
 CASES = {
@@ -160,6 +163,9 @@ def test_positions_are_looked_at_each_time(device: str) -> None:
     calls: list[Callable[[Any], Any]] = [
         lambda at: ours.nn.functional.embedding(at, table),
         lambda at: table.index_select(0, at),
+        lambda at: table[at],
+        lambda at: table[at, at % 3],
+        lambda at: ours.nn.functional.one_hot(at, 5),
         lambda at: table.gather(0, at.unsqueeze(1)),
         lambda at: ours.zeros_like(table).scatter_add(0, at.unsqueeze(1), table),
         lambda at: ours.zeros_like(table).index_add(0, at, table[:2]),
@@ -195,3 +201,33 @@ def test_positions_are_looked_at_in_every_thread(device: str) -> None:
     run(3)
     run(9)
     assert wrong == [7, 8, 9]
+
+
+@cases(30)
+@given(st.data())
+def test_operations_that_look_at_the_same_positions(device: str, data: Any) -> None:
+    """They run together; one position may be wrong, which one of them is named for."""
+    calls: dict[str, Callable[[Any, Any], Any]] = {
+        "index": lambda x, at: x[at],
+        "take": lambda x, at: x.take(at),
+        "gather": lambda x, at: x.gather(0, at % 16),
+        "one_hot": lambda x, at: ours.nn.functional.one_hot(at, 16),
+    }
+    length = data.draw(st.integers(1, 9))
+    positions = data.draw(st.lists(st.integers(0, 15), min_size=length, max_size=length))
+    names = data.draw(st.lists(st.sampled_from([*calls]), min_size=1, max_size=4))
+    wrong = data.draw(st.sampled_from([None, 16, 40, -17, 2**32 + 1]))
+    if wrong is not None:
+        positions[data.draw(st.integers(0, length - 1))] = wrong
+    x, at = ours.arange(16.0, device=device), ours.tensor(positions, device=device) + 0
+    results = [calls[name](x, at) for name in names]
+    looks = [name for name in names if name != "gather"]
+    if wrong is None or not looks:
+        for name, result in zip(names, results, strict=True):
+            assert (result.argmax(-1) if name == "one_hot" else result.long()).tolist() == [
+                each % 16 for each in positions
+            ]
+        return
+    with pytest.raises((IndexError, RuntimeError), match=rf"({'|'.join(looks)})\(\): .*\(index {wrong}, size 16\)"):
+        results[0].tolist()
+    assert x.tolist() == [*range(16)]

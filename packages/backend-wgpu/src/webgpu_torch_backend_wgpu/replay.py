@@ -23,8 +23,8 @@ AnyBuffer = Buffer | LongBuffer
 SUBMIT_SIZES = (32, 64, 128, 256)
 #: sets of buffers of one plan whose recordings are kept
 RECORDINGS_PER_PLAN = 64
-#: buffers for reports, and the bytes of each: one report for every slot
-REPORT_BUFFERS = 16
+#: buffers for reports, which are read together, and the bytes of each: one report for every slot
+REPORT_BUFFERS = 4
 REPORT_BYTES = 4 * REPORT_WORDS * REPORT_SLOTS
 #: bind groups kept for all plans together
 BIND_GROUPS = 1 << 14

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Store
 
 from . import ir, statements
 from .ir import Buffer, Load, LoadGroup, Name, Node, convert_to, group_element
 from .lane_values import lane_bits
-from .lowering import Lowering
+from .lowering import Lowering, Reports
 from .module import Module, linear_index
 from .statements import StoreGroup
 from .types import HALVES_IN_WORDS
@@ -107,6 +107,30 @@ class Buffers:
                 body.add(statements.Store(buffer, index, values[first]))
 
 
+class _Lanes:
+    """What computes expressions in each lane of a thread; ``bits``: those that are equal in the lanes with these bits, once."""
+
+    def __init__(self, lowerings: Sequence[Lowering], bits: Mapping[Expression, int]) -> None:
+        self.lowerings = lowerings
+        self.bits = bits
+        self._done: dict[tuple[Expression, int], Node] = {}
+
+    def values(self, expressions: Sequence[Expression]) -> list[list[Node]]:
+        """Write what computes expressions; return their values as [lane][expression]."""
+        result: list[list[Node]] = []
+        for lane, lowering in enumerate(self.lowerings):
+            for node, own in self.bits.items():
+                if node.step == "bitwise_and" and own > 0:
+                    lowering.values[node] = ir.fixed(lane & own)
+                elif (node, lane & own) in self._done:
+                    lowering.values[node] = self._done[node, lane & own]
+            result.append([lowering.value(each) for each in expressions])
+            for node, own in self.bits.items():
+                if node in lowering.values:
+                    self._done[node, lane & own] = lowering.values[node]
+        return result
+
+
 #: gives the value of a load that was made before, or of what was computed, by its lane, or None
 Kept = Callable[[Expression, int], Node | None]
 
@@ -129,9 +153,9 @@ def evaluate(
     """
     groups: dict[Any, Name] = {}
     bits = lane_bits(roots, buffers.vector, bool(products)) if lanes > 1 else {}
-    done: dict[tuple[Expression, int], Node] = {}
     blocks: dict[tuple[Node, ...], Name] = {}
-    result: list[list[Node]] = []
+    reports = Reports(buffers.module)
+    lowerings: list[Lowering] = []
     for lane in range(lanes):
 
         def leaf(node: Expression, index: Node | None, lane: int = lane) -> Node:
@@ -149,14 +173,13 @@ def evaluate(
             return convert_to("i32", moved)
 
         given = {node: value for node in computed if kept is not None and (value := kept(node, lane)) is not None}
-        lowering = Lowering(buffers.module, leaf, blocks, given)
-        for node, own in bits.items():
-            if node.step == "bitwise_and" and own > 0:
-                lowering.values[node] = ir.fixed(lane & own)
-            elif (node, lane & own) in done:
-                lowering.values[node] = done[node, lane & own]
-        result.append([lowering.value(root) for root in roots])
-        for node, own in bits.items():
-            if node in lowering.values:
-                done[node, lane & own] = lowering.values[node]
-    return result
+        lowerings.append(Lowering(buffers.module, leaf, blocks, given, reports))
+
+    computing = _Lanes(lowerings, bits)
+    # What is found wrong is written before anything is read at these positions: later its registers are needed.
+    for node in topological(*roots):
+        if node.step == "checked":
+            for wrong, *words in computing.values(node.arguments[1:]):
+                reports.add(wrong, tuple(words))
+    reports.write()
+    return computing.values(roots)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 from webgpu_torch_core.backend.interface import REPORT_SLOTS
 from webgpu_torch_core.ir.expression import Expression, topological
@@ -19,11 +21,55 @@ from .types import element_type, literal
 Leaf = Callable[[Expression, Node | None], Node]
 
 
+class Reports:
+    """What expressions of one scope find wrong, written together.
+
+    A write that may happen between two reads would keep drivers from having both under way. Operations that look at one
+    position in the same way find the same: the first of them is named.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._found: dict[Node, tuple[Node, ...]] = {}
+        self._written: set[Node] = set()
+
+    def add(self, wrong: Node, words: tuple[Node, ...]) -> None:
+        """Report a code and two words that were found, where something is wrong."""
+        if wrong not in self._written:
+            self._found.setdefault(wrong, words)
+
+    def write(self) -> None:
+        """Write what has been added."""
+        if not self._found:
+            return
+        body = self.module.body
+        if len(self._found) == 1:
+            [(wrong, words)] = self._found.items()
+            self._write(wrong, words)
+        else:
+            with body.when(reduce(operator.or_, self._found)):
+                # The first one stays: it is written last.
+                for wrong, words in reversed(self._found.items()):
+                    self._write(wrong, words)
+        self._written.update(self._found)
+        self._found.clear()
+
+    def _write(self, wrong: Node, words: tuple[Node, ...]) -> None:
+        body = self.module.body
+        buffer = self.module.buffer("reports", 0, element_type("int32", self.module.capabilities), True)
+        with body.when(wrong):
+            start = body.let(self.module.fresh(), (convert_to("u32", words[0]) % REPORT_SLOTS) * REPORT_WORDS)
+            # Threads that find something at once overwrite each other: any of them will do.
+            for number, word in enumerate(words):
+                body.add(Store(buffer, start + number if number else start, word))
+
+
 class Lowering:
     """Writes the statements of expressions into a module; leaves are given by the caller.
 
     ``leaf(node, index)`` returns the value of a load, load_at (at that index), coordinate, reduced, accumulator or argument.
-    ``blocks`` keeps the blocks of random words drawn so far, by counter and key; ``given``: values that are there already.
+    ``blocks`` keeps the blocks of random words drawn so far, by counter and key; ``given``: values that are there already;
+    ``reports``: what collects reports, which are written with each value without it.
     """
 
     def __init__(
@@ -32,12 +78,15 @@ class Lowering:
         leaf: Leaf,
         blocks: dict[tuple[Node, ...], Name] | None = None,
         given: Mapping[Expression, Node] | None = None,
+        reports: Reports | None = None,
     ) -> None:
         self.module = module
         self.leaf = leaf
         self.given: Mapping[Expression, Node] = given or {}
         self.values = dict(self.given)
         self.blocks = {} if blocks is None else blocks
+        self._own_reports = reports is None
+        self.reports = reports or Reports(module)
 
     def value(self, root: Expression) -> Node:
         """Write what computes an expression; return a name or a literal."""
@@ -46,6 +95,8 @@ class Lowering:
         for node in topological(root) if root not in self.values else ():
             if node not in self.values:
                 self.values[node] = self._named(node)
+        if self._own_reports:
+            self.reports.write()
         return self.values[root]
 
     def _value_of_given(self, root: Expression) -> None:
@@ -73,7 +124,9 @@ class Lowering:
         if step == "parameter":
             return module.parameter(node.payload, node.dtype)
         if step == "checked":
-            return self._checked(*arguments)
+            value, wrong, *words = arguments
+            self.reports.add(wrong, tuple(words))
+            return value
         if step == "cast":
             return self._cast(node, arguments[0])
         if step == "load_at":
@@ -95,17 +148,6 @@ class Lowering:
             call = Call("wt_philox", (vector("u32", words[:4]), vector("u32", words[4:])), "vec4<u32>")
             drawn = self.blocks[tuple(words)] = self.module.body.let(self.module.fresh("block"), call)
         return drawn.lane(which.value) if isinstance(which, Number) else drawn[which]
-
-    def _checked(self, value: Node, wrong: Node, *words: Node) -> Node:
-        """Write the report of a code and two words that were found, where something is wrong; return the value."""
-        module = self.module
-        buffer = module.buffer("reports", 0, element_type("int32", module.capabilities), True)
-        start = module.body.let(module.fresh(), (convert_to("u32", words[0]) % REPORT_SLOTS) * REPORT_WORDS)
-        with module.body.when(wrong):
-            # Threads that find something at once overwrite each other: any of them will do.
-            for number, word in enumerate(words):
-                module.body.add(Store(buffer, start + number if number else start, word))
-        return value
 
     def _cast(self, node: Expression, value: Node) -> Node:
         operand, module = node.arguments[0], self.module

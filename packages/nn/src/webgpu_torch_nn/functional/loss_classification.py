@@ -10,7 +10,8 @@ from webgpu_torch_core.api.functional import cross_entropy as _cross_entropy
 from webgpu_torch_core.api.functional import linear
 from webgpu_torch_core.api.functional import nll_loss as _nll_loss
 from webgpu_torch_core.dispatch.titles import titled
-from webgpu_torch_core.operations.indexing.index_checks import positions_inside
+from webgpu_torch_core.operations.indexing.index_checks import indicators
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import legacy_reduction, wide
 
@@ -81,6 +82,7 @@ def linear_cross_entropy(
     return loss.to(input.dtype)
 
 
+@remembered
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """1 at each element's class, 0 elsewhere, in a new last dimension of ``num_classes`` (or the greatest class + 1)."""
     if tensor.dtype is not torch.int64:
@@ -101,5 +103,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             "Class values must be non-negative." if found < 0 else "Class values must be smaller than num_classes."
         )
 
-    classes = positions_inside("one_hot", tensor, num_classes, refusal)
-    return (classes.unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)
+    return indicators("one_hot", tensor, num_classes, refusal)

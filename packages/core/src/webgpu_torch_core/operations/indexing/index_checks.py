@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32, int64
 from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
-from ...ir.layouts import Layout, contiguous_strides
+from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
 from ...record.checks import LARGEST, check_base, check_number, looks
 from ...record.node import running
@@ -119,6 +119,33 @@ def _positions_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds, re
     return Pointwise(
         (Operand(kind, numel),), (Output(int64, index.numel, None),), (int32,) * reports, "positions", index.shape,
         (Store(0, 0, contiguous_strides(index.shape), value),),
+    )  # fmt: skip
+
+
+def indicators(name: str, index: Tensor, size: int, error: Callable[[int], Exception]) -> Tensor:
+    """Return int64 numbers: 1 at each position, 0 elsewhere, along a new last dimension of a size.
+
+    Positions outside are refused as by :func:`require_inside`.
+    """
+    report = require_inside(name, index, size, error, by_reader=index.numel() > 0 and size > 0)
+    kernel = _indicators_kernel(index._layout, index._storage.value.numel, index.dtype, size, report is not None)
+    return record(kernel, (index,), () if report is None else (report.code,), ((*index._layout.shape, size),))
+
+
+@kernel_cache
+def _indicators_kernel(index: Layout, numel: int, kind: dtype, size: int, reports: bool) -> Pointwise:
+    given, column = ir.load(0, index.offset, (*index.strides, 0), kind), ir.coordinate(index.ndim)
+    value = ir.select(ir.binary("equal", given, ir.cast(column, kind)), ir.constant(1, int64), ir.constant(0, int64))
+    if reports:
+        # Looked at once, not in every column.
+        nearest = ir.apply("minimum", ir.apply("maximum", ir.cast(given, int32), 0), size - 1)
+        wrong = ir.binary("not_equal", given, ir.cast(nearest, kind))
+        first = ir.binary("equal", column, 0)
+        value = ir.checked(value, ir.binary("bitwise_and", first, wrong), ir.parameter(0, int32), given)
+    shape = (*index.shape, size)
+    return Pointwise(
+        (Operand(kind, numel),), (Output(int64, number_of_elements(shape), None),), (int32,) * reports, "one_hot", shape,
+        (Store(0, 0, contiguous_strides(shape), value),),
     )  # fmt: skip
 
 

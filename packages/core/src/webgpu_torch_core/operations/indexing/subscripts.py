@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, int64, uint8
+from ...ir.dtypes import bool_, int32, int64, uint8
 from ...ir.layouts import (
     broadcast_shapes,
     broadcast_strides,
@@ -245,6 +245,17 @@ def _combined(view: Tensor, chosen: list[Tensor], first: int) -> tuple[Tensor, T
 
 
 def _getitem(self: Tensor, subscript: Any) -> Tensor:
+    if _lists_positions(subscript) or (subscript.__class__ is tuple and any(map(_lists_positions, subscript))):
+        return _getitem_by_positions(self, subscript)
+    return _getitem_by_any(self, subscript)
+
+
+def _lists_positions(subscript: object) -> bool:
+    """Return whether a subscript is a tensor of positions: what it reads depends on nothing that must be read before."""
+    return isinstance(subscript, Tensor) and subscript.ndim > 0 and subscript.dtype in (int64, int32)
+
+
+def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
     entries = _expand_subscript(self, subscript)
     if len(entries) == 1 and isinstance(entries[0], Tensor) and entries[0].dtype in (bool_, uint8) and self.ndim:
         mask = entries[0]
@@ -265,6 +276,9 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
     chosen = [each.expand(shape) for each in chosen]
     flat, position = _combined(view, chosen, first)
     return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first), report)
+
+
+_getitem_by_positions = remembered(_getitem_by_any)
 
 
 def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int, ...]:
