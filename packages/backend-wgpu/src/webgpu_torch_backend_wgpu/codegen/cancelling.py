@@ -7,6 +7,8 @@ operands share a term or a factor, it is spelled with a test by bits, which they
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from webgpu_torch_core.ir.dtypes import bool_
 from webgpu_torch_core.ir.expression import LEAF_STEPS, Expression
 
@@ -24,6 +26,7 @@ _READ = frozenset(("load", "load_at", "philox"))
 _GUARDED = {"add": "wt_sum", "subtract": "wt_difference", "multiply": "wt_product", "divide": "wt_quotient"}
 
 
+@lru_cache(1 << 12)
 def guarded(node: Expression, single: bool) -> str | None:
     """Return the function that computes a float32 step with tests by bits, None where the plain step will do.
 
