@@ -359,6 +359,42 @@ def test_numpy_runs_until_the_code_is_ready(monkeypatch):
     assert run_kernel(device, kernel, inputs) == first
 
 
+@given(
+    numpys=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=5),
+    natives=st.lists(st.floats(1e-6, 1.0), min_size=adaptive.TRIALS, max_size=adaptive.TRIALS + 3),
+)
+def test_the_quicker_of_both_keeps_a_kernel(numpys, natives):
+    clock, calls = [0.0], []
+
+    def lasting(name, durations):
+        waiting = iter(durations)
+
+        def run(operands, outputs, parameters):
+            clock[0] += next(waiting, 1.0)
+            calls.append(name)
+
+        return run
+
+    found = adaptive.Adaptive(elementwise((4,), (float32,), lambda a: a + 2.5, float32), waits=False)
+    found.numpy, found.limit = lasting("numpy", numpys), math.inf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adaptive.time, "perf_counter", lambda: clock[0])
+        for _ in numpys:
+            found([], [], [])
+        found.native = lasting("native", natives)
+        for _ in natives:
+            found([], [], [])
+    # The clock's own rounding may decide between equals.
+    slow, quick = (
+        min(natives[: adaptive.TRIALS]) > min(numpys) + 1e-9,
+        min(natives[: adaptive.TRIALS]) < min(numpys) - 1e-9,
+    )
+    tried = ["numpy"] * len(numpys) + ["native"] * adaptive.TRIALS
+    further = len(natives) - adaptive.TRIALS
+    assert calls == tried + ["native" if found.native else "numpy"] * further
+    assert not (slow and found.native) and not (quick and found.native is None)
+
+
 def test_rare_and_small_kernels_are_not_compiled(monkeypatch):
     monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "1")
     kernel = elementwise((100,), (float32,), lambda a: a * 1.125 + 0.875, float32)

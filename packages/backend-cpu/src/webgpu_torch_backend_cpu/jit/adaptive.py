@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import math
 import os
 import queue
 import struct
@@ -38,6 +39,9 @@ logger = logging.getLogger(__name__)
 #: seconds that NumPy spends on a kernel before its file is looked for, and before it is compiled. Printing a kernel takes one
 #: or two milliseconds of Python's, compiling it some 30 beside Python: what NumPy does quicker is not worth either.
 LOOKED_FOR_AFTER, COMPILED_AFTER = 0.002, 0.02
+#: calls of machine code after which it goes on only if the quickest was quicker than NumPy's: the library that sines and powers come
+#: from has no vectors of numbers, and NumPy has
+TRIALS = 4
 #: elements times steps from which on a kernel's range is shared among threads: waking one takes some 20 microseconds
 SHARED_WORK = 1 << 18
 
@@ -101,13 +105,19 @@ class Adaptive:
         self.spent = 0.0
         #: how long NumPy may run until something is done about it; None: nothing will be
         self.limit: float | None = LOOKED_FOR_AFTER
+        #: the least that NumPy and machine code took for it, and how often the latter is still to be tried
+        self.numpys, self.natives, self.trials = math.inf, math.inf, TRIALS
         if waits:
-            self.limit = None
+            self.limit, self.trials = None, 0
             self.advance(True)
 
     def __call__(self, operands: Arrays, outputs: Arrays, parameters: Sequence[Number]) -> None:
-        if self.native is not None:
-            self.native(operands, outputs, parameters)
+        native = self.native
+        if native is not None:
+            if self.trials > 0:
+                self._try(native, operands, outputs, parameters)
+            else:
+                native(operands, outputs, parameters)
             return
         if self.numpy is None:
             self.numpy = compile_kernel(self.kernel)
@@ -118,12 +128,31 @@ class Adaptive:
             return
         start = time.perf_counter()
         self.numpy(operands, outputs, parameters)
-        self.spent += time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        self.spent += seconds
+        self.numpys = min(self.numpys, seconds)
         if self.spent > limit:
             compiles = self.spent > COMPILED_AFTER
             self.limit = None if compiles or _Process.forked else COMPILED_AFTER
             if not _Process.forked:
                 _compiler().waiting.put((self, compiles))
+
+    def _try(self, native: Runs, operands: Arrays, outputs: Arrays, parameters: Sequence[Number]) -> None:
+        """Run machine code and, after the last trial, go back to NumPy for good if that was quicker."""
+        start = time.perf_counter()
+        native(operands, outputs, parameters)
+        self.natives = min(self.natives, time.perf_counter() - start)
+        self.trials -= 1
+        if self.trials == 0 and self.natives > self.numpys:
+            self.limit = self.native = None
+            counts.native -= 1
+            counts.slower += 1
+            logger.debug(
+                "%s stays with NumPy: %.3g ms, and %.3g compiled",
+                self.kernel.name,
+                self.numpys * 1e3,
+                self.natives * 1e3,
+            )
 
     def advance(self, compiles: bool) -> None:
         """Take machine code if there is some, or if it is to be made."""
@@ -141,11 +170,10 @@ class _Process:
 
 
 class Counts:
-    """How many kernels of this process run as machine code, and how many cannot."""
+    """How many kernels of this process run as machine code, how many cannot, and how many NumPy runs quicker."""
 
     def __init__(self) -> None:
-        self.native = 0
-        self.unsupported = 0
+        self.native = self.unsupported = self.slower = 0
 
 
 counts = Counts()
@@ -267,6 +295,7 @@ def description() -> str:
         return "off (pip install 'webgpu-torch-backend-cpu[jit]')"
     threads = get_num_threads()
     found = f"llvmlite {version('llvmlite')}, {threads} thread{'s' if threads > 1 else ''}"
-    if counts.native or counts.unsupported:
-        found += f", {counts.native} kernels compiled, {counts.unsupported} left to NumPy"
+    left = counts.unsupported + counts.slower
+    if counts.native or left:
+        found += f", {counts.native} kernels compiled, {left} left to NumPy"
     return found
