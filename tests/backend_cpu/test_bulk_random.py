@@ -14,6 +14,7 @@ SIZES = (5, 17, 1000, 8193, 60_003)
 FILLS = {
     "uniform": lambda x: x.uniform_(-3, 2), "normal": lambda x: x.normal_(1, 0.3), "bernoulli": lambda x: x.bernoulli_(0.3),
     "exponential": lambda x: x.exponential_(1.7), "plain uniform": lambda x: x.uniform_(), "plain normal": lambda x: x.normal_(),
+    "log-normal": lambda x: x.log_normal_(0.5, 1.5), "cauchy": lambda x: x.cauchy_(-1, 3), "geometric": lambda x: x.geometric_(0.2),
 }  # fmt: skip
 
 

@@ -44,6 +44,19 @@ def test_exponential(element: Any) -> None:
         check("exponential", element, rate, 0.0, lambda t, rate=rate: t.exponential_(rate))
 
 
+@pytest.mark.parametrize("element", FLOATS, ids=repr)
+@pytest.mark.parametrize(("first", "second"), [(1.0, 2.0), (-3.5, 0.25), (0.0, 60.0), (2.0, 1e-7)])
+def test_log_normal_and_cauchy(element: Any, first: float, second: float) -> None:
+    check("log_normal", element, first, second, lambda t: t.log_normal_(first, second))
+    check("cauchy", element, first, second, lambda t: t.cauchy_(first, second))
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=repr)
+def test_geometric(element: Any) -> None:
+    for p in (1e-6, 0.3, 0.5, 0.97):
+        check("geometric", element, p, 0.0, lambda t, p=p: t.geometric_(p))
+
+
 @pytest.mark.parametrize("element", (*FLOATS, *INTEGERS, dtypes.bool_), ids=repr)
 def test_bernoulli(element: Any) -> None:
     for p in (0.0, 0.3, 1.0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import webgpu_torch_core
 from ops_oracle import ORACLE, OURS, compare, sample, to_ours
 
 DRAWS = {
@@ -91,3 +92,13 @@ def test_multinomial_weights(device: str) -> None:
     drawn = OURS.multinomial(weights, 2000, replacement=True).tolist()
     assert set(drawn) == {1, 3} and 0.68 < drawn.count(3) / 2000 < 0.82
     assert sorted(OURS.multinomial(weights, 2).tolist()) == [1, 3]
+
+
+@pytest.mark.parametrize("kind", ["complex64", "bool"])
+@pytest.mark.parametrize("name", ["exponential_", "log_normal_", "cauchy_", "geometric_"])
+def test_numbers_that_pytorch_does_not_draw(kind: str, name: str) -> None:
+    arguments = (0.5,) if name == "geometric_" else ()
+    for library in (webgpu_torch_core, torch):
+        empty = library.empty(3, dtype=getattr(library, kind), device="cpu")
+        with pytest.raises(RuntimeError):
+            getattr(empty, name)(*arguments)

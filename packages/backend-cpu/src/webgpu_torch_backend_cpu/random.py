@@ -9,18 +9,20 @@ the C library's, since NumPy's own differ from it in the last bit.
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, float64
 from webgpu_torch_core.random_streams import box_muller as scalar
 from webgpu_torch_core.random_streams import counts, drawing
+from webgpu_torch_core.random_streams.distributions import power
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from .printer import TYPES
 from .runtime import to_bfloat16
+from .uniform_numbers import CHUNK, LOW_53, doubles, unit_doubles, unit_singles, words
 
 Array = Any
 
@@ -28,19 +30,9 @@ Array = Any
 SMALLEST = 16
 #: elements drawn at a time of distributions whose draws follow each other, a multiple of 16: longer runs need no more memory
 PIECE = 1 << 18
-#: elements transformed at a time: their intermediate values stay in cache
-CHUNK = 1 << 15
 
-#: words from which on moving the state to NumPy and back costs less than it saves
-BULK = 1 << 13
-_BITS = np.random.MT19937(0)
-_GENERATOR = np.random.Generator(_BITS)
-_LOCK = threading.Lock()
-
-_LOW_24, _LOW_53 = np.uint32(0xFFFFFF), np.uint64((1 << 53) - 1)
 _SIGN = np.int32(-(1 << 31))
 _SQRT_HALF_BITS = np.float32(scalar._SQRT_HALF).view(np.int32)
-_UNIT_24, _UNIT_53 = np.float32(2.0**-24), 2.0**-53
 
 
 def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
@@ -73,6 +65,10 @@ def _is_valid(kind: str, element: dtype, first: Any, second: Any) -> bool:
         return 0.0 <= first <= 1.0
     if element.category < 2 or not all(math.isfinite(each) and abs(each) < 1e100 for each in (first, second)):
         return False
+    if kind in ("log_normal", "cauchy"):
+        return element is not float64 and second > 0.0
+    if kind == "geometric":
+        return 0.0 < first < 1.0
     return {"uniform": first <= second, "normal": second >= 0.0, "exponential": first > 0.0}[kind]
 
 
@@ -92,22 +88,8 @@ def _are_valid(kind: str, element: dtype, data: Any, options: Any) -> bool:
     )  # fmt: skip
 
 
-def _words(stream: Any, count: int, kind: Any) -> Array:
-    """Return the stream's next words of 32 or 64 bits, as :meth:`MersenneTwister.words` and ``words64``."""
-    if count < BULK:
-        return np.frombuffer(stream.words(count) if kind is np.uint32 else stream.words64(count), kind)
-    state, used = stream.position()
-    with _LOCK:
-        _BITS.state = {"bit_generator": "MT19937", "state": {"key": np.array(state, np.uint32), "pos": used}}
-        # Over the whole range of the type NumPy takes the words as they are, of two halves the high one first.
-        words = _GENERATOR.integers(0, np.iinfo(kind).max, count, kind, endpoint=True)
-        after: Any = _BITS.state["state"]
-    stream.move_to(after["key"].tolist(), int(after["pos"]))
-    return words
-
-
 def _uniform_words(stream: Any, count: int, element: dtype) -> Array:
-    return _words(stream, count, np.uint64 if element is float64 else np.uint32)
+    return words(stream, count, np.uint64 if element is float64 else np.uint32)
 
 
 def _normal_words(stream: Any, count: int, element: dtype) -> Array:
@@ -128,39 +110,15 @@ def _encode(values: Array, element: dtype) -> Array:
     return values if element is float32 else values.astype(TYPES[element.name])
 
 
-def _doubles(stream: Any, count: int) -> Array:
-    return _unit_doubles(_words(stream, count, np.uint64))
-
-
-def _unit_doubles(words: Array) -> Array:
-    return _scaled(words, _LOW_53, np.int64, np.float64, _UNIT_53)
-
-
-def _unit_singles(words: Array) -> Array:
-    return _scaled(words, _LOW_24, np.int32, np.float32, _UNIT_24)
-
-
-def _scaled(words: Array, mask: Any, signed: Any, kind: Any, unit: Any) -> Array:
-    """Return the low bits of words as numbers below 1, a piece in cache at a time."""
-    result = np.empty(words.shape, kind)
-    rows = max(CHUNK // math.prod(words.shape[1:]), 1)
-    for start in range(0, len(words), rows):
-        part = result[start : start + rows]
-        # Signed integers become floats in one instruction, unsigned ones do not.
-        part[...] = (words[start : start + rows] & mask).view(signed)
-        part *= unit
-    return result
-
-
 def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -> Array:
     plain = low == 0.0 and high == 1.0
     if element is float64:
-        draws = _doubles(stream, count)
+        draws = doubles(stream, count)
         if plain:
             return draws
         draws = fused_multiply_add(draws, high - low, low)
         return np.where(draws == high, low, draws)
-    draws = _unit_singles(_words(stream, count, np.uint32))
+    draws = unit_singles(words(stream, count, np.uint32))
     if plain and element is float32:
         return draws
     if not plain:
@@ -187,8 +145,8 @@ def _normal(stream: Any, count: int, element: dtype, mean: float, std: float) ->
 
 def _normal_doubles(words: Array, mean: float, std: float) -> Array:
     result = np.empty(words.shape, np.float64)
-    radius = np.sqrt(-2.0 * _each(math.log, 1.0 - _unit_doubles(words[:, :8])))
-    angle = 2.0 * math.pi * _unit_doubles(words[:, 8:])
+    radius = np.sqrt(-2.0 * _each(math.log, 1.0 - unit_doubles(words[:, :8])))
+    angle = 2.0 * math.pi * unit_doubles(words[:, 8:])
     result[:, :8] = fused_multiply_add(radius * _each(math.cos, angle), std, mean)
     result[:, 8:] = fused_multiply_add(radius * _each(math.sin, angle), std, mean)
     return result.reshape(-1)
@@ -207,10 +165,10 @@ def _normal_singles(words: Array, mean: float, std: float) -> Array:
     for start in range(0, len(words), rows):
         # Halves of rows are laid out one after the other: everything in between then is one long loop.
         first, second = (words[start : start + rows, at : at + 8].copy().reshape(-1) for at in (0, 8))
-        radius = _log(np.float32(1.0) - _unit_singles(first))
+        radius = _log(np.float32(1.0) - unit_singles(first))
         radius *= np.float32(-2.0)
         np.sqrt(radius, out=radius)
-        angles = _unit_singles(second)
+        angles = unit_singles(second)
         angles *= np.float32(scalar._TWO_PI)
         sine, cosine = _sine_cosine(angles)
         for at, values in ((0, cosine), (8, sine)):
@@ -295,12 +253,12 @@ def _turned(octants: Array, sine: Array, cosine: Array) -> tuple[Array, Array]:
 
 
 def _bernoulli(stream: Any, count: int, element: dtype, p: float, _: Any) -> Array:
-    drawn = (_words(stream, count, np.uint64) & _LOW_53) < np.uint64(math.ceil(p * 2.0**53))
+    drawn = (words(stream, count, np.uint64) & LOW_53) < np.uint64(math.ceil(p * 2.0**53))
     return _encode(drawn.astype(np.float32), element) if element.category == 2 else drawn.astype(TYPES[element.name])
 
 
 def _exponential(stream: Any, count: int, element: dtype, rate: float, _: Any) -> Array:
-    draws = _doubles(stream, count)
+    draws = doubles(stream, count)
     if element is float64:
         return (-1.0 / rate) * _each(math.log1p, -draws)
     return _encode(_rounded(draws, np.log1p(-draws) * (-1.0 / rate), lambda u: (-1.0 / rate) * math.log1p(-u)), element)
@@ -308,16 +266,81 @@ def _exponential(stream: Any, count: int, element: dtype, rate: float, _: Any) -
 
 def _rounded(arguments: Array, results: Array, exact: Callable[[float], float]) -> Array:
     """Return doubles as float32 numbers; where an error in their last bits could decide, ``exact`` computes them anew."""
-    above = (results * (1.0 + 2.0**-48)).astype(np.float32)
-    doubtful = np.flatnonzero(above != (results * (1.0 - 2.0**-48)).astype(np.float32))
-    above[doubtful] = [exact(each) for each in arguments[doubtful].tolist()]
-    return above
+    margin = np.abs(results) * 2.0**-48
+    return _decided(results - margin, results + margin, lambda places: map(exact, arguments[places].tolist()))
+
+
+def _decided(below: Array, above: Array, exact: Callable[[Array], Iterable[float]]) -> Array:
+    """Return the float32 numbers that doubles between two bounds round to; ``exact`` gives the doubles at places where these differ."""
+    found = above.astype(np.float32)
+    doubtful = np.flatnonzero(found != below.astype(np.float32))
+    found[doubtful] = array("f", exact(doubtful))
+    return found
+
+
+def _log_normal(stream: MersenneTwister, count: int, element: dtype, mean: float, std: float) -> Array:
+    """Return what :func:`~webgpu_torch_core.random_streams.distributions.fill_log_normal` returns."""
+    kept, stream.next_double_normal_sample = stream.next_double_normal_sample, None
+    first = kept is not None
+    draws = doubles(stream, (count - first + 1) // 2 * 2).reshape(-1, 2)
+    radius, angle = np.sqrt(-2.0 * np.log1p(-draws[:, 1])), 2.0 * math.pi * draws[:, 0]
+    samples = np.empty(draws.size + first)
+    np.multiply(radius, np.cos(angle), out=samples[first::2])
+    np.multiply(radius, np.sin(angle), out=samples[first + 1 :: 2])
+    if kept is not None:
+        samples[0] = kept
+
+    def sample(place: int) -> float:
+        if kept is not None and not place:
+            return kept
+        turn, depth = draws[(place - first) // 2].tolist()
+        of = math.sin if (place - first) % 2 else math.cos
+        return math.sqrt(-2.0 * math.log1p(-depth)) * of(2.0 * math.pi * turn)
+
+    if samples.size > count:
+        stream.next_double_normal_sample = sample(count)
+    spread = samples[:count] * std
+    # The exponential makes a relative error of what is an absolute one before.
+    margin = (np.abs(spread) + abs(mean) + 1.0) * 2.0**-47
+    logarithms = spread + mean
+    result = np.exp(logarithms)
+    margin *= result
+    return _encode(
+        _decided(
+            result - margin, result + margin,
+            lambda places: (power(scalar.fused_multiply_add(sample(each), std, mean)) for each in places.tolist()),
+        ),
+        element,
+    )  # fmt: skip
+
+
+def _cauchy(stream: MersenneTwister, count: int, element: dtype, median: float, sigma: float) -> Array:
+    """Return what :func:`~webgpu_torch_core.random_streams.distributions.fill_cauchy` returns."""
+    angles = math.pi * (doubles(stream, count) - 0.5)
+    spread = sigma * np.tan(angles)
+    margin = (np.abs(spread) + abs(median)) * 2.0**-47
+    spread += median
+
+    def exact(places: Array) -> Iterable[float]:
+        return (scalar.fused_multiply_add(sigma, math.tan(each), median) for each in angles[places].tolist())
+
+    return _encode(_decided(spread - margin, spread + margin, exact), element)
+
+
+def _geometric(stream: MersenneTwister, count: int, element: dtype, p: float, _: object) -> Array:
+    """Return what :func:`~webgpu_torch_core.random_streams.distributions.fill_geometric` returns."""
+    draws, divisor = doubles(stream, count), math.log1p(-p)
+    trials = np.log(draws) / divisor
+    result, above = np.ceil(trials * (1.0 - 2.0**-48)), np.ceil(trials * (1.0 + 2.0**-48))
+    for place in np.flatnonzero(result != above).tolist():
+        result[place] = math.ceil(math.log(draws[place]) / divisor)
+    return result if element is float64 else _encode(result.astype(np.float32), element)
 
 
 def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> Array:
     span = high - low
     kind = np.uint64 if span >= 1 << 28 else np.uint32
-    draws = _words(stream, count, kind)
+    draws = words(stream, count, kind)
     if span < 1 << 64:
         draws = draws % kind(span)
     # Two's complement: the sum wraps to the right integer whatever the sign of the bound.
@@ -339,7 +362,7 @@ def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Ar
     """
     kind = np.uint32 if count < 0xFFFFFFFF // 20 else np.uint64
     others = np.zeros(count, np.uint64)
-    others[:-1] = _words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)
+    others[:-1] = words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)
     others += np.arange(count, dtype=np.uint64)
     others <<= np.uint64(32)
     others |= np.arange(count, dtype=np.uint64)
@@ -377,7 +400,7 @@ def _roots(parents: Array) -> Array:
 
 def _bernoulli_of(stream: Any, count: int, element: dtype, chances: Any, kind: dtype) -> Array:
     p = np.frombuffer(chances, TYPES[kind.name])
-    drawn = (_doubles(stream, count) if kind is float64 else _unit_singles(_words(stream, count, np.uint32))) < p
+    drawn = (doubles(stream, count) if kind is float64 else unit_singles(words(stream, count, np.uint32))) < p
     return _encode(drawn.astype(np.float32), element) if element.category == 2 else drawn.astype(TYPES[element.name])
 
 
@@ -390,7 +413,7 @@ def _multinomial(stream: Any, count: int, element: dtype, weights: Any, options:
         sums = np.cumsum(table, axis=1, dtype=table.dtype)
         sums /= sums[:, -1:].copy()
         sums[:, -1] = 1.0
-        draws = _doubles(stream, count).reshape(rows, samples)
+        draws = doubles(stream, count).reshape(rows, samples)
         return np.stack(
             [np.searchsorted(row, drawn) for row, drawn in zip(sums.astype(np.float64), draws, strict=True)]
         )
@@ -425,14 +448,14 @@ def _listed(data: bytearray, element: dtype) -> list[float]:
 
 
 def _listed_doubles(stream: MersenneTwister, count: int) -> list[float]:
-    return _doubles(stream, count).tolist()
+    return doubles(stream, count).tolist()
 
 
-_ONE_BY_ONE = ("uniform", "normal", "bernoulli", "exponential", "integers")
+_ONE_BY_ONE = ("uniform", "normal", "bernoulli", "exponential", "integers", "log_normal", "cauchy", "geometric")
 _VECTORISED = {
     "uniform": _uniform, "normal": _normal, "bernoulli": _bernoulli, "exponential": _exponential, "integers": _integers,
     "permutation": _permutation, "bernoulli_of": _bernoulli_of, "multinomial": _multinomial,
-    "poisson": _poisson, "binomial": _binomial,
+    "poisson": _poisson, "binomial": _binomial, "log_normal": _log_normal, "cauchy": _cauchy, "geometric": _geometric,
 }  # fmt: skip
 
 

@@ -81,8 +81,37 @@ def floor_divide(a: Array, b: Array) -> Array:
     """Return the quotient rounded down."""
     if is_integer(a):
         return np.floor_divide(a, b)
+    found = _divided(a, b)
+    if found is not None:
+        whole, rest = found
+        whole -= (rest != 0) & ((rest < 0) != np.less(b, 0))
+        # A quotient of zero has the sign that the division gives it.
+        return np.copysign(whole.astype(np.float32), np.divide(a, b))
     zero = np.equal(b, 0)
     return np.where(zero, np.divide(a, b), np.floor_divide(a, b))
+
+
+def _divided(a: Array, b: Array) -> tuple[Array, Array] | None:
+    """Return whole quotients of float32 numbers, rounded towards zero, and what is left, both as doubles; None where they are too many.
+
+    A quotient below 2^22 in double precision is not rounded to the next whole number, and its product with the divisor is exact: that
+    takes vector instructions where NumPy's functions take one element after another.
+    """
+    if np.result_type(a, b) != np.float32 or np.size(a) < MANY:
+        return None
+    wide, by = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    whole = np.trunc(wide / by)
+    rest = wide - whole * by
+    # What is not finite is NaN here, and infinite or NaN there.
+    if not (np.abs(whole).max() < 1 << 22) or np.isnan(rest).any():
+        return None
+    return whole, rest
+
+
+def _rest(a: Array, b: Array) -> Array:
+    """Return the remainder of floats with the dividend's sign."""
+    found = _divided(a, b)
+    return np.fmod(a, b) if found is None else np.copysign(found[1].astype(np.float32), a)
 
 
 def truncate_divide(a: Array, b: Array) -> Array:
@@ -98,13 +127,13 @@ def remainder(a: Array, b: Array) -> Array:
     """Return the remainder with the divisor's sign; of floats, as PyTorch, a zero keeps the dividend's."""
     if is_integer(a):
         return np.remainder(a, b)
-    rest = np.fmod(a, b)
+    rest = _rest(a, b)
     return np.where(np.not_equal(rest, 0) & (np.less(rest, 0) != np.less(b, 0)), rest + b, rest)
 
 
 def fmod(a: Array, b: Array) -> Array:
     """Return the remainder with the dividend's sign."""
-    return np.fmod(a, b)
+    return np.fmod(a, b) if is_integer(a) else _rest(a, b)
 
 
 def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:

@@ -69,6 +69,9 @@ _CONTINUOUS = {
     "exponential": "exponential", "log_normal": "log_normal", "cauchy": "cauchy",
 }  # fmt: skip
 
+#: distributions of which PyTorch draws no complex numbers, and no truth values
+_REAL = ("exponential", "log_normal", "cauchy", "geometric")
+
 
 def require_distribution(kind: str, element: dtype, first: float, second: float = 0.0) -> None:
     """Refuse what no device draws: integral types of continuous distributions, and parameters outside of their ranges.
@@ -81,6 +84,8 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
         raise NotImplementedError(
             f'"{_CONTINUOUS[kind]}" not implemented for {element!r}: expected a floating point type'
         )
+    if kind in _REAL and (element.is_complex or element is bool_):
+        raise NotImplementedError(f'"{kind}" not implemented for {element!r}')
     if kind == "integers":
         _require_bounds(element, int(first), int(second))
     elif kind == "uniform" and not first <= second:
@@ -197,10 +202,11 @@ def fill_log_normal(
 ) -> array[Any]:
     """Return ``exp`` of normal draws, as :meth:`torch.Tensor.log_normal_`; raises RuntimeError unless ``std > 0``."""
     require_distribution("log_normal", element, mean, std)
-    return encode([_exp(value) for value in normal_doubles(generator, count, mean, std)], element)
+    return encode([power(value) for value in normal_doubles(generator, count, mean, std)], element)
 
 
-def _exp(value: float) -> float:
+def power(value: float) -> float:
+    """Return ``exp(value)``, infinite where it is too large."""
     try:
         return math.exp(value)
     except OverflowError:

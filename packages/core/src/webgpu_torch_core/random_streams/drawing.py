@@ -11,8 +11,11 @@ from . import counts, gamma
 from .distributions import (
     encode,
     fill_bernoulli,
+    fill_cauchy,
     fill_exponential,
+    fill_geometric,
     fill_integers,
+    fill_log_normal,
     fill_multinomial,
     fill_normal,
     fill_permutation,
@@ -26,8 +29,8 @@ def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, firs
     """Return ``count`` draws of a distribution by name: what :meth:`~webgpu_torch_core.backend.interface.Device.draw` returns.
 
     ``first`` and ``second`` are the bounds of ``uniform`` and ``integers``, mean and standard deviation of ``normal``
-    (and of ``normal_pairs``, drawn as fewer than 16 are),
-    the probability of ``bernoulli`` and the rate of ``exponential``; of ``permutation`` neither counts. Where each draw has
+    (and of ``normal_pairs``, drawn as fewer than 16 are) and of the logarithms of ``log_normal``, median and scale of ``cauchy``,
+    the probability of ``bernoulli`` and ``geometric`` and the rate of ``exponential``; of ``permutation`` neither counts. Where each draw has
     an argument of its own, ``first`` is host bytes: probabilities of type ``second`` for ``bernoulli_of``, rates for
     ``poisson``, numbers of trials for ``binomial`` (``second``: their probabilities), concentrations for ``gamma``, and for
     ``multinomial`` weights, of which there are ``second``: rows, samples a row, with replacement or not. Errors as the ``fill_*`` functions.
@@ -55,4 +58,10 @@ def draw(kind: str, generator: MersenneTwister, count: int, element: dtype, firs
         return fill_bernoulli(generator, count, first, element)
     if kind == "integers":
         return fill_integers(generator, count, first, second, element)
+    if kind == "log_normal":
+        return fill_log_normal(generator, count, element, first, second)
+    if kind == "cauchy":
+        return fill_cauchy(generator, count, element, first, second)
+    if kind == "geometric":
+        return fill_geometric(generator, count, element, first)
     return fill_exponential(generator, count, element, first)

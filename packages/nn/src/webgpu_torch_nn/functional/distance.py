@@ -49,8 +49,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     count = rows * (rows - 1) // 2
     if input.shape[1] == 0:
         return nothing(input, (count,))
-    pairs = [(row, column) for row in range(rows) for column in range(row + 1, rows)]
-    firsts, seconds = torch.tensor(pairs, device=input.device).unbind(1)
+    firsts, seconds = torch.triu_indices(rows, rows, 1, device=input.device).unbind(0)
     difference = input[firsts] - input[seconds]
     if p in (0, 1, 2, math.inf):
         return vector_norm(difference, p, -1)

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32
 from ...ir.layouts import number_of_elements
-from ...random_streams.distributions import (
-    fill_cauchy,
-    fill_geometric,
-    fill_integers,
-    fill_log_normal,
-    fill_random,
-    require_distribution,
-)
+from ...random_streams.distributions import fill_integers, fill_random, require_distribution
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..creation.factories import from_bytes
@@ -72,19 +65,15 @@ def exponential_(self: Tensor, lambd: Number = 1.0, *, generator: Any = None) ->
     return _fill(self, "exponential", generator, float(lambd), 0.0)
 
 
-def _fill_shaped(self: Tensor, fill: Any, generator: Any, compute: Any, *numbers: float) -> Tensor:
+def _fill_shaped(self: Tensor, kind: str, generator: Any, compute: Any, first: float, second: float) -> Tensor:
     """Overwrite with draws that hosts make like PyTorch, other devices from uniform numbers."""
-    require_distribution(fill.__name__.removeprefix("fill_"), self.dtype, numbers[0], numbers[-1])
-
-    def make(shape: tuple[int, ...]) -> Tensor:
-        if on_host(self.device):
-            stream = source_generator(generator, self.device).host_stream()
-            return from_bytes(
-                fill(stream, number_of_elements(shape), self.dtype, *numbers), shape, self.dtype, self.device
-            )
-        return compute(draw("uniform", shape, float32, self.device, generator, 0.0, 1.0)).to(self.dtype)
-
-    return _in_memory_order(self, make)
+    if on_host(self.device):
+        return _fill(self, kind, generator, float(first), float(second))
+    require_distribution(kind, self.dtype, first, second)
+    return _in_memory_order(
+        self,
+        lambda shape: compute(draw("uniform", shape, float32, self.device, generator, 0.0, 1.0)).to(self.dtype),
+    )
 
 
 @operation("random", namespace="method")
@@ -92,7 +81,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     """Overwrite with ``median + sigma * tan(pi * (u - 1/2))``, u uniform."""
 
     return _fill_shaped(
-        self, fill_cauchy, generator, lambda u: median + sigma * ((u - 0.5) * math.pi).tan(), median, sigma
+        self, "cauchy", generator, lambda u: median + sigma * ((u - 0.5) * math.pi).tan(), median, sigma
     )
 
 
@@ -104,7 +93,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
         RuntimeError: ``p`` outside of (0, 1).
     """
 
-    return _fill_shaped(self, fill_geometric, generator, lambda u: ((1 - u).log() / math.log1p(-p)).ceil(), p)
+    return _fill_shaped(self, "geometric", generator, lambda u: ((1 - u).log() / math.log1p(-p)).ceil(), p, 0.0)
 
 
 @operation("random", namespace="method")
@@ -116,7 +105,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     """
 
     if on_host(self.device):
-        return _fill_shaped(self, fill_log_normal, generator, None, mean, std)
+        return _fill(self, "log_normal", generator, float(mean), float(std))
     require_distribution("log_normal", self.dtype, mean, std)
     return assign(self, _drawn_like(self, generator, mean, std).exp(), fresh=True)
 

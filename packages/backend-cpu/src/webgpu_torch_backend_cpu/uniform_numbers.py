@@ -1,0 +1,65 @@
+"""PyTorch's uniform numbers on CPUs, many at once: the core's words, from NumPy's Mersenne Twister."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+#: elements transformed at a time: their intermediate values stay in cache
+CHUNK = 1 << 15
+
+#: words from which on moving the state to NumPy and back costs less than it saves
+BULK = 1 << 13
+_BITS = np.random.MT19937(0)
+_GENERATOR = np.random.Generator(_BITS)
+_LOCK = threading.Lock()
+
+#: the bits of a word that make a number of either precision
+LOW_24, LOW_53 = np.uint32(0xFFFFFF), np.uint64((1 << 53) - 1)
+_UNIT_24, _UNIT_53 = np.float32(2.0**-24), 2.0**-53
+
+
+def words(stream: Any, count: int, kind: Any) -> Array:
+    """Return the stream's next words of 32 or 64 bits, as :meth:`MersenneTwister.words` and ``words64``."""
+    if count < BULK:
+        return np.frombuffer(stream.words(count) if kind is np.uint32 else stream.words64(count), kind)
+    state, used = stream.position()
+    with _LOCK:
+        _BITS.state = {"bit_generator": "MT19937", "state": {"key": np.array(state, np.uint32), "pos": used}}
+        # Over the whole range of the type NumPy takes the words as they are, of two halves the high one first.
+        found = _GENERATOR.integers(0, np.iinfo(kind).max, count, kind, endpoint=True)
+        after: Any = _BITS.state["state"]
+    stream.move_to(after["key"].tolist(), int(after["pos"]))
+    return found
+
+
+def doubles(stream: Any, count: int) -> Array:
+    """Return the stream's next numbers from [0, 1) in double precision."""
+    return unit_doubles(words(stream, count, np.uint64))
+
+
+def unit_doubles(drawn: Array) -> Array:
+    """Return words of 64 bits as numbers from [0, 1) of 53 bits."""
+    return _scaled(drawn, LOW_53, np.int64, np.float64, _UNIT_53)
+
+
+def unit_singles(drawn: Array) -> Array:
+    """Return words of 32 bits as float32 numbers from [0, 1) of 24 bits."""
+    return _scaled(drawn, LOW_24, np.int32, np.float32, _UNIT_24)
+
+
+def _scaled(drawn: Array, mask: Any, signed: Any, kind: Any, unit: Any) -> Array:
+    """Return the low bits of words as numbers below 1, a piece in cache at a time."""
+    result = np.empty(drawn.shape, kind)
+    rows = max(CHUNK // math.prod(drawn.shape[1:]), 1)
+    for start in range(0, len(drawn), rows):
+        part = result[start : start + rows]
+        # Signed integers become floats in one instruction, unsigned ones do not.
+        part[...] = (drawn[start : start + rows] & mask).view(signed)
+        part *= unit
+    return result
