@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.files import load_safetensors, read_sharded_index, save_safetensors
 from webgpu_torch_core.files.host_tensors import brief
+from webgpu_torch_core.record.devices import synchronize
 
 from webgpu_torch_models.config import write_json
 
@@ -64,13 +65,26 @@ def load_file(path: Path, device: torch.device) -> dict[str, Tensor]:
     return (load_safetensors if path.suffix == ".safetensors" else _load_pickle)(path, device)
 
 
-def load(folder: Path, device: Any, stems: tuple[str, str] = MODEL) -> dict[str, Tensor]:
+def _converted(weights: dict[str, Tensor], dtype: torch.dtype | None) -> dict[str, Tensor]:
+    """Return weights with floating-point ones of a type; None keeps theirs."""
+    if dtype is None:
+        return weights
+    found = {key: value.to(dtype) if value.is_floating_point() else value for key, value in weights.items()}
+    # What is only recorded keeps what it reads: all files would be in memory at once.
+    synchronize()
+    return found
+
+
+def load(
+    folder: Path, device: Any, stems: tuple[str, str] = MODEL, dtype: torch.dtype | None = None
+) -> dict[str, Tensor]:
     """Return all the weights of a model folder by name, on ``device``.
 
     Args:
         folder: where the files are.
         device: where the tensors go.
         stems: what the files are called, in safetensors' and in PyTorch's format.
+        dtype: of floating-point weights, which are converted a file at a time; None keeps the files'.
 
     Raises:
         FileNotFoundError: the folder has no weights, or lacks some of the shards.
@@ -79,12 +93,12 @@ def load(folder: Path, device: Any, stems: tuple[str, str] = MODEL) -> dict[str,
     kinds = ((f"{stems[0]}.safetensors", load_safetensors), (f"{stems[1]}.bin", _load_pickle))
     for single, read in kinds:
         if (folder / single).is_file():
-            return read(folder / single, device)
+            return _converted(read(folder / single, device), dtype)
         index = f"{single}.index.json"
         if (folder / index).is_file():
             weights: dict[str, Tensor] = {}
             for path in _shards(folder, index):
-                weights.update(read(path, device))
+                weights.update(_converted(read(path, device), dtype))
             return weights
     expected = ", ".join(f"{single}, {single}.index.json" for single, _ in kinds)
     raise FileNotFoundError(f"{folder} has no weights: expected one of {expected}")

@@ -158,7 +158,10 @@ class PreTrainedModel(Module):
         if quantize is not None:
             check_quantization(quantize)
         # Weights that are encoded come to the device one by one.
-        weights = checkpoint.load(folder, target if quantize is None else torch.device("cpu"), cls.weight_files)
+        place = target if quantize is None else torch.device("cpu")
+        # Scales of weights that are encoded already stay as they are.
+        kept = None if config.extra.get("quantization_config") else dtype
+        weights = checkpoint.load(folder, place, cls.weight_files, kept)
         model = cls._from_weights(config, weights, folder, dtype, target, quantize)
         if (folder / GenerationConfig.file_name).is_file():
             model.generation_config = GenerationConfig.from_folder(folder)

@@ -107,6 +107,11 @@ def root_of(group: ProcessGroup, rank: int | None, own: int | None) -> int:
     return get_group_rank(group, rank)
 
 
+def _root_or_first(group: ProcessGroup, rank: int | None, own: int | None) -> int:
+    """Return what :func:`root_of` does; the first process where neither is given."""
+    return root_of(group, 0 if rank is None and own is None else rank, own)
+
+
 def _combined(group: ProcessGroup, tensor: Tensor, operation: ReduceOp) -> Tensor:
     given = tensor.detach()
     if given.is_complex():
@@ -223,7 +228,7 @@ def gather(
     found = member(group)
     if found is None:
         return warn_not_member("gather")
-    root = root_of(found, 0 if dst is None and group_dst is None else dst, group_dst)
+    root = _root_or_first(found, dst, group_dst)
     parts = found.transport.all_gather(tensor.detach())
     if found.rank() != root:
         if gather_list:
@@ -252,7 +257,7 @@ def scatter(
     found = member(group)
     if found is None:
         return warn_not_member("scatter")
-    root = root_of(found, 0 if src is None and group_src is None else src, group_src)
+    root = _root_or_first(found, src, group_src)
     if found.rank() == root:
         if not scatter_list:
             raise ValueError("Argument ``scatter_list`` must be specified on source rank.")

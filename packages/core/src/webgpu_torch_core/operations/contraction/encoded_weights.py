@@ -37,6 +37,10 @@ def _check_groups(found: Encoding, columns: int, group: int) -> None:
 
 #: shares of a group's reach that are tried for its scale, where an encoding has few numbers
 _SHARES = (1.0, 0.92, 0.84)
+#: shares of a group's reach that are cut off at either end, where it has an offset
+_CUTS = (0.0, 0.04, 0.08)
+#: how many times scales and offsets are fitted to the nearest numbers under those before
+_FITS = 2
 #: how many numbers are looked at together in all tries
 _MOST_TRIED = 1 << 25
 
@@ -83,16 +87,19 @@ def _starts(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Te
     """Return the scales and offsets that are tried, each [tries, rows, groups]."""
     least, greatest = grouped.amin(-1), grouped.amax(-1)
     if centred:
-        whole = [(greatest - least) / (book.greatest - book.least)]
-    elif book.least < 0:
+        # What lies far out at one end need not be as far at the other: each is cut by itself.
+        reach, span = greatest - least, book.greatest - book.least
+        scales = stack([reach * ((1 - low - high) / span) for low in _CUTS for high in _CUTS])
+        lowest = stack([least + reach * low for low in _CUTS for _ in _CUTS])
+        return scales, lowest - scales * book.least
+    if book.least < 0:
         # Either sign of the scale: the number that is farther from zero is for the farther end.
         largest = where(greatest > -least, greatest, least)
         whole = [largest.abs() / min(book.greatest, -book.least), largest / book.least]
     else:
         whole = [greatest.abs() / book.greatest]
     scales = stack([scale * share for scale in whole for share in _SHARES])
-    middle = (greatest + least) / 2 - scales * (book.greatest + book.least) / 2
-    return scales, middle if centred else zeros_like(scales)
+    return scales, zeros_like(scales)
 
 
 def _searched(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -102,11 +109,13 @@ def _searched(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, 
         places = book.places(_divided(grouped - offsets.unsqueeze(-1), scales))
         return places, *_fitted(grouped, book.values[places], centred)
 
-    tried = _starts(grouped, book, centred)
-    places, scales, offsets = fitted(*tried)
-    away = grouped - scales.unsqueeze(-1) * book.values[places] - offsets.unsqueeze(-1)
+    places, *tried = fitted(*_starts(grouped, book, centred))
+    away = grouped - tried[0].unsqueeze(-1) * book.values[places] - tried[1].unsqueeze(-1)
     best = away.square().sum(-1).argmin(0).unsqueeze(0)  # (1, rows, groups)
-    return fitted(*(each.gather(0, best).squeeze(0) for each in tried))
+    scales, offsets = (each.gather(0, best).squeeze(0) for each in tried)
+    for _ in range(_FITS):
+        places, scales, offsets = fitted(scales, offsets)
+    return places, scales, offsets
 
 
 def encode_weight(
@@ -138,7 +147,7 @@ def encode_weight(
     book = _Codebook(found, weight.device)
     grouped = weight.detach().to(float32).reshape(rows, columns // group, group)
     if found.bits < 8 or offset:
-        step = max(1, _MOST_TRIED // (2 * len(_SHARES) * columns))
+        step = max(1, _MOST_TRIED // (max(2 * len(_SHARES), len(_CUTS) ** 2) * columns))
         parts = [_searched(grouped[at : at + step], book, offset) for at in range(0, rows, step)]
         places, scales, offsets = (cat(each) for each in zip(*parts, strict=True))
     else:
