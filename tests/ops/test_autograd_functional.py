@@ -134,6 +134,30 @@ def wrong(t: Any, second: bool = False) -> Any:
     return Cube.apply
 
 
+def with_tangent(t: Any, factor: float, backward: bool = True) -> Any:
+    """Return the square with a forward mode of its own, right by factor 2, and with a backward pass or none."""
+
+    class Square(t.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(a)
+            ctx.save_for_forward(a)
+            return a * a
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            assert backward
+            (a,) = ctx.saved_tensors
+            return grad * 2 * a
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            (a,) = ctx.saved_tensors
+            return tangent * factor * a
+
+    return Square.apply
+
+
 def double(t: Any, *shape: int) -> Any:
     return x(t, *shape).double().requires_grad_()
 
@@ -145,6 +169,28 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "fast": lambda t: t.autograd.gradcheck(lambda a: a.exp(), double(t, 3), fast_mode=True),
     "wrong": lambda t: t.autograd.gradcheck(wrong(t), (double(t, 3),)),
     "wrong, told": lambda t: t.autograd.gradcheck(wrong(t), (double(t, 3),), raise_exception=False),
+    "forward": lambda t: t.autograd.gradcheck(
+        lambda a, b: (a @ b, a.sum()), (double(t, 2, 3), double(t, 3, 2)), check_forward_ad=True
+    ),
+    "forward only": lambda t: t.autograd.gradcheck(
+        with_tangent(t, 2, False), (double(t, 3),), check_forward_ad=True, check_backward_ad=False
+    ),
+    "forward wrong": lambda t: t.autograd.gradcheck(with_tangent(t, 3), (double(t, 3),), check_forward_ad=True),
+    "forward wrong, not asked": lambda t: t.autograd.gradcheck(with_tangent(t, 3), (double(t, 3),)),
+    "neither mode": lambda t: t.autograd.gradcheck(lambda a: a, (double(t, 3),), check_backward_ad=False),
+    "forward of complex": lambda t: t.autograd.gradcheck(
+        lambda a: (a * (2 + 1j)).abs() * a,
+        (t.view_as_complex(x(t, 3, 2).double()).requires_grad_(),),
+        check_forward_ad=True,
+    ),
+    "forward over reverse": lambda t: t.autograd.gradgradcheck(
+        lambda a: a.sin() * a,
+        (double(t, 3),),
+        check_fwd_over_rev=True,
+        check_rev_over_rev=False,
+        check_undefined_grad=False,
+    ),
+    "second of no mode": lambda t: t.autograd.gradgradcheck(lambda a: a, (double(t, 3),), check_rev_over_rev=False),
     "nothing to check": lambda t: t.autograd.gradcheck(lambda a: a, (x(t, 3).double(),)),
     "second": lambda t: t.autograd.gradgradcheck(lambda a: a.sin() * a, (double(t, 3),)),
     "second of several": lambda t: t.autograd.gradgradcheck(lambda a, b: a**2 @ b, (double(t, 2, 3), double(t, 3, 2))),
@@ -154,6 +200,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 @pytest.mark.parametrize("name", CHECKS)
 def test_gradient_checks(name: str) -> None:
     results = [outcome(library, lambda each=library: CHECKS[name](each)) for library in (facade, torch)]

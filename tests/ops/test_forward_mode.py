@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 import webgpu_torch as ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 #: PyTorch imports its decompositions when its forward mode is first used
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
@@ -69,3 +71,60 @@ def test_refusals() -> None:
             with pytest.raises(RuntimeError):
                 forward.make_dual(t.ones(2), t.ones(3))
             assert forward.unpack_dual(t.ones(2)).tangent is None
+
+
+@given(
+    numbers=st.lists(st.integers(-8, 8), min_size=8, max_size=8),
+    factor=st.integers(-3, 3),
+    materialize=st.booleans(),
+    first=st.booleans(),
+    second=st.booleans(),
+    outer=st.sampled_from(("sin", "square", "sum")),
+)
+@settings(max_examples=40, deadline=None)
+def test_functions_with_a_mode_of_their_own(
+    numbers: list[int], factor: int, materialize: bool, first: bool, second: bool, outer: str
+) -> None:
+    found = []
+    for t in (ours, torch):
+        missing: list[bool] = []
+
+        class Blend(t.autograd.Function):  # type: ignore[name-defined, misc]
+            @staticmethod
+            def forward(ctx: Any, a: Any, b: Any, number: int) -> Any:
+                ctx.set_materialize_grads(materialize)  # noqa: B023
+                ctx.save_for_forward(a, b)
+                ctx.number = number
+                return a * b, a + b
+
+            @staticmethod
+            def backward(ctx: Any, *grads: Any) -> Any:
+                raise AssertionError("the function's own forward mode is used")
+
+            @staticmethod
+            def jvp(ctx: Any, a_t: Any, b_t: Any, _: None) -> Any:
+                a, b = ctx.saved_tensors
+                missing.append((a_t is None, b_t is None))  # noqa: B023
+                a_t = t.zeros_like(a) if a_t is None else a_t  # noqa: B023
+                b_t = t.zeros_like(b) if b_t is None else b_t  # noqa: B023
+                # On purpose not the derivative: what is written is what is taken.
+                return (a_t * b + a * b_t) * ctx.number, a_t - b_t
+
+        a, u, b, v = (t.tensor([float(each) for each in numbers[k : k + 2]], dtype=t.float64) for k in range(0, 8, 2))
+        forward = t.autograd.forward_ad
+        with forward.dual_level():
+            one, other = forward.make_dual(a, u) if first else a, forward.make_dual(b, v) if second else b
+            results = Blend.apply(one * 2, other, factor)
+            tangents = [forward.unpack_dual(getattr(each, outer)() * one).tangent for each in results]
+        found.append(([None if each is None else each.tolist() for each in tangents], missing))
+    assert found[0] == found[1]
+
+
+def test_a_level_ends_with_its_block() -> None:
+    for t in (ours, torch):
+        forward = t.autograd.forward_ad
+        assert forward._current_level == -1
+        with pytest.raises(ZeroDivisionError), forward.dual_level():
+            assert forward._current_level == 0
+            1 / 0  # noqa: B018
+        assert forward._current_level == -1

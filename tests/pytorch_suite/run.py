@@ -1,9 +1,11 @@
 """Runs files of PyTorch's own tests, unchanged, over this library and over PyTorch, and counts what passes in both.
 
-``python tests/pytorch_suite/run.py FOLDER FILE [FILE ...] [--every N] [--patience SECONDS] [--page]`` takes a folder with PyTorch's
-``test`` files, runs each of the named ones once with PyTorch and once with this library under the name ``torch``, on the CPU, in
+``python tests/pytorch_suite/run.py FOLDER FILE [FILE ...] [--every N] [--patience SECONDS] [--each SECONDS] [--keep FOLDER] [--page]`` takes
+a folder with PyTorch's ``test`` files, runs each of the named ones once with PyTorch and once with this library under the name ``torch``, on the CPU, in
 processes of their own, and prints per file what both pass. Helpers (``torch.testing._internal``) come from the PyTorch that is
-installed; nothing is fetched. ``--every 5`` runs each fifth test, chosen by its name. ``--page`` writes ``docs/pytorch-tests.md``.
+installed; nothing is fetched. ``--every 5`` runs each fifth test, chosen by its name; ``--each 20`` ends a test after 20 s, which it then
+has failed. ``--keep`` names a folder for the outcomes, where PyTorch's are looked up before they are found out again. ``--page`` writes
+``docs/pytorch-tests.md``.
 """
 
 from __future__ import annotations
@@ -25,47 +27,57 @@ PAGE = ROOT / "docs/pytorch-tests.md"
 Outcomes = dict[str, tuple[str, str]]
 
 
-def outcomes(folder: Path, file: str, ours: bool, every: int, patience: int) -> tuple[Outcomes, str]:
+def outcomes(folder: Path, file: str, ours: bool, given: argparse.Namespace) -> tuple[Outcomes, str]:
     """Return (outcome, error) by test, and why the file was not collected, if it was not."""
+    why = ""
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch, "outcomes.jsonl")
-        plugins = [part for name in (("over_drop_in", "recorded") if ours else ("recorded",)) for part in ("-p", name)]
-        line = [
-            sys.executable,
-            "-m",
-            "pytest",
-            *plugins,
-            "-p",
-            "no:cacheprovider",
-            "-c",
-            os.devnull,
-            "--rootdir",
-            ".",
-            "--noconftest",
-        ]
-        line += ["-q", "--tb=native", "-W", "ignore", file]
-        environment = {
-            **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder))), "OUTCOMES": str(place), "EVERY": str(every),
-            "TESTS": str(folder), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu", "OMP_NUM_THREADS": "1",
-        }  # fmt: skip
-        why = ""
-        try:
-            done = subprocess.run(
-                line, cwd=folder, env=environment, capture_output=True, text=True, timeout=patience, check=False
-            )
-            why = (done.stdout + done.stderr)[-1500:]
-        except subprocess.TimeoutExpired:
-            why = f"took longer than {patience} s"
+        name = f"{Path(file).stem}-{given.every}-{'ours' if ours else 'pytorch'}.jsonl"
+        place = Path(given.keep or scratch, name)
+        if ours or not place.exists():
+            place.unlink(missing_ok=True)
+            why = _run(folder, file, ours, given, place)
         rows = [json.loads(each) for each in place.read_text(encoding="utf-8").splitlines()] if place.exists() else []
     lost = [row["error"] for row in rows if row["name"] is None]
     found = {row["name"]: (row["outcome"], row["error"]) for row in rows if row["name"] is not None}
     return found, lost[0] if lost else why if not found else ""
 
 
-def counted(folder: Path, file: str, every: int, patience: int) -> dict[str, object]:
+def _run(folder: Path, file: str, ours: bool, given: argparse.Namespace, place: Path) -> str:
+    """Run a file in a process of its own and return the end of what it says."""
+    plugins = [
+        part for name in (*(("over_drop_in",) if ours else ()), "older_names", "recorded") for part in ("-p", name)
+    ]
+    line = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *plugins,
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        ".",
+        "--noconftest",
+    ]
+    line += ["-q", "--tb=native", "-W", "ignore", f"--timeout={given.each}", file]
+    environment = {
+        **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder))), "OUTCOMES": str(place), "EVERY": str(given.every),
+        "TESTS": str(folder), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    try:
+        done = subprocess.run(
+            line, cwd=folder, env=environment, capture_output=True, text=True, timeout=given.patience, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"took longer than {given.patience} s"
+    return (done.stdout + done.stderr)[-1500:]
+
+
+def counted(folder: Path, file: str, given: argparse.Namespace) -> dict[str, object]:
     """Return a file's row: how many tests PyTorch passes, how many of these pass here, and the commonest errors."""
-    reference, reference_why = outcomes(folder, file, False, every, patience)
-    found, why = outcomes(folder, file, True, every, patience)
+    reference, reference_why = outcomes(folder, file, False, given)
+    found, why = outcomes(folder, file, True, given)
     passes = [name for name, (outcome, _) in reference.items() if outcome == "passed"]
     # Tests that did not get their turn count as failed, unless the file was cut short for both.
     equal = [name for name in passes if found.get(name, ("", ""))[0] == "passed"]
@@ -103,11 +115,13 @@ def main() -> None:
     parser.add_argument("files", nargs="+")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--patience", type=int, default=600)
+    parser.add_argument("--each", type=int, default=60)
+    parser.add_argument("--keep", type=Path)
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
     rows = []
     for file in given.files:
-        row = counted(given.folder.absolute(), file, given.every, given.patience)
+        row = counted(given.folder.absolute(), file, given)
         rows.append(row)
         print(f"{file:34} PyTorch passes {row['reference']}, of these pass here {row['ours']}", flush=True)
         if row["why"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from ..operations.common import attach
@@ -25,9 +25,13 @@ class _Level(threading.local):
     """The dual tensors of this thread's level, None outside of one: what stands for each in the graph, and its tangent."""
 
     duals: list[tuple[Tensor, Tensor]] | None = None
+    #: whether tangents are being found: then results of functions that have their own stand for themselves
+    unpacking = False
 
 
 _level = _Level()
+#: the number of the level that was entered, -1 outside of one
+_current_level = -1
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -45,7 +49,9 @@ def enter_dual_level() -> int:
     """
     if _level.duals is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    global _current_level
     _level.duals = []
+    _current_level = 0
     return 0
 
 
@@ -57,7 +63,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """
     if _level.duals is None or level not in (None, 0):
         raise RuntimeError("Trying to exit a forward AD level that was not entered: call enter_dual_level() first")
+    global _current_level
     _level.duals = None
+    _current_level = -1
 
 
 @contextlib.contextmanager
@@ -67,8 +75,11 @@ def dual_level() -> Generator[int]:
     Raises:
         RuntimeError: there is one already.
     """
-    yield enter_dual_level()
-    exit_dual_level()
+    level = enter_dual_level()
+    try:
+        yield level
+    finally:
+        exit_dual_level(level=level)
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -88,10 +99,41 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {each.dtype!r}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(f"primal has the shape {tuple(tensor.shape)}, and its tangent {tuple(tangent.shape)}")
+    return _dual(tensor, tangent, lambda gradient: (gradient, gradient))
+
+
+def _dual(tensor: Tensor, tangent: Tensor, backward: Callable[[Tensor], tuple[Tensor | None, Tensor]]) -> Tensor:
+    assert _level.duals is not None
     stand_in = tensor.detach().requires_grad_()
     _level.duals.append((stand_in, tangent))
     with enable_grad():
-        return attach(tensor.detach(), "MakeDualBackward", (tensor, stand_in), lambda gradient: (gradient, gradient))
+        return attach(tensor.detach(), "MakeDualBackward", (tensor, stand_in), backward)
+
+
+def _unpacking() -> bool:
+    """Return whether this thread finds a tangent at present."""
+    return _level.unpacking
+
+
+def _tangents_of(arguments: Sequence[object]) -> tuple[Tensor | None, ...]:
+    """Return the tangent of each argument that has one, of its shape; nothing where none has."""
+    if not _level.duals:
+        return ()
+    found = tuple(unpack_dual(each).tangent if isinstance(each, Tensor) else None for each in arguments)
+    return found if any(each is not None for each in found) else ()
+
+
+def _with_tangent(result: Tensor, tangent: Tensor) -> Tensor:
+    """Return a function's result with the tangent of the same shape that the function says it has, whatever its arguments' are.
+
+    Raises:
+        RuntimeError: the tangent has another shape.
+    """
+    if result.shape != tangent.shape:
+        raise RuntimeError(
+            f"jvp returned a tangent of shape {tuple(tangent.shape)} for an output of shape {tuple(result.shape)}"
+        )
+    return _dual(result, tangent, lambda gradient: (None if _level.unpacking else gradient, gradient))
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -107,7 +149,11 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     stand_ins = [each for each, _ in duals]
     with enable_grad():
         vector = tensor.detach().new_zeros(tensor.shape).requires_grad_()
-        found = grad(tensor, stand_ins, vector, retain_graph=True, create_graph=True, allow_unused=True)
+        _level.unpacking = True
+        try:
+            found = grad(tensor, stand_ins, vector, retain_graph=True, create_graph=True, allow_unused=True)
+        finally:
+            _level.unpacking = False
         pairs = [(one, tangent) for one, (_, tangent) in zip(found, duals, strict=True) if one is not None]
         tracked = [(one, tangent) for one, tangent in pairs if one.requires_grad]
         product = None

@@ -16,6 +16,7 @@ from ..record.grad_mode import recording
 from ..record.node import FREED, Gradients, Node
 from ..tensors.saved_tensors import SavedResult, SavedTensor
 from ..tensors.tensor import Tensor
+from .forward_ad import _tangents_of, _unpacking, _with_tangent
 from .wrapping import wrap_outputs
 
 
@@ -24,6 +25,7 @@ class FunctionContext:
 
     def __init__(self) -> None:
         self._to_save: tuple[Any, ...] = ()
+        self._to_forward: tuple[Any, ...] = ()
         self._saved: tuple[Any, ...] | None = None
         self._freed = False
         self._non_differentiable: tuple[Any, ...] = ()
@@ -46,16 +48,28 @@ class FunctionContext:
                 )
         self._to_save = tensors
 
-    def save_for_forward(self, *tensors: Any) -> None:
-        """Accept tensors for forward-mode differentiation, which there is none of."""
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors of any shapes for ``jvp``, which finds them in :attr:`saved_tensors`.
+
+        Raises:
+            TypeError: something is neither a tensor nor None.
+        """
+        for position, each in enumerate(tensors):
+            if each is not None and not isinstance(each, Tensor):
+                raise TypeError(
+                    f"save_for_forward can only save variables, but argument {position} is of type {type(each).__name__}"
+                )
+        self._to_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors given to :meth:`save_for_backward`.
+        """The tensors given to :meth:`save_for_backward`; in ``jvp`` those given to :meth:`save_for_forward`, if any.
 
         Raises:
             RuntimeError: one was modified in place since, or the graph was freed.
         """
+        if self._to_forward:
+            return self._to_forward
         if self._freed:
             raise RuntimeError(FREED)
         if self._saved is None:
@@ -123,6 +137,9 @@ class FunctionNode(Node):
     def run(self, gradients: Gradients) -> Gradients:
         """Call the function's ``backward`` (or ``vjp``) and check what it returns."""
         context = self.context
+        if _unpacking() and all(each is None for each in gradients):
+            # A result that has a tangent of its own hands nothing on.
+            return [None] * len(self.edges)
         if context._materialize:
             gradients = [
                 _zeros(template) if each is None and template else each
@@ -252,7 +269,7 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Forward-mode differentiation, which is not used."""
+        """Return the tangent of each output, for forward-mode differentiation; without it ``backward`` is differentiated."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
@@ -289,11 +306,43 @@ class Function:
             recording.enabled = saved
         outputs = result if isinstance(result, tuple) else (result,)
         _check_marks(context, outputs)
+        own = () if cls.jvp is Function.jvp else cls._tangents(context, args, len(outputs))
+        context._to_forward = ()
         if records:
             node = cls._node(context, edges, args, outputs)
             outputs = wrap_outputs(node, context, args, outputs)
             context._keep(node)
+        if own:
+            outputs = tuple(
+                each
+                if tangent is None or any(each is changed for changed in context._dirty)
+                else _with_tangent(each, tangent)
+                for each, tangent in zip(outputs, own, strict=True)
+            )
         return outputs if isinstance(result, tuple) else outputs[0]
+
+    @classmethod
+    def _tangents(cls, context: FunctionContext, args: tuple[object, ...], count: int) -> tuple[Tensor | None, ...]:
+        """Return the outputs' tangents as ``jvp`` gives them, nothing where no argument has one.
+
+        Raises:
+            RuntimeError: there are not as many as outputs.
+        """
+        given = _tangents_of(args)
+        if not given:
+            return ()
+        if context._materialize:
+            given = tuple(
+                _zeros(_template(each))
+                if tangent is None and isinstance(each, Tensor) and each.dtype.category >= 2
+                else tangent
+                for each, tangent in zip(args, given, strict=True)
+            )
+        found = cls.jvp(context, *given)
+        found = found if isinstance(found, tuple) else (found,)
+        if len(found) != count:
+            raise RuntimeError(f"function {cls.__name__}: jvp returned {len(found)} tangents for {count} outputs")
+        return found
 
     @classmethod
     def _node(cls, context: FunctionContext, edges: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> Node:

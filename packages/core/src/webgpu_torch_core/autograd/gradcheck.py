@@ -14,6 +14,7 @@ from ..operations.movement.joining import stack
 from ..record.grad_mode import enable_grad, no_grad
 from ..tensors.tensor import Tensor
 from .engine import Pass, grad
+from .forward_ad import dual_level, make_dual, unpack_dual
 
 
 class GradcheckError(RuntimeError):
@@ -41,21 +42,30 @@ def gradcheck(
         check_undefined_grad: check that outputs without a gradient are supported.
         check_grad_dtypes: check that gradients have the types of their inputs.
         fast_mode: accepted; every element is checked.
-        check_batched_grad, check_batched_forward_grad, check_forward_ad, check_backward_ad, masked: accepted;
-            ``check_backward_ad=False`` leaves nothing to check.
+        check_forward_ad: check what forward-mode differentiation gives, too.
+        check_backward_ad: check what the backward pass gives.
+        check_batched_grad, check_batched_forward_grad, masked: accepted.
 
     Raises:
         GradcheckError: the gradients differ.
+        AssertionError: neither mode is to be checked.
         ValueError: no input requires a gradient.
         RuntimeError: an input has a dimension of stride 0.
     """
-    del check_batched_grad, check_batched_forward_grad, check_forward_ad, fast_mode, masked
+    del check_batched_grad, check_batched_forward_grad, fast_mode, masked
+    if not check_forward_ad and not check_backward_ad:
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     given = _tuple(inputs)
     _check_inputs(given)
-    if not check_backward_ad:
-        return True
     try:
-        _check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes)
+        wanted = _differentiable(given)
+        probe = _tuple(func(*given))
+        floating = [number for number, each in enumerate(probe) if _is_tensor(each) and each.dtype.category >= 2]
+        numerical = [_numerical(func, given, each, floating, eps) for each in wanted]
+        if check_backward_ad:
+            _check(func, given, floating, numerical, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes)
+        if check_forward_ad:
+            _check_forward(func, given, floating, numerical, atol, rtol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -78,12 +88,17 @@ def gradgradcheck(
         gen_non_contig_grad_outputs: let the random ones lie in memory with gaps.
         eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes: as for :func:`gradcheck`.
         check_batched_grad, fast_mode, masked: accepted.
-        check_fwd_over_rev: accepted.
-        check_rev_over_rev: False leaves nothing to check.
+        check_fwd_over_rev: differentiate the gradients in forward mode, too.
+        check_rev_over_rev: differentiate the gradients by the backward pass.
 
     Raises:
         GradcheckError: the gradients differ.
+        AssertionError: neither mode is to be checked, or ``check_undefined_grad`` without ``check_rev_over_rev``.
     """
+    if not check_fwd_over_rev and not check_rev_over_rev:
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    if check_undefined_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
     given = _tuple(inputs)
     if grad_outputs is None:
         outputs = _differentiable(_tuple(func(*given)))
@@ -107,7 +122,7 @@ def gradgradcheck(
     return gradcheck(
         slopes, (*given, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
-        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
     )  # fmt: skip
 
 
@@ -160,14 +175,55 @@ def _real(value: Any) -> Any:
     return value
 
 
+def _check_forward(
+    func: Callable[..., object],
+    inputs: tuple[object, ...],
+    floating: list[int],
+    numerical: list[Sequence[Tensor]],
+    atol: float,
+    rtol: float,
+) -> None:
+    """Check the Jacobians that forward mode gives, a row for each element of an input."""
+    wanted = [(number, each) for number, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
+    for expected, (index, given) in zip(numerical, wanted, strict=True):
+        like = given.detach()
+        rows: list[list[Tensor]] = [[] for _ in floating]
+        for place in itertools.product(*map(range, _real(like).shape)):
+            direction = like.new_zeros(like.shape)
+            _real(direction)[place] = 1
+            for row, each in zip(rows, _tangents(func, inputs, index, direction, floating), strict=True):
+                row.append(each)
+        for number, row, column in zip(floating, rows, expected, strict=True):
+            found = stack(row) if row else like.new_zeros((0, 0))
+            if not _close(found, column, atol, rtol):
+                raise GradcheckError(
+                    f"Jacobian computed with forward mode mismatch for output {number} with respect to input {index},\n"
+                    f"numerical:{column}\nanalytical:{found}\n"
+                )
+
+
+def _tangents(
+    func: Callable[..., object], inputs: tuple[object, ...], index: int, direction: Tensor, floating: list[int]
+) -> list[Tensor]:
+    """Return the tangents of the outputs, flat and real, for one tangent of one input."""
+    with dual_level():
+        values = [each.detach() if isinstance(each, Tensor) else each for each in inputs]
+        given = values[index]
+        assert isinstance(given, Tensor)
+        values[index] = make_dual(given, direction)
+        outputs = _tuple(func(*values))
+        pairs = [unpack_dual(outputs[number]) for number in floating]
+    return [
+        _real(primal.new_zeros(primal.shape) if tangent is None else tangent.to(primal.dtype)).detach().reshape(-1)
+        for primal, tangent in pairs
+    ]
+
+
 def _check(
-    func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet_tol: float,
-    undefined: bool, types: bool,
+    func: Callable[..., Any], inputs: tuple[Any, ...], floating: list[int], numerical: list[Any], atol: float, rtol: float,
+    nondet_tol: float, undefined: bool, types: bool,
 ) -> None:  # fmt: skip
     wanted = _differentiable(inputs)
-    probe = _tuple(func(*inputs))
-    floating = [number for number, each in enumerate(probe) if _is_tensor(each) and each.dtype.category >= 2]
-    numerical = [_numerical(func, inputs, each, floating, eps) for each in wanted]
     # The differences moved the inputs: only now a graph may save them.
     outputs = _tuple(func(*inputs))
     places = [number for number, each in enumerate(outputs) if _is_tensor(each) and each.requires_grad]

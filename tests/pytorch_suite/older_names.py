@@ -1,0 +1,60 @@
+"""pytest plugin: names that files of older tests import and that the helpers of the PyTorch installed no longer have."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch.testing._internal.common_cuda as common_cuda
+import torch.testing._internal.common_mkldnn as common_mkldnn
+import torch.testing._internal.common_nn as common_nn
+import torch.testing._internal.common_utils as common_utils
+
+
+def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+_NAMES: tuple[tuple[Any, str, object], ...] = (
+    (common_utils, "skipIfMps", _unchanged),
+    (common_cuda, "tf32_is_not_fp32", lambda: False),
+    (common_nn, "new_module_tests", common_nn.get_new_module_tests()),
+    (common_mkldnn, "bf32_on_and_off", lambda *_, **__: _unchanged),
+)
+for _module, _name, _value in _NAMES:
+    if not hasattr(_module, _name):
+        setattr(_module, _name, _value)
+
+
+class AbsentTests(types.ModuleType):
+    """Stands for a file of tests that another one takes classes from and that the folder has not: its classes have no tests."""
+
+    __path__: list[str] = []
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__test__": False})
+
+
+class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds files of ``test/autograd`` that are not in the folder."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        del path, target
+        return importlib.machinery.ModuleSpec(fullname, self) if fullname.split(".")[0] == "autograd" else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return AbsentTests(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        del module
+
+
+sys.meta_path.append(AbsentFinder())
