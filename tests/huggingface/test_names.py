@@ -127,3 +127,22 @@ def test_stand_ins_are_what_they_stand_for(run_code: Callable[..., str]) -> None
     refused(torch.onnx.export, "torch.onnx.export", "torch.save or safetensors")
     """
     run_code(INSTALL + textwrap.dedent(code))
+
+
+def test_functions_whose_name_a_module_has_too_stay(run_code: Callable[..., str]) -> None:
+    code = """
+    import warnings
+    import torch.autograd.gradcheck
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    print(torch.autograd.gradcheck(torch.sin, (x,), check_forward_ad=True), "torch.autograd.gradcheck" in sys.modules)
+    with warnings.catch_warnings(record=True) as caught, torch._C._DisableTorchDispatch():
+        warnings.simplefilter("always")
+        print(torch._functorch.deprecated.vmap(torch.sum)(torch.ones(2, 3)).tolist(), caught[0].category.__name__)
+    torch._C._functorch._set_vmap_fallback_enabled(False)
+    print(torch._C._functorch._is_vmap_fallback_enabled())
+    """
+    assert run_code(INSTALL + textwrap.dedent(code)).split("\n")[:3] == [
+        "True True",
+        "[3.0, 3.0] FutureWarning",
+        "False",
+    ]

@@ -13,6 +13,7 @@ import torch.testing._internal.common_cuda as common_cuda
 import torch.testing._internal.common_mkldnn as common_mkldnn
 import torch.testing._internal.common_nn as common_nn
 import torch.testing._internal.common_utils as common_utils
+from torch._ops import HigherOrderOperator
 
 
 def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,6 +26,8 @@ _NAMES: tuple[tuple[Any, str, object], ...] = (
     (common_nn, "new_module_tests", common_nn.get_new_module_tests()),
     (common_mkldnn, "bf32_on_and_off", lambda *_, **__: _unchanged),
 )
+# Older tests make some without saying what they do when they are called.
+HigherOrderOperator.__abstractmethods__ = frozenset()
 for _module, _name, _value in _NAMES:
     if not hasattr(_module, _name):
         setattr(_module, _name, _value)

@@ -145,11 +145,19 @@ ANSWERS: dict[str, object] = {
 }
 
 
+#: types that tests of other things name: they exist by name only
+QUANTISED = ("quint8", "qint8", "qint32", "quint4x2", "quint2x4")
+
+
 def _install() -> None:
     _lenient()
     import webgpu_torch
 
     webgpu_torch.install_as_torch()
+    for name in QUANTISED:
+        made = object.__new__(webgpu_torch.dtype)
+        made.name = name
+        setattr(webgpu_torch, name, made)
     sys.meta_path.insert(0, HelperFinder())
     for path, value in ANSWERS.items():
         owner, _, name = path.rpartition(".")

@@ -1,9 +1,9 @@
 """Runs files of PyTorch's own tests, unchanged, over this library and over PyTorch, and counts what passes in both.
 
-``python tests/pytorch_suite/run.py FOLDER FILE [FILE ...] [--every N] [--patience SECONDS] [--each SECONDS] [--keep FOLDER] [--page]`` takes
+``python tests/pytorch_suite/run.py FOLDER FILE[:N] [FILE[:N] ...] [--patience SECONDS] [--each SECONDS] [--keep FOLDER] [--page]`` takes
 a folder with PyTorch's ``test`` files, runs each of the named ones once with PyTorch and once with this library under the name ``torch``, on the CPU, in
 processes of their own, and prints per file what both pass. Helpers (``torch.testing._internal``) come from the PyTorch that is
-installed; nothing is fetched. ``--every 5`` runs each fifth test, chosen by its name; ``--each 20`` ends a test after 20 s, which it then
+installed; nothing is fetched. ``FILE:5`` runs each fifth test, chosen by its name; ``--each 20`` ends a test after 20 s, which it then
 has failed. ``--keep`` names a folder for the outcomes, where PyTorch's are looked up before they are found out again. ``--page`` writes
 ``docs/pytorch-tests.md``.
 """
@@ -27,22 +27,22 @@ PAGE = ROOT / "docs/pytorch-tests.md"
 Outcomes = dict[str, tuple[str, str]]
 
 
-def outcomes(folder: Path, file: str, ours: bool, given: argparse.Namespace) -> tuple[Outcomes, str]:
+def outcomes(folder: Path, file: str, every: int, ours: bool, given: argparse.Namespace) -> tuple[Outcomes, str]:
     """Return (outcome, error) by test, and why the file was not collected, if it was not."""
     why = ""
     with tempfile.TemporaryDirectory() as scratch:
-        name = f"{Path(file).stem}-{given.every}-{'ours' if ours else 'pytorch'}.jsonl"
+        name = f"{Path(file).stem}-{every}-{'ours' if ours else 'pytorch'}.jsonl"
         place = Path(given.keep or scratch, name)
         if ours or not place.exists():
             place.unlink(missing_ok=True)
-            why = _run(folder, file, ours, given, place)
+            why = _run(folder, file, every, ours, given, place)
         rows = [json.loads(each) for each in place.read_text(encoding="utf-8").splitlines()] if place.exists() else []
     lost = [row["error"] for row in rows if row["name"] is None]
     found = {row["name"]: (row["outcome"], row["error"]) for row in rows if row["name"] is not None}
     return found, lost[0] if lost else why if not found else ""
 
 
-def _run(folder: Path, file: str, ours: bool, given: argparse.Namespace, place: Path) -> str:
+def _run(folder: Path, file: str, every: int, ours: bool, given: argparse.Namespace, place: Path) -> str:
     """Run a file in a process of its own and return the end of what it says."""
     plugins = [
         part for name in (*(("over_drop_in",) if ours else ()), "older_names", "recorded") for part in ("-p", name)
@@ -62,7 +62,7 @@ def _run(folder: Path, file: str, ours: bool, given: argparse.Namespace, place: 
     ]
     line += ["-q", "--tb=native", "-W", "ignore", f"--timeout={given.each}", file]
     environment = {
-        **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder))), "OUTCOMES": str(place), "EVERY": str(given.every),
+        **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder), os.environ.get("PYTHONPATH", ""))), "OUTCOMES": str(place), "EVERY": str(every),
         "TESTS": str(folder), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu", "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     try:
@@ -74,10 +74,10 @@ def _run(folder: Path, file: str, ours: bool, given: argparse.Namespace, place: 
     return (done.stdout + done.stderr)[-1500:]
 
 
-def counted(folder: Path, file: str, given: argparse.Namespace) -> dict[str, object]:
+def counted(folder: Path, file: str, every: int, given: argparse.Namespace) -> dict[str, object]:
     """Return a file's row: how many tests PyTorch passes, how many of these pass here, and the commonest errors."""
-    reference, reference_why = outcomes(folder, file, False, given)
-    found, why = outcomes(folder, file, True, given)
+    reference, reference_why = outcomes(folder, file, every, False, given)
+    found, why = outcomes(folder, file, every, True, given)
     passes = [name for name, (outcome, _) in reference.items() if outcome == "passed"]
     # Tests that did not get their turn count as failed, unless the file was cut short for both.
     equal = [name for name in passes if found.get(name, ("", ""))[0] == "passed"]
@@ -87,24 +87,25 @@ def counted(folder: Path, file: str, given: argparse.Namespace) -> dict[str, obj
         if name not in equal
     )
     return {
-        "file": file, "reference": len(passes), "ours": len(equal), "why": why or reference_why,
+        "file": file, "every": every, "reference": len(passes), "ours": len(equal), "why": why or reference_why,
         "errors": errors.most_common(40), "failed": [name for name in passes if name not in equal],
     }  # fmt: skip
 
 
-def page(rows: list[dict[str, object]], every: int) -> str:
+def page(rows: list[dict[str, object]]) -> str:
     """Return the documentation's page."""
-    sample = f"each {every}th test, chosen by its name" if every > 1 else "all tests"
     lines = [
         "# PyTorch's own tests\n",
         "Files of PyTorch's tests, unchanged, over this library under the name `torch`, on the CPU: of the tests that PyTorch itself passes,",
-        f"how many pass here ({date.today().isoformat()}; {sample}). `tests/pytorch_suite/run.py FOLDER FILE ... --page` wrote this page.\n",
-        "| file | PyTorch passes | of these pass here | share |",
-        "| --- | --- | --- | --- |",
+        f"how many pass here ({date.today().isoformat()}). Of a file with many tests some ran, chosen by their names.",
+        "`tests/pytorch_suite/run.py FOLDER FILE ... --page` wrote this page.\n",
+        "| file | ran | PyTorch passes | of these pass here | share |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         share = f"{row['ours'] / row['reference']:.0%}" if row["reference"] else ""  # type: ignore[operator]
-        lines.append(f"| `{row['file']}` | {row['reference']} | {row['ours']} | {share} |")
+        ran = "all" if row["every"] == 1 else f"1 in {row['every']}"
+        lines.append(f"| `{row['file']}` | {ran} | {row['reference']} | {row['ours']} | {share} |")
     return "\n".join(lines) + "\n"
 
 
@@ -113,15 +114,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("files", nargs="+")
-    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--patience", type=int, default=600)
     parser.add_argument("--each", type=int, default=60)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
     rows = []
-    for file in given.files:
-        row = counted(given.folder.absolute(), file, given)
+    for each in given.files:
+        file, _, every = each.partition(":")
+        row = counted(given.folder.absolute(), file, int(every or 1), given)
         rows.append(row)
         print(f"{file:34} PyTorch passes {row['reference']}, of these pass here {row['ours']}", flush=True)
         if row["why"]:
@@ -129,7 +130,7 @@ def main() -> None:
         for error, count in row["errors"][:12]:  # type: ignore[index]
             print(f"    {count:4} {error}", flush=True)
     if given.page:
-        PAGE.write_text(page(rows, given.every), encoding="utf-8")
+        PAGE.write_text(page(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,13 @@ class TorchModule(ModuleType):
                 return found.value
         raise AttributeError(f"module '{own.get('__name__')}' has no attribute '{name}'")
 
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import system binds a submodule in its parent; a function of that name was taken out of it, and stays.
+        known = self.__dict__.get(name)
+        if isinstance(value, ModuleType) and callable(known) and value.__name__.rpartition(".")[2] == name:
+            return
+        super().__setattr__(name, value)
+
     def __dir__(self) -> list[str]:
         known = set(super().__dir__())
         for path in self.__dict__.get("_torch_paths", ()):

@@ -14,6 +14,7 @@ from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as
 from webgpu_torch_core.func.batching import current_level
 
 from ..accelerator import current_accelerator
+from . import _functorch as _functorch
 from . import _nn as _nn
 
 _disabled_torch_function_impl = overrides.disabled_implementation
@@ -47,6 +48,24 @@ def _get_function_stack_at(ind: int) -> Any:
 def _are_functorch_transforms_active() -> bool:
     """Return whether a function is being mapped over a dimension in this thread."""
     return current_level() > 0
+
+
+class _DisableTorchDispatch(contextlib.nullcontext[None]):
+    """A block in which classes' ``__torch_dispatch__`` is not asked, which it never is."""
+
+
+#: whether operations are to warn that have no rule for batches: all have one
+_fallback_warnings = [False]
+
+
+def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
+    """Return what was last asked for."""
+    return _fallback_warnings[0]
+
+
+def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
+    """Keep what is asked for, which changes nothing: nothing falls back."""
+    _fallback_warnings[0] = enabled
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -1,0 +1,40 @@
+"""The functions of ``torch.func`` under the names of ``functorch``, which warn that they have moved."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from .. import func
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _moved(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    @wraps(function)
+    def warned(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        name = function.__name__
+        warnings.warn(
+            f"We've integrated functorch into PyTorch. As the final step of the integration, `functorch.{name}` is deprecated "
+            f"as of PyTorch 2.0 and will be deleted in a future version of PyTorch >= 2.3. Please use `torch.func.{name}` "
+            "instead; see the PyTorch 2.0 release notes and/or the `torch.func` migration guide for more details "
+            "https://pytorch.org/docs/main/func.migrating.html",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*args, **kwargs)
+
+    return warned
+
+
+grad = _moved(func.grad)
+grad_and_value = _moved(func.grad_and_value)
+hessian = _moved(func.hessian)
+jacfwd = _moved(func.jacfwd)
+jacrev = _moved(func.jacrev)
+jvp = _moved(func.jvp)
+vjp = _moved(func.vjp)
+vmap = _moved(func.vmap)
