@@ -23,7 +23,11 @@ PACKAGES = (
 #: modules that act when they are imported
 ACTING = ("__main__", "as_torch")
 #: names that PyTorch's module has, and leaves out of its own list
-LEFT_OUT = {"webgpu_torch_nn.utils.rnn": {"PackedSequence_"}}
+LEFT_OUT = {
+    "webgpu_torch_nn.utils.rnn": {"PackedSequence_"},
+    # What functions with a forward mode of their own need of it.
+    "webgpu_torch_core.autograd.forward_ad": {"tangents_of", "unpacking", "with_tangent"},
+}
 
 
 def modules() -> list[str]:

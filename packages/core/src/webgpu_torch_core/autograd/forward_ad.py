@@ -110,12 +110,12 @@ def _dual(tensor: Tensor, tangent: Tensor, backward: Callable[[Tensor], tuple[Te
         return attach(tensor.detach(), "MakeDualBackward", (tensor, stand_in), backward)
 
 
-def _unpacking() -> bool:
+def unpacking() -> bool:
     """Return whether this thread finds a tangent at present."""
     return _level.unpacking
 
 
-def _tangents_of(arguments: Sequence[object]) -> tuple[Tensor | None, ...]:
+def tangents_of(arguments: Sequence[object]) -> tuple[Tensor | None, ...]:
     """Return the tangent of each argument that has one, of its shape; nothing where none has."""
     if not _level.duals:
         return ()
@@ -123,7 +123,7 @@ def _tangents_of(arguments: Sequence[object]) -> tuple[Tensor | None, ...]:
     return found if any(each is not None for each in found) else ()
 
 
-def _with_tangent(result: Tensor, tangent: Tensor) -> Tensor:
+def with_tangent(result: Tensor, tangent: Tensor) -> Tensor:
     """Return a function's result with the tangent of the same shape that the function says it has, whatever its arguments' are.
 
     Raises:

@@ -16,7 +16,7 @@ from ..record.grad_mode import recording
 from ..record.node import FREED, Gradients, Node
 from ..tensors.saved_tensors import SavedResult, SavedTensor
 from ..tensors.tensor import Tensor
-from .forward_ad import _tangents_of, _unpacking, _with_tangent
+from .forward_ad import tangents_of, unpacking, with_tangent
 from .wrapping import wrap_outputs
 
 
@@ -137,7 +137,7 @@ class FunctionNode(Node):
     def run(self, gradients: Gradients) -> Gradients:
         """Call the function's ``backward`` (or ``vjp``) and check what it returns."""
         context = self.context
-        if _unpacking() and all(each is None for each in gradients):
+        if unpacking() and all(each is None for each in gradients):
             # A result that has a tangent of its own hands nothing on.
             return [None] * len(self.edges)
         if context._materialize:
@@ -316,7 +316,7 @@ class Function:
             outputs = tuple(
                 each
                 if tangent is None or any(each is changed for changed in context._dirty)
-                else _with_tangent(each, tangent)
+                else with_tangent(each, tangent)
                 for each, tangent in zip(outputs, own, strict=True)
             )
         return outputs if isinstance(result, tuple) else outputs[0]
@@ -328,7 +328,7 @@ class Function:
         Raises:
             RuntimeError: there are not as many as outputs.
         """
-        given = _tangents_of(args)
+        given = tangents_of(args)
         if not given:
             return ()
         if context._materialize:
