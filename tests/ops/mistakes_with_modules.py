@@ -62,6 +62,13 @@ ALGEBRA: Mistakes = {
 }
 
 LAYERS: Mistakes = {
+    "instance_norm with one weight": lambda t: t.nn.functional.instance_norm(t.ones(2, 3, 4), weight=t.tensor(0.5)),
+    "instance_norm with one bias": lambda t: t.nn.functional.instance_norm(t.ones(2, 3, 4), bias=t.ones(1)),
+    "conv_transpose1d with one bias": lambda t: t.conv_transpose1d(t.ones(1, 2, 4), t.ones(2, 3, 3), t.tensor(0.5)),
+    "batch_norm with one running statistic": lambda t: t.nn.functional.batch_norm(
+        t.ones(2, 3), None, t.ones(3), training=True
+    ),
+    "a fractional size of adaptive pooling": lambda t: t.nn.functional.adaptive_avg_pool1d(t.ones(1, 2, 4), [0.5]),
     "linear of another width": lambda t: t.nn.functional.linear(t.ones(2, 3), t.ones(4, 5)),
     "linear of another bias": lambda t: t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.ones(5)),
     "Linear of another width": lambda t: t.nn.Linear(3, 4)(t.ones(2, 5)),

@@ -9,6 +9,17 @@ from typing import Any
 Mistakes = dict[str, Callable[[Any], Any]]
 
 CREATION: Mistakes = {
+    "tril_indices of floats": lambda t: t.tril_indices(3, 3, dtype=t.float32),
+    "broadcast_shapes of a dictionary": lambda t: t.broadcast_shapes({}),
+    "randint_like to a fraction": lambda t: t.randint_like(t.ones(2), 1.5),
+    "a mean that is a string": lambda t: t.ones(2).normal_("nope"),
+    "sum_to_size of a string": lambda t: t.ones(2, 3).sum_to_size("nope"),
+    "diff with a number before": lambda t: t.diff(t.ones(3), prepend=t.tensor(1.0)),
+    "lerp of reals by a complex number": lambda t: t.lerp(t.ones(2), t.ones(2), 1j),
+    "a truth value for alpha": lambda t: t.add(t.ones(2), 1.0, alpha=True),
+    "repeat_interleave by a fraction": lambda t: t.ones(3).repeat_interleave(t.tensor(0.5)),
+    "quantile along a dimension of none": lambda t: t.tensor(1.0).quantile(0.5, dim=1),
+    "steps of trapezoid that are true": lambda t: t.trapezoid(t.ones(3), dx=True),
     "a negative size": lambda t: t.zeros(-1),
     "a negative size among others": lambda t: t.ones(2, -3),
     "a size that is a string": lambda t: t.zeros("3"),

@@ -15,6 +15,19 @@ from test_view_properties import cases
 
 #: arguments after a matrix of 3 by 4 and options of calls that are right, by the function's name
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "Tensor.normal_": ((0.0, 1.0), {}),
+    "Tensor.uniform_": ((0.0, 1.0), {}),
+    "Tensor.unfold": ((0, 2, 1), {}),
+    "add": ((2.0,), {"alpha": 2}),
+    "cumulative_trapezoid": ((), {"dx": 2.0, "dim": 0}),
+    "diff": ((1, 0), {}),
+    "lerp": ((torch.ones(3, 4), 0.5), {}),
+    "nn.functional.adaptive_avg_pool1d": ((2,), {}),
+    "nn.functional.adaptive_max_pool1d": ((2,), {}),
+    "randint_like": ((1, 5), {}),
+    "sub": ((2.0,), {"alpha": 2}),
+    "trapezoid": ((), {"dx": 2.0, "dim": 0}),
+    "trapz": ((), {"dx": 2.0, "dim": 0}),
     "all": ((0,), {"keepdim": True}),
     "amax": ((0,), {"keepdim": True}),
     "argmax": ((), {"dim": 1, "keepdim": False}),
@@ -80,8 +93,9 @@ WRONG = [
 ]
 #: what is taken or refused for another reason than its type
 OTHERS = {
+    ("randint_like", "high"), ("repeat_interleave", "repeats"),
     ("linalg.matrix_norm", "A"), ("count_nonzero", "dim"), ("std", "dim"), ("var", "dim"), ("median", "dim"),
-    ("repeat_interleave", "repeats"), ("nn.functional.normalize", "p"), ("norm", "p"), ("norm", "dim"), ("squeeze", "dim"),
+    ("nn.functional.normalize", "p"), ("norm", "p"), ("norm", "dim"), ("squeeze", "dim"),
     ("nn.functional.dropout", "inplace"), ("nn.functional.softmax", "dim"), ("linalg.matrix_norm", "ord"),
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, nothing, window_sum
 
@@ -35,6 +36,12 @@ def _check_rank(input: Tensor, output_size: OutputSize, spatial: int) -> None:
 
 def _output(input: Tensor, output_size: OutputSize, spatial: int, function: str) -> tuple[int, ...]:
     sizes = (output_size,) * spatial if isinstance(output_size, int) else tuple(output_size)
+    for position, each in enumerate(sizes):
+        if each is not None and not is_whole(each):
+            raise TypeError(
+                f"{function}(): argument 'output_size' (position 2) must be tuple of ints, but found element of type "
+                f"{type(each).__name__} at pos {position}"
+            )
     sizes = sizes * spatial if len(sizes) == 1 else sizes
     if len(sizes) != spatial:
         if spatial == 1:

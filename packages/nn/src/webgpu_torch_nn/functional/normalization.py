@@ -46,7 +46,7 @@ def batch_norm(
     ``momentum``; else they are the running ones.
 
     Raises:
-        ValueError: one value per channel in training, or an ``eps`` that is not positive there.
+        ValueError: one value per channel in training, an ``eps`` that is not positive there, or one running statistic alone.
         RuntimeError: running statistics missing outside of training, or of another size than the channels.
     """
     if not input.numel():
@@ -58,6 +58,8 @@ def batch_norm(
     count = input.numel() // channels
     if training and count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
+    if training and (running_mean is None) is not (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     named = (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))
     for name, values in named:
         _check_channels(name, values, channels)
@@ -88,6 +90,7 @@ def instance_norm(
 
     Raises:
         ValueError: one spatial element with ``use_input_stats``.
+        RuntimeError: weights of another size than the channels.
     """
     if not use_input_stats:
         if running_mean is None or running_var is None:
@@ -96,6 +99,8 @@ def instance_norm(
     count = math.prod(input.shape[2:])
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
+    for name, values in (("weight", weight), ("bias", bias)):
+        _check_channels(name, values, input.shape[1])
     dims = tuple(range(2, input.ndim))
     if running_mean is not None or running_var is not None:
         with torch.no_grad():

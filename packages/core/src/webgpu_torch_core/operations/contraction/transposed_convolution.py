@@ -55,6 +55,11 @@ def _transposed(
             f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
             f"{weight.shape[0]} channels, but got {input.shape[1]} channels instead"
         )
+    if bias is not None and tuple(bias.shape) != (weight.shape[1] * groups,):
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(weight.shape)}, expected bias to be 1-dimensional with "
+            f"{weight.shape[1] * groups} elements, but got bias of size {list(bias.shape)} instead"
+        )
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
     if not input.shape[0]:

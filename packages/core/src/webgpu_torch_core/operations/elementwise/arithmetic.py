@@ -23,10 +23,21 @@ from .refusals import floats_only, no_booleans
 # Arithmetic
 
 
+def _times(other, alpha, input):
+    """Return ``alpha * other`` for a sum with ``input``."""
+    if alpha.__class__ is bool and not all(_is_flag(each) for each in (input, other)):
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    return other * alpha
+
+
+def _is_flag(each):
+    return each.__class__ is bool or getattr(each, "dtype", None) is bool_
+
+
 @elementwise(takes_numbers=True, rounds_numbers=True)
 def add(input, other, *, alpha=1):
     """``input + alpha * other``."""
-    return input + other if alpha.__class__ is int and alpha == 1 else input + other * alpha
+    return input + other if alpha.__class__ is int and alpha == 1 else input + _times(other, alpha, input)
 
 
 _MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -34,7 +45,7 @@ _MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` oper
 
 def _subtraction(operands, promoted):
     del promoted
-    flags = [each.__class__ is bool or getattr(each, "dtype", None) is bool_ for each in operands]
+    flags = list(map(_is_flag, operands))
     if all(flags):
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
@@ -53,7 +64,7 @@ def _difference_title(operands):
 )
 def sub(input, other, *, alpha=1):
     """``input - alpha * other``."""
-    return input - other if alpha.__class__ is int and alpha == 1 else input - other * alpha
+    return input - other if alpha.__class__ is int and alpha == 1 else input - _times(other, alpha, input)
 
 
 @elementwise(aliases=("multiply",), takes_numbers=True, wide_second=True)

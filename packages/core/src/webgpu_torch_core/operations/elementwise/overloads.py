@@ -231,7 +231,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     """``input + weight * (end - input)``.
 
     Raises:
-        RuntimeError: ``end`` or a weight with dimensions of another type than the input.
+        RuntimeError: ``end`` or a weight with dimensions of another type than the input, or a complex number for real ones.
         NotImplementedError: integers, but where the weight is a floating-point or complex tensor without dimensions.
     """
     require_tensor("lerp", "input", 1, input)
@@ -239,6 +239,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     for name, each in (("end", end), ("weight", weight)):
         if isinstance(each, Tensor) and each.dtype is not input.dtype and (name == "end" or each.ndim):
             raise RuntimeError(f"expected dtype {_c_name(input)} for `{name}` but got dtype {_c_name(each)}")
+    if isinstance(weight, complex) and not input.dtype.is_complex:
+        raise RuntimeError("value cannot be converted to type float without overflow")
     if input.dtype.category < 2 and isinstance(weight, Tensor) and weight.dtype.category >= 2:
         kind = result_type(input, weight)
         input, end = input.to(kind), end.to(kind)

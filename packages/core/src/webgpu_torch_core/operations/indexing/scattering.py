@@ -8,7 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.layouts import is_dense, layout, wrap_dimension
 from ...tensors.tensor import Tensor, storage_size
-from ..common import attach, wide
+from ..common import attach, sizes_from, wide
 from ..in_place.writing import make_in_place
 from ..movement.views import as_strided, diagonal, select_dimension
 from ..outputs import into
@@ -139,7 +139,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     Raises:
         RuntimeError: the shape does not.
     """
-    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    shape = sizes_from(size)
     padded = (1,) * (self.ndim - len(shape)) + shape
     if len(shape) > self.ndim or any(
         have not in (want, 0) and want != 1 for want, have in zip(padded, self.shape, strict=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
 from ...tensors.memory_formats import contiguous_format
@@ -286,8 +287,11 @@ def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that shapes broadcast to.
 
     Raises:
-        RuntimeError: they do not.
+        RuntimeError: they do not, or one is no shape.
     """
+    for each in shapes:
+        if each is not None and not isinstance(each, int | tuple | list):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {each}")
     sizes = [(each,) if isinstance(each, int) else tuple(each) for each in shapes]
     for each in sizes:
         if any(size < 0 for size in each):
@@ -313,6 +317,9 @@ def diff(
     if n == 0:
         return into(input.clone(), out)
     result = input
+    for each in (prepend, append):
+        if each is not None and each.ndim != input.ndim:
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
 
     def joinable(each: Tensor) -> Tensor:
         return (
@@ -377,6 +384,8 @@ def _below(row: int, col: int, offset: int) -> int:
 
 
 def _triangle(row: int, col: int, count: int, keep: Any, dtype: Any, device: Any) -> Tensor:
+    if dtype is not None and dtype not in (int64, int32):
+        raise NotImplementedError(f'"tril_indices" not implemented for {dtype!r}')
     i, j = meshgrid(arange(row, device=device), arange(col, device=device))
     positions, _ = nonzero_positions(keep(i, j), count)
     found = stack(coordinates(positions, (row, col)), 0)

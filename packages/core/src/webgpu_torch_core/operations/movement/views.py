@@ -462,7 +462,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @operation("view", namespace="method")
-def unfold(self: Tensor, dimension: int, size: Any, step: int) -> Tensor:
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Sliding windows of a dimension, as a new last dimension."""
     position, size, step = wrap_dimension(dimension, self.ndim), operator.index(size), operator.index(step)
     source = self._layout

@@ -273,8 +273,8 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
 @operation("random", method=False)
 def randint_like(
     input: Tensor,
-    low: Any = 0,
-    high: Any = None,
+    low: int = 0,
+    high: int | None = None,
     *,
     dtype: dtype | None = None,
     layout: Any = None,

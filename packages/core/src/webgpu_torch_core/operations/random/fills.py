@@ -39,13 +39,13 @@ def _fill(self: Tensor, kind: str, generator: Any, first: Any, second: Any) -> T
 
 
 @operation("random", namespace="method")
-def uniform_(self: Tensor, from_: Any = 0.0, to: Any = 1.0, *, generator: Any = None, **named: Any) -> Tensor:
+def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **named: Any) -> Tensor:
     """Overwrite with uniform numbers from ``[from, to)``."""
     return _fill(self, "uniform", generator, float(named.get("from", from_)), float(to))
 
 
 @operation("random", namespace="method")
-def normal_(self: Tensor, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with normal numbers."""
     return _fill(self, "normal", generator, float(mean), float(std))
 

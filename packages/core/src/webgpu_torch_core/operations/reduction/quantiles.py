@@ -37,6 +37,8 @@ def _quantile(
         raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
     if input.numel() == 0:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if dim is not None:
+        wrap_dimension(dim, input.ndim)
     moved = input.reshape(1, -1) if dim is None or input.ndim == 0 else input.movedim(dim, -1)
     values = sort(moved, -1).values
     size = values.shape[-1]

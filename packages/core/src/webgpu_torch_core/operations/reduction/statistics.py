@@ -250,9 +250,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int 
 
 
 @operation("composite", method=False)
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """As :func:`trapezoid`."""
-    return trapezoid(y, x, dx=dx, dim=dim)
+    return trapezoid(y, x, dx=float(dx), dim=dim)
 
 
 @operation("composite", method=False)
@@ -264,6 +264,8 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0
 
 
 def _trapezoids(y: Tensor, x: Tensor | None, dx: Number, dim: int) -> Tensor:
+    if isinstance(dx, bool | complex):
+        raise RuntimeError("trapezoid: Currently, we only support dx as a real number")
     axis = wrap_dimension(dim, y.ndim)
     size = max(y.shape[axis] - 1, 0)
     low, high = narrow(y, axis, 0, size), narrow(y, axis, min(1, y.shape[axis]), size)
@@ -370,7 +372,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
 
 @operation("composite")
 def histogram(
-    input: Tensor, bins: Any = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,
+    input: Tensor, bins: Tensor | int = 100, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,
     out: Any = None,
 ) -> Any:  # fmt: skip
     """How many elements (or how much weight) lie between neighbouring edges, and the edges."""

@@ -189,7 +189,11 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
 
 @operation("composite")
 def repeat_interleave(
-    input: Tensor | None = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor | None = None,
+    repeats: Tensor | int | None = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
 ) -> Tensor:
     """Elements repeated: each ``repeats`` times, or by counts per element; without ``repeats`` the positions by counts.
 
@@ -211,10 +215,10 @@ def repeat_interleave(
         elements, dim = elements.reshape(-1), 0
     elements = elements.reshape(1) if elements.ndim == 0 else elements
     axis = wrap_dimension(dim, elements.ndim)
-    if isinstance(repeats, list | tuple):
-        repeats = tensor(repeats, device=elements.device)
     if isinstance(repeats, Tensor) and repeats.numel() != 1:
         return index_select(elements, axis, _repeated(repeats, elements.shape[axis], output_size))
+    if isinstance(repeats, Tensor) and repeats.dtype not in (int32, int64):
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{type_title(repeats)}'")
     count = int(repeats)
     if count < 0:
         raise RuntimeError("Repeats must be non-negative")
