@@ -202,11 +202,10 @@ def repeat_interleave(
     Raises:
         RuntimeError: counts that are negative, of more than one dimension, of another size, or no integers.
     """
-    if input is None:
-        input, repeats = repeats, None
-    if not isinstance(input, Tensor):
+    given, repeats = (repeats, None) if input is None else (input, repeats)
+    if not isinstance(given, Tensor):
         raise TypeError("repeat_interleave() received an invalid combination of arguments: it needs a tensor")
-    elements: Tensor = input
+    elements: Tensor = given
     if repeats is None:
         if elements.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
