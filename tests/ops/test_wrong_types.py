@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import webgpu_torch as ours
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_view_properties import cases
 
@@ -183,3 +183,41 @@ def test_errors_name_the_option() -> None:
         ours.sum(x, axis="rows")
     with pytest.raises(TypeError, match=r"argument 'input' \(position 1\) must be Tensor, not list"):
         ours.cumsum([1, 2], 0)
+
+
+#: calls with an option, of which equal numbers of other types and signs are other options
+WITH_OPTION = {
+    "add": lambda library, x, option: library.add(x, x, alpha=option),
+    "sub": lambda library, x, option: library.sub(x, x, alpha=option),
+    "nan_to_num": lambda library, x, option: library.nan_to_num(x * float("nan"), nan=option),
+    "leaky_relu": lambda library, x, option: library.nn.functional.leaky_relu(x, option),
+    "celu": lambda library, x, option: library.nn.functional.celu(x, 1 + option),
+    "softplus": lambda library, x, option: library.nn.functional.softplus(x, 1 + option),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(WITH_OPTION)),
+    st.lists(st.sampled_from((True, 1, 1.0, False, 0, 0.0, -0.0)), min_size=2, max_size=4),
+    st.sampled_from(("float32", "int64")),
+)
+def test_equal_options_are_not_the_same(name, options, kind):
+    for option in options:
+        answers = []
+        for library in (torch, ours):
+            try:
+                found = WITH_OPTION[name](library, library.tensor([-2, 0, 3], dtype=getattr(library, kind)), option)
+                answers.append((str(found.dtype).rpartition(".")[2], [str(each) for each in found.tolist()]))
+            except (TypeError, RuntimeError, NotImplementedError) as error:
+                answers.append(type(error).__name__)
+        expected, actual = answers
+        if isinstance(expected, str) or isinstance(actual, str):
+            assert actual == expected, (name, option)
+        else:
+            assert actual[0] == expected[0], (name, option)
+            for one, other in zip(actual[1], expected[1], strict=True):
+                assert one == other or float(one) == pytest.approx(float(other), rel=1e-5) and float(one), (
+                    name,
+                    option,
+                )

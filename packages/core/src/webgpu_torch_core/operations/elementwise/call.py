@@ -132,8 +132,9 @@ class Elementwise:
                 key.append(type(each))
                 parameters.append(each)
         for each, default in zip(extras, self.defaults, strict=True):
-            if (each.__class__ is float or each.__class__ is int) and each != default:
-                key.append(each.__class__)
+            # True, 1 and 1.0 are equal, and not the same option.
+            key.append(each.__class__)
+            if each is not default and _varies(each, default):
                 parameters.append(each)
             else:
                 key.append(each)
@@ -185,7 +186,7 @@ class Elementwise:
                 wide = wide or compute is promoted or not (self.facts.rounds_numbers or self.facts.wide_second)
             leaves.append(ir.cast(leaf if wide else ir.cast(leaf, promoted), compute))
         for each, default in zip(extras, self.defaults, strict=True):
-            if (each.__class__ is float or each.__class__ is int) and each != default:
+            if _varies(each, default):
                 arguments.append(_number_leaf(each, promoted, compute, parameter_types))
             else:
                 arguments.append(each)
@@ -279,7 +280,7 @@ class Elementwise:
         """Return the operation computing one operand's gradient, and which operands it needs."""
         static = tuple(
             [
-                None if each.__class__ in (float, int) and each != default else each
+                None if _varies(each, default) else (each.__class__, each)
                 for each, default in zip(extras, self.defaults, strict=True)
             ]
         )
@@ -301,7 +302,7 @@ class Elementwise:
 
         probe = [ir.argument(each, float32) for each in range(count)]
         symbols = tuple(
-            ir.parameter(number, float32) if each.__class__ in (float, int) and each != self.defaults[number] else each
+            ir.parameter(number, float32) if _varies(each, self.defaults[number]) else each
             for number, each in enumerate(extras)
         )
         traced = gradient_of(ir.argument(count, float32), probe, symbols)
@@ -325,6 +326,15 @@ class Elementwise:
         result.runs_on_numbers = self.declared is not None
         result.defaults = self.defaults
         return result, used
+
+
+def _varies(option: Any, default: Any) -> bool:
+    """Return whether an option is a number given at run time: one that is not the default, which 0.0 is not for -0.0."""
+    if option.__class__ is not float and option.__class__ is not int:
+        return False
+    return (
+        option != default or option.__class__ is not default.__class__ or (not option and str(option) != str(default))
+    )
 
 
 def _unpack(saved: Any) -> Any:
