@@ -24,6 +24,7 @@ from ..common import check_apart, needs_gradient, refusing, result_layout, same_
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
 from .facts import Facts
+from .python_numbers import number_leaf, plain, varies
 
 CACHE_LIMIT = 4096
 _instances: list[Elementwise] = []
@@ -39,29 +40,6 @@ class Resolution:
         self.layout = result
         self.dtype = dtype
         self.divides = divides
-
-
-def _numbers_as_tensors(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    # A circle: that module imports this one.
-    from ..creation.factories import tensor
-
-    if not taken or not isinstance(operands[0], int | float | complex):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(operands[0]).__name__}")
-    return (tensor(operands[0]), *operands[1:])
-
-
-def _python_number(value: Any) -> Any:
-    number = value.item()
-    return float(number) if isinstance(number, bool) else number
-
-
-def _plain(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return operands with NumPy's numbers as Python's, and a tensor among them.
-
-    NumPy's truth values count as floating-point numbers, as they do for PyTorch.
-    """
-    numbers = tuple(_python_number(each) if type(each).__module__ == "numpy" else each for each in operands)
-    return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, taken, numbers)
 
 
 class Elementwise:
@@ -134,15 +112,12 @@ class Elementwise:
         for each, default in zip(extras, self.defaults, strict=True):
             # True, 1 and 1.0 are equal, and not the same option.
             key.append(each.__class__)
-            if each is not default and _varies(each, default):
-                parameters.append(each)
-            else:
-                key.append(each)
+            (parameters if each is not default and varies(each, default) else key).append(each)
         identity = tuple(key)
         found = self.cache.get(identity)
         if found is None:
             if first is None or any(type(each).__module__ == "numpy" for each in operands):
-                return self.call(_plain(self.name, self.facts.takes_numbers, operands), extras)
+                return self.call(plain(self.name, self.facts.takes_numbers, operands), extras)
             if involves_complex(operands):
                 return self._call_rule(operands, extras)
             found = self._resolve(identity, operands, extras)
@@ -182,12 +157,12 @@ class Elementwise:
                 kernel_operands.append(Operand(each.dtype, each._storage.value.numel))
                 wide = wide and not each._layout.ndim
             else:
-                leaf = _number_leaf(each, promoted, compute, parameter_types)
+                leaf = number_leaf(each, promoted, compute, parameter_types)
                 wide = wide or compute is promoted or not (self.facts.rounds_numbers or self.facts.wide_second)
             leaves.append(ir.cast(leaf if wide else ir.cast(leaf, promoted), compute))
         for each, default in zip(extras, self.defaults, strict=True):
-            if _varies(each, default):
-                arguments.append(_number_leaf(each, promoted, compute, parameter_types))
+            if varies(each, default):
+                arguments.append(number_leaf(each, promoted, compute, parameter_types))
             else:
                 arguments.append(each)
         expression = self.definition(*leaves, *arguments)
@@ -280,7 +255,7 @@ class Elementwise:
         """Return the operation computing one operand's gradient, and which operands it needs."""
         static = tuple(
             [
-                None if _varies(each, default) else (each.__class__, each)
+                None if varies(each, default) else (each.__class__, each)
                 for each, default in zip(extras, self.defaults, strict=True)
             ]
         )
@@ -302,7 +277,7 @@ class Elementwise:
 
         probe = [ir.argument(each, float32) for each in range(count)]
         symbols = tuple(
-            ir.parameter(number, float32) if _varies(each, self.defaults[number]) else each
+            ir.parameter(number, float32) if varies(each, self.defaults[number]) else each
             for number, each in enumerate(extras)
         )
         traced = gradient_of(ir.argument(count, float32), probe, symbols)
@@ -328,30 +303,8 @@ class Elementwise:
         return result, used
 
 
-def _varies(option: Any, default: Any) -> bool:
-    """Return whether an option is a number given at run time: one that is not the default, which 0.0 is not for -0.0."""
-    if option.__class__ is not float and option.__class__ is not int:
-        return False
-    return (
-        option != default or option.__class__ is not default.__class__ or (not option and str(option) != str(default))
-    )
-
-
 def _unpack(saved: Any) -> Any:
     return saved.unpack() if hasattr(saved, "unpack") else saved
-
-
-def _number_leaf(value: Any, promoted: dtype, compute: dtype, parameter_types: list[dtype]) -> ir.Expression:
-    """Return a run-time parameter for a Python number, in the type it takes part in."""
-    own = compute
-    if isinstance(value, bool):
-        own = bool_
-    parameter_types.append(own)
-    leaf = ir.parameter(len(parameter_types) - 1, own)
-    if promoted.category == 1:
-        # Small integer types wrap a number before computing with it: -1 takes part as 255 in uint8.
-        leaf = ir.cast(leaf, promoted)
-    return ir.cast(leaf, compute)
 
 
 def result_type(*operands: Any) -> dtype:
