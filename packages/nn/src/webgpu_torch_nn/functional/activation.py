@@ -16,6 +16,7 @@ from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.operations.common import refuse_types
+from webgpu_torch_core.operations.elementwise.activation import hardsigmoid_of, hardswish_of, hardtanh_of, mish_of
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.record.devices import has_float64, on_host
 
@@ -116,25 +117,21 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     if not input.dtype.is_floating_point:
         return written(target, input.clamp(int(min_val), int(max_val)), inplace)
-    inside = (input > min_val) & (input < max_val)
-    # Zero gradient at the limits, unlike clamp; NaN stays NaN.
-    limited = input.detach().clamp(min_val, max_val)
-    return written(target, torch.where(inside, input, limited), inplace)
+    return written(target, hardtanh_of(input, low=float(min_val), high=float(max_val)), inplace)
 
 
 @titled("HardsigmoidBackward0")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``relu6(x + 3) / 6``."""
     target, input = input, before(input, inplace)
-    return written(target, hardtanh(input + 3, 0.0, 6.0) / 6, inplace)
+    return written(target, hardsigmoid_of(input), inplace)
 
 
 @titled("HardswishBackward0")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * relu6(x + 3) / 6`` (Howard et al., 2019)."""
     target, input = input, before(input, inplace)
-    single = wide(input)
-    return written(target, (single * hardtanh(single + 3, 0.0, 6.0) / 6).to(input.dtype), inplace)
+    return written(target, hardswish_of(input), inplace)
 
 
 @titled("CeluBackward0")
@@ -158,8 +155,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))`` (Misra, 2019)."""
     target, input = input, before(input, inplace)
-    single = wide(input)
-    return written(target, narrowed(single * softplus(single).tanh(), input.dtype), inplace)
+    return written(target, mish_of(input), inplace)
 
 
 def softsign(input: Tensor) -> Tensor:

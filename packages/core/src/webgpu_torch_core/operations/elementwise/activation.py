@@ -125,7 +125,70 @@ def logsigmoid(input):
 
 @logsigmoid.backward
 def _(grad, input):
-    return grad / (1.0 + _exp(input))
+    # As in PyTorch: what is small stays small, so that the product with an infinite gradient is infinite.
+    small = _exp(-_absolute(input))
+    share = small / (1.0 + small)
+    return grad * where(less(input, 0.0), 1.0 - share, share)
+
+
+@elementwise(namespace="internal", method=False, title="HardtanhBackward0")
+def hardtanh_of(input, *, low=-1.0, high=1.0):
+    """``input`` limited to ``[low, high]``."""
+    return _minimum(_maximum(input, low), high)
+
+
+@hardtanh_of.backward
+def _(grad, input, low, high):
+    # Zero at the limits, unlike clamp's; of NaN, which is at neither, it passes.
+    return where((input <= low) | (input >= high), 0.0, grad)
+
+
+@elementwise(
+    namespace="internal",
+    promotion="float",
+    method=False,
+    title="HardsigmoidBackward0",
+    refuses=floats_only("hardsigmoid_cpu"),
+)
+def hardsigmoid_of(input):
+    """``min(max(input + 3, 0), 6) / 6``."""
+    return _minimum(_maximum(input + 3.0, 0.0), 6.0) / 6.0
+
+
+@hardsigmoid_of.backward
+def _(grad, input):
+    return where(less(-3.0, input) & less(input, 3.0), grad * (1.0 / 6.0), 0.0)
+
+
+@elementwise(
+    namespace="internal",
+    promotion="float",
+    method=False,
+    title="HardswishBackward0",
+    refuses=floats_only("hardswish_cpu"),
+)
+def hardswish_of(input):
+    """``input * min(max(input + 3, 0), 6) / 6``."""
+    return input * _minimum(_maximum(input + 3.0, 0.0), 6.0) / 6.0
+
+
+@hardswish_of.backward
+def _(grad, input):
+    return where(input <= -3.0, 0.0, where(less(input, 3.0), grad * (input / 3.0 + 0.5), grad))
+
+
+@elementwise(
+    namespace="internal", promotion="float", method=False, title="MishBackward0", refuses=floats_only("mish_cpu")
+)
+def mish_of(input):
+    """``input * tanh(softplus(input))``."""
+    return input * _tanh(where(less(20.0, input), input, _log1p(_exp(input))))
+
+
+@mish_of.backward
+def _(grad, input):
+    share = _tanh(where(less(20.0, input), input, _log1p(_exp(input))))
+    return grad * (share + input * (1.0 / (1.0 + _exp(-input))) * (1.0 - share * share))
 
 
 @elementwise(namespace="internal", method=False)

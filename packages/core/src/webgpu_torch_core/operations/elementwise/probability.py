@@ -116,5 +116,6 @@ def xlog1py(input, other):
 
 @xlog1py.backward
 def _(grad, input, other):
-    nothing = equal(input, 0.0) & (less(other, -1.0) | equal(other, -1.0))
+    # PyTorch's is xlog1py of the gradient: none is none, wherever it comes from.
+    nothing = (equal(input, 0.0) & (less(other, -1.0) | equal(other, -1.0))) | equal(grad, 0.0)
     return grad * where(nothing, 0.0, _log1p(other)), grad * input / (other + 1.0)
