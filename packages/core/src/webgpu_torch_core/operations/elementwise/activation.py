@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ...ir.dtypes import bool_, int32
 from ...ir.scalar import absolute as _absolute
@@ -18,6 +19,9 @@ from ...ir.scalar import minimum as _minimum
 from ...ir.scalar import tanh as _tanh
 from .call import elementwise
 from .refusals import floats_only
+
+if TYPE_CHECKING:
+    from ...ir.expression import Expression
 
 # Activations
 
@@ -132,13 +136,13 @@ def _(grad, input):
 
 
 @elementwise(namespace="internal", method=False, title="HardtanhBackward0")
-def hardtanh_of(input, *, low=-1.0, high=1.0):
+def hardtanh_of(input: Expression, *, low: float = -1.0, high: float = 1.0) -> Expression:
     """``input`` limited to ``[low, high]``."""
     return _minimum(_maximum(input, low), high)
 
 
 @hardtanh_of.backward
-def _(grad, input, low, high):
+def _(grad: Expression, input: Expression, low: float, high: float) -> Expression:
     # Zero at the limits, unlike clamp's; of NaN, which is at neither, it passes.
     return where((input <= low) | (input >= high), 0.0, grad)
 
@@ -150,13 +154,13 @@ def _(grad, input, low, high):
     title="HardsigmoidBackward0",
     refuses=floats_only("hardsigmoid_cpu"),
 )
-def hardsigmoid_of(input):
+def hardsigmoid_of(input: Expression) -> Expression:
     """``min(max(input + 3, 0), 6) / 6``."""
     return _minimum(_maximum(input + 3.0, 0.0), 6.0) / 6.0
 
 
 @hardsigmoid_of.backward
-def _(grad, input):
+def _(grad: Expression, input: Expression) -> Expression:
     return where(less(-3.0, input) & less(input, 3.0), grad * (1.0 / 6.0), 0.0)
 
 
@@ -167,26 +171,26 @@ def _(grad, input):
     title="HardswishBackward0",
     refuses=floats_only("hardswish_cpu"),
 )
-def hardswish_of(input):
+def hardswish_of(input: Expression) -> Expression:
     """``input * min(max(input + 3, 0), 6) / 6``."""
     return input * _minimum(_maximum(input + 3.0, 0.0), 6.0) / 6.0
 
 
 @hardswish_of.backward
-def _(grad, input):
+def _(grad: Expression, input: Expression) -> Expression:
     return where(input <= -3.0, 0.0, where(less(input, 3.0), grad * (input / 3.0 + 0.5), grad))
 
 
 @elementwise(
     namespace="internal", promotion="float", method=False, title="MishBackward0", refuses=floats_only("mish_cpu")
 )
-def mish_of(input):
+def mish_of(input: Expression) -> Expression:
     """``input * tanh(softplus(input))``."""
     return input * _tanh(where(less(20.0, input), input, _log1p(_exp(input))))
 
 
 @mish_of.backward
-def _(grad, input):
+def _(grad: Expression, input: Expression) -> Expression:
     share = _tanh(where(less(20.0, input), input, _log1p(_exp(input))))
     return grad * (share + input * (1.0 / (1.0 + _exp(-input))) * (1.0 - share * share))
 
