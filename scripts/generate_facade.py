@@ -88,8 +88,17 @@ from .func import vmap as vmap
 from .jit import fork as fork
 from .jit import wait as wait
 from .library import ops as ops
+from .sparse import sparse_bsc as sparse_bsc
+from .sparse import sparse_bsc_tensor as sparse_bsc_tensor
+from .sparse import sparse_bsr as sparse_bsr
+from .sparse import sparse_bsr_tensor as sparse_bsr_tensor
+from .sparse import sparse_compressed_tensor as sparse_compressed_tensor
 from .sparse import sparse_coo as sparse_coo
 from .sparse import sparse_coo_tensor as sparse_coo_tensor
+from .sparse import sparse_csc as sparse_csc
+from .sparse import sparse_csc_tensor as sparse_csc_tensor
+from .sparse import sparse_csr as sparse_csr
+from .sparse import sparse_csr_tensor as sparse_csr_tensor
 from .version import __version__ as __version__
 
 newaxis = None

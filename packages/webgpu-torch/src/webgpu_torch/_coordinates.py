@@ -1,66 +1,32 @@
-"""Sparse tensors by coordinates: the positions of some elements, and their values.
-
-Loaded when the first one is made: from then on calls look for them among their arguments.
-"""
+"""Sparse tensors by coordinates: the positions of some elements, and their values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Self, TypeAlias
+from collections.abc import Sequence
+from typing import Self
 
 from webgpu_torch_core import Size, Tensor
-from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
+from webgpu_torch_core import layout as Layout
 from webgpu_torch_core.tensors.type_aliases import Number
 
+from ._sparse_base import Answer, AnySparse, added, text_of
 from .sparse import sparse_coo
 
-Arguments: TypeAlias = tuple[Any, ...]
-Named: TypeAlias = dict[str, Any]
-Answer: TypeAlias = Any
-#: functions of one tensor whose value at zero is zero
-_OF_VALUES = (
-    "abs", "absolute", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor", "log1p", "neg",
-    "negative", "nan_to_num", "positive", "rad2deg", "relu", "round", "sgn", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
-)  # fmt: skip
-_QUESTIONS = ("is_floating_point", "is_complex", "is_signed", "is_inference", "element_size", "get_device")
-#: what is done to values whatever their positions
-_CONVERSIONS = (
-    "to",
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "int",
-    "long",
-    "short",
-    "bool",
-    "cpu",
-    "detach",
-    "clone",
-    "type",
-    "cuda",
-)
 
-
-class SparseTensor(Tensor):
+class SparseTensor(AnySparse):
     """A sparse tensor: element ``[indices[0, i], indices[1, i], ...]`` is ``values[i]``, a sum where positions repeat, else zero."""
 
     _positions: Tensor
-    _held: Tensor
-    _sizes: Size
     _unique: bool
 
     @classmethod
     def make(cls, indices: Tensor, values: Tensor, size: Sequence[int], is_coalesced: bool) -> Self:
         """Return one: positions ``[sparse dimensions, n]``, values ``[n, ...]``, the sizes, and whether positions are sorted and unique."""
-        made: Any = cls._from_storage(values._storage, values._layout, values.dtype, values.device)
-        # Assigned past the class's own attributes, which ask the values.
-        vars(made).update(_positions=indices, _held=values, _sizes=Size(size), _unique=is_coalesced)
-        return made
+        return cls._made(values, _positions=indices, _sizes=Size(size), _unique=is_coalesced)
 
-    def _with(self, values: Tensor) -> SparseTensor:
-        return SparseTensor.make(self._positions.to(values.device), values, self._sizes, self._unique)
+    def _with(self, values: Tensor) -> Self:
+        return type(self).make(self._positions.to(values.device), values, self._sizes, self._unique)
 
     # What they are
 
@@ -68,65 +34,19 @@ class SparseTensor(Tensor):
     is_sparse = True  # type: ignore[assignment]
 
     @property
-    def shape(self) -> Size:  # type: ignore[override]
-        """The sizes."""
-        return self._sizes
-
-    @property
-    def ndim(self) -> int:  # type: ignore[override]
-        """The number of dimensions."""
-        return len(self._sizes)
-
-    @property
-    def requires_grad(self) -> bool:  # type: ignore[override]
-        """Whether the values take part in a graph."""
-        return self._held.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self._held.requires_grad = value
-
-    @property
-    def grad_fn(self) -> Answer:
-        """What computed the values."""
-        return self._held.grad_fn
-
-    @property
-    def is_leaf(self) -> bool:  # type: ignore[override]
-        """Whether nothing computed the values."""
-        return self._held.is_leaf
-
-    @property
-    def grad(self) -> SparseTensor | None:  # type: ignore[override]
+    def grad(self) -> Self | None:  # type: ignore[override]
         """The gradient, at the same positions."""
         found = self._held.grad
         if found is None or self._unique:
             return None if found is None else self._with(found)
         # Values at one position have one gradient.
         once = SparseTensor.make(self._positions, found.detach(), self._sizes, False)
-        count = SparseTensor.make(self._positions, found.new_ones(found.shape), self._sizes, False).coalesce()
+        count = type(self).make(self._positions, found.new_ones(found.shape), self._sizes, False).coalesce()
         return count._with(once.coalesce()._held / count._held)
 
     @grad.setter
-    def grad(self, value: SparseTensor | None) -> None:
+    def grad(self, value: Self | None) -> None:
         self._held.grad = None if value is None else value._held
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let the values take part in a graph."""
-        self._held.requires_grad_(requires_grad)
-        return self
-
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-        return len(self._sizes)
-
-    def numel(self) -> int:
-        """Return the number of elements, zeros included."""
-        return math.prod(self._sizes)
-
-    def size(self, dim: int | None = None) -> Answer:
-        """Return the sizes, or one of them."""
-        return self._sizes if dim is None else self._sizes[dim]
 
     def sparse_dim(self) -> int:
         """Return how many dimensions positions have."""
@@ -141,9 +61,6 @@ class SparseTensor(Tensor):
 
     def _indices(self) -> Tensor:
         return self._positions
-
-    def _values(self) -> Tensor:
-        return self._held.detach()
 
     def indices(self) -> Tensor:
         """Return the positions ``[sparse dimensions, n]``.
@@ -186,7 +103,7 @@ class SparseTensor(Tensor):
         if self._unique:
             return self
         flat, places = self._flat().unique(return_inverse=True)
-        values = _added(self._held.new_zeros((len(flat), *self._held.shape[1:])), places, self._held)
+        values = added(self._held.new_zeros((len(flat), *self._held.shape[1:])), places, self._held)
         rows = []
         for size in reversed(self._sizes[: len(self._positions)]):
             rows.insert(0, flat % size)
@@ -197,13 +114,35 @@ class SparseTensor(Tensor):
         """Return a tensor with all elements."""
         del masked_grad
         sizes = self._sizes[: len(self._positions)]
-        dense = _added(self._held.new_zeros((math.prod(sizes), *self._held.shape[1:])), self._flat(), self._held)
+        dense = added(self._held.new_zeros((math.prod(sizes), *self._held.shape[1:])), self._flat(), self._held)
         dense = dense.reshape(tuple(self._sizes))
         return dense if dtype is None else dense.to(dtype)
 
-    def to_sparse(self, *args: Answer, **kwargs: Answer) -> SparseTensor:
-        """Return the tensor, which is sparse."""
-        return self
+    def to_sparse(
+        self,
+        sparse_dim: int | None = None,
+        *,
+        layout: Layout | None = None,
+        blocksize: Sequence[int] | None = None,
+        dense_dim: int | None = None,
+    ) -> AnySparse:
+        """Return the tensor, which is sparse, in another layout if one is given.
+
+        Raises:
+            RuntimeError: it is no matrix.
+        """
+        del sparse_dim, dense_dim
+        if layout in (None, sparse_coo):
+            return self
+        from ._compressed import of_elements
+
+        if self.sparse_dim() != 2:
+            raise RuntimeError(
+                f"a sparse tensor of {self.sparse_dim()} sparse dimensions has no layout {layout}: two are asked for"
+            )
+        mine = self.coalesce()
+        rows, columns = mine._positions
+        return of_elements(rows, columns, mine._held, (), self._sizes, layout, blocksize, rows.dtype)
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """Return the tensor with two of its sparse dimensions exchanged.
@@ -219,10 +158,6 @@ class SparseTensor(Tensor):
         order[dims[0]], order[dims[1]] = order[dims[1]], order[dims[0]]
         sizes = [*(self._sizes[each] for each in order), *self._sizes[count:]]
         return SparseTensor.make(self._positions[order], self._held, sizes, False)
-
-    def t(self) -> SparseTensor:
-        """Return the transposed matrix."""
-        return self.transpose(0, 1)
 
     # Arithmetic
 
@@ -244,16 +179,11 @@ class SparseTensor(Tensor):
         positions = torch.cat([self._positions, other._positions], 1)
         return SparseTensor.make(positions, torch.cat([self._held, scaled]), self._sizes, False).coalesce()
 
-    def sub(self, other: Tensor, *, alpha: Number = 1) -> Tensor:
-        """Return the difference of two sparse tensors, which is sparse."""
-        return self.add(other, alpha=-alpha)
-
     def mul(self, other: Tensor | Number) -> SparseTensor:
         """Return the product element by element, which is sparse."""
-        if not isinstance(other, Tensor) or (other.dim() == 0 and not isinstance(other, SparseTensor)):
+        if not isinstance(other, Tensor) or (other.dim() == 0 and not isinstance(other, AnySparse)):
             return self._with(self._held * other)
-        if isinstance(other, SparseTensor):
-            other = other.to_dense()
+        other = other.to_dense()
         mine = self.coalesce()
         spread = other.expand(tuple(self._sizes))
         return mine._with(mine._held * spread[tuple(mine._positions)])
@@ -284,12 +214,12 @@ class SparseTensor(Tensor):
             raise RuntimeError(
                 f"mat1 and mat2 shapes cannot be multiplied: {tuple(self._sizes)} and {tuple(other.shape)}"
             )
-        if isinstance(other, SparseTensor):
+        if isinstance(other, AnySparse):
             return _from_dense(self.matmul(other.to_dense()))
         rows, columns = self._positions
         values = self._held if other.dim() == 1 else self._held[:, None]
         product = values * other.index_select(0, columns)
-        return _added(product.new_zeros((self._sizes[0], *other.shape[1:])), rows, product)
+        return added(product.new_zeros((self._sizes[0], *other.shape[1:])), rows, product)
 
     def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Answer = None) -> Tensor:
         """Return the sum over some sparse dimensions, which is sparse, or over all, which is not.
@@ -313,46 +243,35 @@ class SparseTensor(Tensor):
         sizes = [each for place, each in enumerate(self._sizes) if place not in dims]
         return SparseTensor.make(self._positions[kept], values, sizes, False).coalesce()
 
+    def softmax(self, dim: int, dtype: Answer = None, *, logarithms: bool = False) -> SparseTensor:
+        """Return the softmax along a sparse dimension of the elements that are there, or its logarithm.
+
+        Raises:
+            NotImplementedError: the dimension is dense.
+        """
+        mine = self.coalesce()
+        dim %= len(self._sizes)
+        if dim >= len(mine._positions):
+            raise NotImplementedError(
+                "the softmax of a sparse tensor is along a sparse dimension: call to_dense() first"
+            )
+        flat = mine._positions.new_zeros(mine._nnz())
+        for place, size in enumerate(self._sizes[: len(mine._positions)]):
+            if place != dim:
+                flat = flat * size + mine._positions[place]
+        values = mine._held if dtype is None else mine._held.to(dtype)
+        groups, group = flat.unique(return_inverse=True)
+        shape = (len(groups), *values.shape[1:])
+        highest = values.detach().new_full(shape, -math.inf).index_reduce(0, group, values.detach(), "amax")
+        shifted = values - highest[group]
+        total = added(values.new_zeros(shape), group, shifted.exp())[group]
+        return mine._with(shifted - total.log() if logarithms else shifted.exp() / total)
+
     # Python
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Callable[..., Answer], types: object, args: Arguments = (), kwargs: Named | None = None
-    ) -> Answer:
-        """Answer a call with a sparse tensor among its arguments."""
-        del types
-        kwargs = kwargs or {}
-        path = PATHS.get(func, "")
-        name = path.rpartition(".")[2]
-        name = "matmul" if name in ("mm", "mv") else name
-        if not path:
-            with DisableTorchFunctionSubclass():
-                return func(*args, **kwargs)
-        if name in _QUESTIONS:
-            return getattr(args[0]._held, name)()
-        if name in _CONVERSIONS or name in _OF_VALUES:
-            mine = args[0] if name in _CONVERSIONS else args[0].coalesce()
-            return mine._with(getattr(mine._held, name)(*args[1:], **kwargs))
-        own = vars(SparseTensor).get(name)
-        if own is not None and args and isinstance(args[0], SparseTensor):
-            return own(*args, **kwargs)
-        swapped = _WITH_DENSE.get(name)
-        if swapped is not None and len(args) == 2 and isinstance(args[1], SparseTensor):
-            return swapped(*args, **kwargs)
-        refuse(path)
-
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        inside = " " * 7
-        texts = [
-            repr(each).replace("\n", "\n" + inside + " " * len(name))
-            for name, each in (("indices=", self._positions), ("values=", self._held.detach()))
-        ]
-        size = f"size={tuple(self._sizes)}, nnz={self._nnz()}, layout=torch.sparse_coo"
-        grad = ", requires_grad=True" if self.requires_grad and self.is_leaf else ""
-        return f"tensor(indices={texts[0]},\n{inside}values={texts[1]},\n{inside}{size}{grad})"
-
-    def __len__(self) -> int:
-        return self._sizes[0]
+        parts = [("indices=", self._positions), ("values=", self._held.detach())]
+        return text_of(self, parts, True)
 
     def __deepcopy__(self, memo: dict[int, Answer]) -> SparseTensor:
         made = SparseTensor.make(self._positions.clone(), self._held.detach().clone(), self._sizes, self._unique)
@@ -361,25 +280,6 @@ class SparseTensor(Tensor):
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
         return SparseTensor.make, (self._positions, self._held.detach(), tuple(self._sizes), self._unique)
-
-
-def refuse(path: str) -> NoReturn:
-    """Refuse a call with a sparse tensor.
-
-    Raises:
-        NotImplementedError: always.
-    """
-    raise NotImplementedError(
-        f"{path} does not take sparse tensors here: sums, products, conversions and functions that are zero at zero do; call "
-        "to_dense() first"
-    )
-
-
-def _added(zeros: Tensor, places: Tensor, values: Tensor) -> Tensor:
-    """Return zeros with values added at places of the first dimension."""
-    if str(values.dtype).endswith("bool"):
-        return zeros.int().index_add(0, places, values.int()) > 0
-    return zeros.index_add(0, places, values)
 
 
 def _stacked(rows: Sequence[Tensor], like: Tensor) -> Tensor:
@@ -397,17 +297,3 @@ def _from_dense(dense: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     positions = taken.nonzero().t().contiguous()
     values = dense[tuple(positions)] if count else dense[None]
     return SparseTensor.make(positions, values, dense.shape, True)
-
-
-def _dense_times(dense: Tensor, sparse: SparseTensor) -> Tensor:
-    if dense.dim() == 1:
-        return sparse.t().matmul(dense)
-    return sparse.t().matmul(dense.t()).t()
-
-
-_WITH_DENSE: dict[str, Callable[..., Answer]] = {
-    "add": lambda dense, sparse, *, alpha=1: dense + sparse.to_dense() * alpha,
-    "sub": lambda dense, sparse, *, alpha=1: dense - sparse.to_dense() * alpha,
-    "mul": lambda dense, sparse: sparse.mul(dense),
-    "matmul": _dense_times,
-}

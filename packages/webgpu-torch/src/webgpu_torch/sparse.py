@@ -1,6 +1,6 @@
-"""Sparse tensors by coordinates, as ``torch.sparse``: made of positions and values, multiplied, added, summed and made dense.
+"""Sparse tensors, as ``torch.sparse``: by coordinates, or with rows or columns compressed, of elements or of blocks.
 
-Other layouts (rows or columns compressed, blocks) are not there.
+They are made of positions and values, multiplied, added, summed, turned into one another and made dense.
 """
 
 from __future__ import annotations
@@ -14,12 +14,38 @@ from webgpu_torch_core import Tensor, device, dtype, layout
 from webgpu_torch_core.dispatch.overrides import public
 
 if TYPE_CHECKING:
+    from ._compressed import CompressedTensor
     from ._coordinates import SparseTensor
+    from ._sparse_base import AnySparse
 
 #: how such tensors are stored
 sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+sparse_bsr = layout("sparse_bsr")
+sparse_bsc = layout("sparse_bsc")
 
-__all__ = ["check_sparse_tensor_invariants", "mm", "sparse_coo_tensor", "sum", "to_sparse"]
+__all__ = [
+    "addmm",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "sampled_addmm",
+    "softmax",
+    "sparse_bsc_tensor",
+    "sparse_bsr_tensor",
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "spdiags",
+    "sum",
+    "to_sparse",
+    "to_sparse_bsc",
+    "to_sparse_bsr",
+    "to_sparse_csc",
+    "to_sparse_csr",
+]
 
 
 class check_sparse_tensor_invariants(contextlib.ContextDecorator):
@@ -106,6 +132,167 @@ def sparse_coo_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
+def sparse_compressed_tensor(
+    compressed_indices: Tensor | Sequence[object],
+    plain_indices: Tensor | Sequence[object],
+    values: Tensor | Sequence[object],
+    size: Sequence[int] | None = None,
+    *,
+    dtype: dtype | None = None,
+    layout: layout | None = None,
+    device: device | str | None = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> CompressedTensor:
+    """Return a sparse tensor whose rows or columns are compressed: line ``i`` has the values ``compressed[i]`` to ``compressed[i + 1]``.
+
+    Args:
+        compressed_indices: where the lines begin, ``[*batch, lines + 1]``.
+        plain_indices: the place of each value in its line, ``[*batch, n]``.
+        values: ``[*batch, n, *dense]``, or ``[*batch, n, rows, columns, *dense]`` of blocks.
+        size: the sizes; by default what holds the places.
+        dtype, device: of the values, by default their own.
+        layout: ``torch.sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``.
+        pin_memory: accepted.
+        requires_grad: let the values take part in a graph.
+        check_invariants: places are always checked.
+
+    Raises:
+        RuntimeError: the parts do not fit together, lines are not in order, or places are outside of the sizes.
+    """
+    from ._compressed_checks import compressed
+
+    del pin_memory, check_invariants
+    if layout not in (sparse_csr, sparse_csc, sparse_bsr, sparse_bsc):
+        raise RuntimeError(
+            f"sparse_compressed_tensor expected sparse compressed tensor layout but got {'none' if layout is None else layout}"
+        )
+    held = torch.as_tensor(values, dtype=dtype, device=device)
+    pointers, places = (
+        torch.as_tensor(each, dtype=None if isinstance(each, Tensor) else torch.int64, device=held.device)
+        for each in (compressed_indices, plain_indices)
+    )
+    made = compressed(pointers, places, held.detach() if requires_grad else held, size, layout)
+    return made.requires_grad_() if requires_grad else made
+
+
+def sparse_csr_tensor(
+    crow_indices: Tensor | Sequence[object],
+    col_indices: Tensor | Sequence[object],
+    values: Tensor | Sequence[object],
+    size: Sequence[int] | None = None,
+    *,
+    dtype: dtype | None = None,
+    device: device | str | None = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> CompressedTensor:
+    """Return a sparse tensor with compressed rows.
+
+    Args:
+        crow_indices: where the rows begin, ``[*batch, rows + 1]``.
+        col_indices: the column of each value, ``[*batch, n]``.
+        values: ``[*batch, n, *dense]``.
+        size, dtype, device, pin_memory, requires_grad, check_invariants: as in :func:`torch.sparse_compressed_tensor`.
+
+    Raises:
+        RuntimeError: the parts do not fit together.
+    """
+    return sparse_compressed_tensor(
+        crow_indices, col_indices, values, size, dtype=dtype, layout=sparse_csr, device=device,
+        pin_memory=pin_memory, requires_grad=requires_grad, check_invariants=check_invariants,
+    )  # fmt: skip
+
+
+def sparse_csc_tensor(
+    ccol_indices: Tensor | Sequence[object],
+    row_indices: Tensor | Sequence[object],
+    values: Tensor | Sequence[object],
+    size: Sequence[int] | None = None,
+    *,
+    dtype: dtype | None = None,
+    device: device | str | None = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> CompressedTensor:
+    """Return a sparse tensor with compressed columns.
+
+    Args:
+        ccol_indices: where the columns begin, ``[*batch, columns + 1]``.
+        row_indices: the row of each value, ``[*batch, n]``.
+        values: ``[*batch, n, *dense]``.
+        size, dtype, device, pin_memory, requires_grad, check_invariants: as in :func:`torch.sparse_compressed_tensor`.
+
+    Raises:
+        RuntimeError: the parts do not fit together.
+    """
+    return sparse_compressed_tensor(
+        ccol_indices, row_indices, values, size, dtype=dtype, layout=sparse_csc, device=device,
+        pin_memory=pin_memory, requires_grad=requires_grad, check_invariants=check_invariants,
+    )  # fmt: skip
+
+
+def sparse_bsr_tensor(
+    crow_indices: Tensor | Sequence[object],
+    col_indices: Tensor | Sequence[object],
+    values: Tensor | Sequence[object],
+    size: Sequence[int] | None = None,
+    *,
+    dtype: dtype | None = None,
+    device: device | str | None = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> CompressedTensor:
+    """Return a sparse tensor with compressed rows of blocks.
+
+    Args:
+        crow_indices: where the rows begin, ``[*batch, rows + 1]``.
+        col_indices: the column of each block, ``[*batch, n]``.
+        values: ``[*batch, n, rows, columns, *dense]``.
+        size, dtype, device, pin_memory, requires_grad, check_invariants: as in :func:`torch.sparse_compressed_tensor`.
+
+    Raises:
+        RuntimeError: the parts do not fit together.
+    """
+    return sparse_compressed_tensor(
+        crow_indices, col_indices, values, size, dtype=dtype, layout=sparse_bsr, device=device,
+        pin_memory=pin_memory, requires_grad=requires_grad, check_invariants=check_invariants,
+    )  # fmt: skip
+
+
+def sparse_bsc_tensor(
+    ccol_indices: Tensor | Sequence[object],
+    row_indices: Tensor | Sequence[object],
+    values: Tensor | Sequence[object],
+    size: Sequence[int] | None = None,
+    *,
+    dtype: dtype | None = None,
+    device: device | str | None = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> CompressedTensor:
+    """Return a sparse tensor with compressed columns of blocks.
+
+    Args:
+        ccol_indices: where the columns begin, ``[*batch, columns + 1]``.
+        row_indices: the row of each block, ``[*batch, n]``.
+        values: ``[*batch, n, rows, columns, *dense]``.
+        size, dtype, device, pin_memory, requires_grad, check_invariants: as in :func:`torch.sparse_compressed_tensor`.
+
+    Raises:
+        RuntimeError: the parts do not fit together.
+    """
+    return sparse_compressed_tensor(
+        ccol_indices, row_indices, values, size, dtype=dtype, layout=sparse_bsc, device=device,
+        pin_memory=pin_memory, requires_grad=requires_grad, check_invariants=check_invariants,
+    )  # fmt: skip
+
+
 def to_sparse(
     input: Tensor,
     sparse_dim: int | None = None,
@@ -113,27 +300,48 @@ def to_sparse(
     layout: layout | None = None,
     blocksize: Sequence[int] | None = None,
     dense_dim: int | None = None,
-) -> SparseTensor:
+) -> AnySparse:
     """Return a tensor's elements that are not zero, with their positions in the first ``sparse_dim`` dimensions, all by default.
 
     Args:
-        input: of any shape and type.
+        input: of any shape and type; compressed, ``[*batch, m, n, *dense]``.
         sparse_dim: how many dimensions positions have.
-        layout: ``torch.sparse_coo``.
-        blocksize, dense_dim: of layouts that are compressed; the second is looked at by no other.
+        layout: ``torch.sparse_coo``, or a compressed one.
+        blocksize: the rows and columns of blocks.
+        dense_dim: of compressed layouts, how many dimensions each value has.
 
     Raises:
-        NotImplementedError: another layout than ``sparse_coo`` is asked for.
-        RuntimeError: ``blocksize`` is given.
+        RuntimeError: the layout has no blocks, or the sizes are no multiples of theirs.
     """
-    del dense_dim
+    if layout not in (None, sparse_coo):
+        from ._compressed import of_dense
+
+        return of_dense(input, layout, blocksize, dense_dim)
     from ._coordinates import _from_dense
 
-    if layout not in (None, sparse_coo):
-        raise NotImplementedError(f"sparse tensors have the layout torch.sparse_coo here, not {layout}")
     if blocksize is not None:
         raise RuntimeError(f"to_sparse(): blocksize {tuple(blocksize)} is for blocks, which sparse_coo has not")
     return _from_dense(input, sparse_dim)
+
+
+def to_sparse_csr(input: Tensor, dense_dim: int | None = None) -> AnySparse:
+    """Return the elements of ``[*batch, m, n, *dense]`` that are not zero, rows compressed; as many in each of the batch."""
+    return to_sparse(input, layout=sparse_csr, dense_dim=dense_dim)
+
+
+def to_sparse_csc(input: Tensor, dense_dim: int | None = None) -> AnySparse:
+    """Return the elements of ``[*batch, m, n, *dense]`` that are not zero, columns compressed; as many in each of the batch."""
+    return to_sparse(input, layout=sparse_csc, dense_dim=dense_dim)
+
+
+def to_sparse_bsr(input: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
+    """Return the blocks of ``[*batch, m, n, *dense]`` that are not zero, rows compressed; as many in each of the batch."""
+    return to_sparse(input, layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+
+
+def to_sparse_bsc(input: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
+    """Return the blocks of ``[*batch, m, n, *dense]`` that are not zero, columns compressed; as many in each of the batch."""
+    return to_sparse(input, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
@@ -146,5 +354,57 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: dtype | No
     return input.sum(dim, dtype=dtype) if dim is not None else input.sum(dtype=dtype)
 
 
-for _name in ("to_sparse", "to_sparse_coo"):
-    setattr(Tensor, _name, public(to_sparse, f"torch.Tensor.{_name}"))
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0) -> Tensor:
+    """Return ``beta * mat + alpha * (mat1 @ mat2)`` of matrices ``[m, n]``, ``[m, k]`` and ``[k, n]``, the first of a product sparse."""
+    return torch.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[arg-type]
+
+
+def sampled_addmm(
+    input: CompressedTensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0
+) -> CompressedTensor:
+    """Return ``beta * input + alpha * (mat1 @ mat2)`` where the sparse matrix ``input`` ``[m, n]`` has values, and nowhere else."""
+    return input.sampled_addmm(mat1, mat2, beta=beta, alpha=alpha)
+
+
+def softmax(input: SparseTensor, dim: int, *, dtype: dtype | None = None) -> SparseTensor:
+    """Return the softmax along a sparse dimension of the elements that are there: what is not there counts as minus infinity."""
+    return input.softmax(dim, dtype)
+
+
+def log_softmax(input: SparseTensor, dim: int, *, dtype: dtype | None = None) -> SparseTensor:
+    """Return the logarithm of the softmax along a sparse dimension of the elements that are there."""
+    return input.softmax(dim, dtype, logarithms=True)
+
+
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: layout | None = None) -> AnySparse:
+    """Return the sparse matrix with the rows of ``diagonals`` ``[k, n]`` along its diagonals: element ``[i, i + offset]`` is ``row[i + offset]``.
+
+    Args:
+        diagonals: one row for each diagonal, or a single row.
+        offsets: where each diagonal is, ``[k]``, positive above the main one.
+        shape: the sizes of the matrix.
+        layout: by coordinates, or with compressed rows or columns.
+
+    Raises:
+        RuntimeError: there are not as many offsets as diagonals, or one of them twice.
+    """
+    rows = diagonals.reshape((-1, diagonals.shape[-1]))
+    numbers = offsets.reshape(-1)
+    if len(numbers) != len(rows) or len(numbers.unique()) != len(numbers):
+        raise RuntimeError(f"spdiags: {len(rows)} diagonals ask for as many different offsets, not {numbers.tolist()}")
+    columns = torch.arange(rows.shape[1]).expand(tuple(rows.shape))
+    lines = columns - numbers[:, None]
+    inside = (lines >= 0) & (lines < shape[0]) & (columns < shape[1])
+    made = sparse_coo_tensor(torch.stack([lines[inside], columns[inside]]), rows[inside], shape)
+    return made if layout in (None, sparse_coo) else made.to_sparse(layout=layout)
+
+
+for _name, _function in (
+    ("to_sparse", to_sparse),
+    ("to_sparse_coo", to_sparse),
+    ("to_sparse_csr", to_sparse_csr),
+    ("to_sparse_csc", to_sparse_csc),
+    ("to_sparse_bsr", to_sparse_bsr),
+    ("to_sparse_bsc", to_sparse_bsc),
+):
+    setattr(Tensor, _name, public(_function, f"torch.Tensor.{_name}"))

@@ -99,6 +99,60 @@ class TensorKinds:
         """
         raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
 
+    def indices(self) -> Any:
+        """Refuse: only sparse tensors by coordinates have positions ``[sparse dimensions, n]``.
+
+        Raises:
+            RuntimeError: always.
+        """
+        self._of_another_layout("indices", "coordinate")
+
+    def values(self) -> Any:
+        """Refuse: only sparse tensors have values ``[n, ...]``.
+
+        Raises:
+            RuntimeError: always.
+        """
+        self._of_another_layout("values", "")
+
+    def crow_indices(self) -> Any:
+        """Refuse: only sparse tensors with compressed rows have pointers to them, ``[rows + 1]``.
+
+        Raises:
+            RuntimeError: always.
+        """
+        self._of_another_layout("crow_indices", "row compressed")
+
+    def col_indices(self) -> Any:
+        """Refuse: only sparse tensors with compressed rows have columns of their values, ``[n]``.
+
+        Raises:
+            RuntimeError: always.
+        """
+        self._of_another_layout("col_indices", "row compressed")
+
+    def ccol_indices(self) -> Any:
+        """Refuse: only sparse tensors with compressed columns have pointers to them, ``[columns + 1]``.
+
+        Raises:
+            RuntimeError: always.
+        """
+        self._of_another_layout("ccol_indices", "column compressed")
+
+    def row_indices(self) -> Any:
+        """Refuse: only sparse tensors with compressed columns have rows of their values, ``[n]``.
+
+        Raises:
+            RuntimeError: always.
+        """
+        self._of_another_layout("row_indices", "column compressed")
+
+    def _of_another_layout(self, asked: str, wanted: str) -> NoReturn:
+        names = {"sparse_coo": "Sparse", "strided": "Strided"}
+        own = str(self.layout).removeprefix("torch.")
+        own = names.get(own, "".join(each.capitalize() for each in own.split("_")))
+        raise RuntimeError(f"{asked} expected sparse {wanted}{' ' if wanted else ''}tensor layout but got {own}")
+
     def const_data_ptr(self) -> int:
         """Return the address of the first element, as :meth:`data_ptr`."""
         return self.data_ptr()  # type: ignore[attr-defined]

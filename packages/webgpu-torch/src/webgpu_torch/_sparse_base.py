@@ -1,0 +1,282 @@
+"""What sparse tensors of every layout share: sizes, values that take part in graphs, and who answers calls.
+
+Loaded when the first one is made: from then on calls look for them among their arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Self, TypeAlias
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core import layout as Layout
+from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
+
+from .sparse import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+
+Arguments: TypeAlias = tuple[Any, ...]
+Named: TypeAlias = dict[str, Any]
+Answer: TypeAlias = Any
+#: functions of one tensor whose value at zero is zero
+_OF_VALUES = (
+    "abs", "absolute", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor", "log1p", "neg",
+    "negative", "nan_to_num", "positive", "rad2deg", "relu", "round", "sgn", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+)  # fmt: skip
+_QUESTIONS = ("is_floating_point", "is_complex", "is_signed", "is_inference", "element_size", "get_device")
+#: what dense tensors refuse in the words that a sparse one of another layout does
+_PARTS = ("indices", "values", "crow_indices", "col_indices", "ccol_indices", "row_indices", "is_coalesced")
+#: how PyTorch's messages call layouts
+CALLED = {
+    sparse_csr: "SparseCsr", sparse_csc: "SparseCsc", sparse_bsr: "SparseBsr", sparse_bsc: "SparseBsc", sparse_coo: "Sparse",
+}  # fmt: skip
+#: what is done to values whatever their positions
+_CONVERSIONS = (
+    "to", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "cpu", "detach", "clone", "type", "cuda",
+)  # fmt: skip
+
+
+class AnySparse(Tensor):
+    """A tensor of some positions and the values there; all other elements are zero."""
+
+    _held: Tensor
+    _sizes: Size
+
+    @classmethod
+    def _made(cls, values: Tensor, **own: Answer) -> Self:
+        made: Any = cls._from_storage(values._storage, values._layout, values.dtype, values.device)
+        # Assigned past the class's own attributes, which ask the values.
+        vars(made).update(own, _held=values)
+        return made
+
+    def _with(self, values: Tensor) -> Self:
+        """Return the tensor with other values at its positions."""
+        raise NotImplementedError
+
+    # What they are
+
+    @property
+    def shape(self) -> Size:  # type: ignore[override]
+        """The sizes."""
+        return self._sizes
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        """The number of dimensions."""
+        return len(self._sizes)
+
+    @property
+    def requires_grad(self) -> bool:  # type: ignore[override]
+        """Whether the values take part in a graph."""
+        return self._held.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._held.requires_grad = value
+
+    @property
+    def grad_fn(self) -> Answer:
+        """What computed the values."""
+        return self._held.grad_fn
+
+    @property
+    def is_leaf(self) -> bool:  # type: ignore[override]
+        """Whether nothing computed the values."""
+        return self._held.is_leaf
+
+    @property
+    def grad(self) -> Self | None:  # type: ignore[override]
+        """The gradient, at the same positions."""
+        found = self._held.grad
+        return None if found is None else self._with(found)
+
+    @grad.setter
+    def grad(self, value: Self | None) -> None:
+        self._held.grad = None if value is None else value._held
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let the values take part in a graph."""
+        self._held.requires_grad_(requires_grad)
+        return self
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self._sizes)
+
+    def numel(self) -> int:
+        """Return the number of elements, zeros included."""
+        return math.prod(self._sizes)
+
+    def size(self, dim: int | None = None) -> Answer:
+        """Return the sizes, or one of them."""
+        return self._sizes if dim is None else self._sizes[dim]
+
+    def _nnz(self) -> int:
+        raise NotImplementedError
+
+    def _values(self) -> Tensor:
+        return self._held.detach()
+
+    def to_sparse(
+        self,
+        sparse_dim: int | None = None,
+        *,
+        layout: Layout | None = None,
+        blocksize: Sequence[int] | None = None,
+        dense_dim: int | None = None,
+    ) -> AnySparse:
+        """Return the tensor in another layout."""
+        raise NotImplementedError
+
+    def to_sparse_coo(self) -> AnySparse:
+        """Return the tensor by coordinates."""
+        return self.to_sparse(layout=sparse_coo)
+
+    def to_sparse_csr(self, dense_dim: int | None = None) -> AnySparse:
+        """Return the matrix with compressed rows."""
+        return self.to_sparse(layout=sparse_csr, dense_dim=dense_dim)
+
+    def to_sparse_csc(self, dense_dim: int | None = None) -> AnySparse:
+        """Return the matrix with compressed columns."""
+        return self.to_sparse(layout=sparse_csc, dense_dim=dense_dim)
+
+    def to_sparse_bsr(self, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
+        """Return the matrix with compressed rows of blocks."""
+        return self.to_sparse(layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+
+    def to_sparse_bsc(self, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
+        """Return the matrix with compressed columns of blocks."""
+        return self.to_sparse(layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
+
+    def t(self) -> Self:
+        """Return the transposed matrix."""
+        return self.transpose(0, 1)
+
+    def sub(self, other: Tensor, *, alpha: complex = 1) -> Tensor:
+        """Return the difference of two sparse tensors, which is sparse."""
+        return self.add(other, alpha=-alpha)
+
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
+        """Return ``beta * self + alpha * (mat1 @ mat2)``, where this tensor is made dense if the product is.
+
+        Raises:
+            RuntimeError: sizes do not match.
+        """
+        return _addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+    # Python
+
+    @classmethod
+    def _method(cls, name: str) -> Callable[..., Answer] | None:
+        """Return what a sparse layout itself answers under a name."""
+        for each in cls.__mro__:
+            if each is Tensor:
+                return None
+            if name in vars(each):
+                return vars(each)[name]
+        return None
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Answer], types: object, args: Arguments = (), kwargs: Named | None = None
+    ) -> Answer:
+        """Answer a call with a sparse tensor among its arguments."""
+        del types
+        kwargs = kwargs or {}
+        path = PATHS.get(func, "")
+        name = path.rpartition(".")[2]
+        name = "matmul" if name in ("mm", "mv", "bmm") else name
+        if not path or name in _PARTS and type(args[0])._method(name) is None:
+            with DisableTorchFunctionSubclass():
+                return func(*args, **kwargs)
+        if name in _QUESTIONS:
+            return getattr(args[0]._held, name)()
+        if args and isinstance(args[0], AnySparse):
+            if name in _CONVERSIONS or name in _OF_VALUES:
+                mine = args[0] if name in _CONVERSIONS else args[0].coalesce()
+                return mine._with(getattr(mine._held, name)(*args[1:], **kwargs))
+            own = type(args[0])._method(name)
+            if own is not None:
+                return own(*args, **kwargs)
+        swapped = _WITH_DENSE.get(name)
+        if swapped is not None and len(args) >= 2 and any(isinstance(each, AnySparse) for each in args[1:]):
+            return swapped(*args, **kwargs)
+        refuse(path)
+
+    def coalesce(self) -> Self:
+        """Return the tensor, in which each position is there once."""
+        return self
+
+    def __len__(self) -> int:
+        return self._sizes[0]
+
+
+def refuse(path: str) -> NoReturn:
+    """Refuse a call with a sparse tensor.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        f"{path} does not take sparse tensors here: sums, products, conversions and functions that are zero at zero do; call "
+        "to_dense() first"
+    )
+
+
+def added(zeros: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    """Return zeros with values added at places of the first dimension."""
+    if str(values.dtype).endswith("bool"):
+        return zeros.int().index_add(0, places, values.int()) > 0
+    return zeros.index_add(0, places, values)
+
+
+def text_of(tensor: AnySparse, parts: Sequence[tuple[str, Tensor]], newline: bool) -> str:
+    """Return a sparse tensor's text: its parts in lines of their own, and what follows where it fits in a line."""
+    ending = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    if tensor.dtype not in (torch.get_default_dtype(), torch.int64, torch.bool):
+        ending.append(f"dtype={tensor.dtype}")
+    ending.append(f"layout={tensor.layout}")
+    if tensor.requires_grad and tensor.is_leaf:
+        ending.append("requires_grad=True")
+    inside = " " * 7
+    lines = []
+    for name, part in parts:
+        # The type is told once, after the parts.
+        first, *others = re.sub(r", dtype=[\w.]+\)$", ")", repr(part)).split("\n")
+        lines.append("\n".join([name + first, *(each and inside + " " * len(name) + each for each in others)]))
+    text = "tensor(" + f",\n{inside}".join(lines)
+    length = len(text) - text.rfind("\n") + 1
+    for each in ending:
+        if newline or length + len(each) + 2 > 80:
+            text += f",\n{inside}{each}"
+            length = len(inside) + len(each)
+            newline = False
+        else:
+            text += f", {each}"
+            length += len(each) + 2
+    return text + ")"
+
+
+def _dense_times(dense: Tensor, sparse: AnySparse) -> Tensor:
+    if dense.dim() == 1:
+        return sparse.t().matmul(dense)
+    return sparse.t().matmul(dense.t()).t()
+
+
+def _addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
+    product = mat1 @ mat2
+    if isinstance(input, AnySparse) and not isinstance(product, AnySparse):
+        input = input.to_dense()
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else (input if beta == 1 else input * beta) + product
+
+
+_WITH_DENSE: dict[str, Callable[..., Answer]] = {
+    "add": lambda dense, sparse, *, alpha=1: dense + sparse.to_dense() * alpha,
+    "sub": lambda dense, sparse, *, alpha=1: dense - sparse.to_dense() * alpha,
+    "mul": lambda dense, sparse: sparse.mul(dense),
+    "matmul": _dense_times,
+    "addmm": _addmm,
+}
