@@ -13,9 +13,10 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 from webgpu_torch_core import layout as Layout
 
+from ._blocks import apart, joined, somewhere
 from ._coordinates import SparseTensor
 from ._sparse_base import CALLED, Answer, AnySparse, added, refuse, text_of
-from .sparse import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from .sparse import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, to_sparse
 
 _TRANSPOSED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
 
@@ -83,7 +84,7 @@ class CompressedTensor(AnySparse):
     def _nnz(self) -> int:
         return self._places.shape[-1]
 
-    def values(self) -> Tensor:
+    def values(self) -> Tensor:  # type: ignore[override]
         """Return the values ``[*batch, n, *block, *dense]``."""
         return self._held
 
@@ -92,7 +93,7 @@ class CompressedTensor(AnySparse):
             self._of_another_layout(name, f"{'row' if by_rows else 'column'} compressed")
         return found
 
-    def crow_indices(self) -> Tensor:
+    def crow_indices(self) -> Tensor:  # type: ignore[override]
         """Return where each row begins, ``[*batch, rows + 1]``.
 
         Raises:
@@ -100,7 +101,7 @@ class CompressedTensor(AnySparse):
         """
         return self._indices_of("crow_indices", True, self._pointers)
 
-    def col_indices(self) -> Tensor:
+    def col_indices(self) -> Tensor:  # type: ignore[override]
         """Return the column of each value, ``[*batch, n]``.
 
         Raises:
@@ -108,7 +109,7 @@ class CompressedTensor(AnySparse):
         """
         return self._indices_of("col_indices", True, self._places)
 
-    def ccol_indices(self) -> Tensor:
+    def ccol_indices(self) -> Tensor:  # type: ignore[override]
         """Return where each column begins, ``[*batch, columns + 1]``.
 
         Raises:
@@ -116,7 +117,7 @@ class CompressedTensor(AnySparse):
         """
         return self._indices_of("ccol_indices", False, self._pointers)
 
-    def row_indices(self) -> Tensor:
+    def row_indices(self) -> Tensor:  # type: ignore[override]
         """Return the row of each value, ``[*batch, n]``.
 
         Raises:
@@ -149,7 +150,7 @@ class CompressedTensor(AnySparse):
         values = self._flat()
         places = math.prod(self._batch) * math.prod(self._counts)
         dense = added(values.new_zeros((places, *values.shape[1:])), self._keys(), values)
-        dense = _joined(dense, self._batch, self._counts, self._block, self._by_rows, self._blocked)
+        dense = joined(dense, self._batch, self._counts, self._block, self._by_rows, self._blocked)
         dense = dense.reshape(tuple(self._sizes))
         return dense if dtype is None else dense.to(dtype)
 
@@ -283,8 +284,8 @@ class CompressedTensor(AnySparse):
     def _picked(self, dense: Tensor) -> Tensor:
         """Return a dense tensor's elements at the places that have values here."""
         dense = dense.expand(tuple(self._sizes))
-        apart = _apart(dense, self._batch, self._block, self._by_rows, self._blocked)
-        return apart[self._keys()].reshape((*self._batch, self._nnz(), *apart.shape[1:]))
+        parts = apart(dense, self._batch, self._block, self._by_rows, self._blocked)
+        return parts[self._keys()].reshape((*self._batch, self._nnz(), *parts.shape[1:]))
 
     def mul(self, other: Tensor | complex) -> CompressedTensor:
         """Return the product element by element, at places that both have."""
@@ -294,13 +295,13 @@ class CompressedTensor(AnySparse):
             return self._with(self._held * self._picked(other.to_dense()))
         values = self._held * self._picked(other.to_dense())
         ones = other._with(other._held.detach().new_ones(other._held.shape, dtype=torch.float32))
-        shared = _somewhere(self._picked(ones.to_dense()).reshape(self._flat().shape) != 0)
+        shared = somewhere(self._picked(ones.to_dense()).reshape(self._flat().shape) != 0)
         if bool(shared.all()):
             return self._with(values)
         flat = values.reshape(self._flat().shape)
         return self._of_keys(self._keys()[shared], flat[shared])
 
-    def div(self, other: Tensor | complex, *, rounding_mode: str | None = None) -> CompressedTensor:
+    def div(self, other: Tensor | float, *, rounding_mode: str | None = None) -> CompressedTensor:
         """Return the quotient by a number."""
         if isinstance(other, Tensor) and other.dim():
             refuse("torch.div by a tensor")
@@ -372,7 +373,7 @@ class CompressedTensor(AnySparse):
 
     def __getitem__(self, item: Answer) -> Tensor:
         found = self.to_dense()[item]
-        return found if found.dim() == 0 else found.to_sparse()
+        return found if found.dim() == 0 else to_sparse(found)
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         names = ("crow_indices=", "col_indices=") if self._by_rows else ("ccol_indices=", "row_indices=")
@@ -458,11 +459,11 @@ def of_dense(dense: Tensor, kind: Layout, blocksize: Sequence[int] | None, dense
     batch = tuple(dense.shape[:start])
     block = _block_of(dense.shape[start : start + 2], kind, blocksize)
     by_rows, blocked = kind in (sparse_csr, sparse_bsr), kind in (sparse_bsr, sparse_bsc)
-    apart = _apart(dense, batch, block, by_rows, blocked)
-    keys = _somewhere(apart.detach() != 0).nonzero()[:, 0]
+    parts = apart(dense, batch, block, by_rows, blocked)
+    keys = somewhere(parts.detach() != 0).nonzero()[:, 0]
     down, right = dense.shape[start] // block[0], dense.shape[start + 1] // block[1]
     counts = (down, right) if by_rows else (right, down)
-    return _compress(keys, apart[keys], batch, counts, dense.shape, kind, torch.int64)
+    return _compress(keys, parts[keys], batch, counts, dense.shape, kind, torch.int64)
 
 
 def _block_of(sizes: Sequence[int], kind: Layout, blocksize: Sequence[int] | None) -> tuple[int, int]:
@@ -486,29 +487,3 @@ def _block_of(sizes: Sequence[int], kind: Layout, blocksize: Sequence[int] | Non
             f"dense_to_{name}: tensor sparse size ({sizes[0]},{sizes[1]}) must be divisible by given blocksize ({height},{width})"
         )
     return height, width
-
-
-def _somewhere(parts: Tensor) -> Tensor:
-    """Return which parts of the first dimension are true anywhere."""
-    return parts.reshape((len(parts), math.prod(parts.shape[1:]))).any(1)
-
-
-def _apart(dense: Tensor, batch: tuple[int, ...], block: tuple[int, int], by_rows: bool, blocked: bool) -> Tensor:
-    """Return a dense tensor's elements or blocks, line after line, ``[places, *block, *dense]``."""
-    start = len(batch)
-    height, width = block
-    down, right = dense.shape[start] // height, dense.shape[start + 1] // width
-    inner = tuple(dense.shape[start + 2 :])
-    number = math.prod(batch)
-    parts = dense.reshape((number, down, height, right, width, *inner)).transpose(2, 3)
-    parts = parts if by_rows else parts.transpose(1, 2)
-    return parts.reshape((number * down * right, *(block if blocked else ()), *inner))
-
-
-def _joined(
-    parts: Tensor, batch: tuple[int, ...], counts: tuple[int, int], block: tuple[int, int], by_rows: bool, blocked: bool
-) -> Tensor:
-    """Return the dense tensor, the batch in one dimension, of which :func:`_apart` returns the parts."""
-    inner = tuple(parts.shape[3 if blocked else 1 :])
-    parts = parts.reshape((math.prod(batch), *counts, *block, *inner))
-    return (parts if by_rows else parts.transpose(1, 2)).transpose(2, 3)

@@ -40,7 +40,7 @@ class SparseTensor(AnySparse):
         if found is None or self._unique:
             return None if found is None else self._with(found)
         # Values at one position have one gradient.
-        once = SparseTensor.make(self._positions, found.detach(), self._sizes, False)
+        once = type(self).make(self._positions, found.detach(), self._sizes, False)
         count = type(self).make(self._positions, found.new_ones(found.shape), self._sizes, False).coalesce()
         return count._with(once.coalesce()._held / count._held)
 
@@ -62,7 +62,7 @@ class SparseTensor(AnySparse):
     def _indices(self) -> Tensor:
         return self._positions
 
-    def indices(self) -> Tensor:
+    def indices(self) -> Tensor:  # type: ignore[override]
         """Return the positions ``[sparse dimensions, n]``.
 
         Raises:
@@ -71,7 +71,7 @@ class SparseTensor(AnySparse):
         self._require_unique("indices")
         return self._positions
 
-    def values(self) -> Tensor:
+    def values(self) -> Tensor:  # type: ignore[override]
         """Return the values ``[n, ...]``.
 
         Raises:
@@ -98,7 +98,7 @@ class SparseTensor(AnySparse):
 
     # Conversions
 
-    def coalesce(self) -> SparseTensor:
+    def coalesce(self) -> Self:
         """Return the same tensor with positions sorted and each there once, values at one position added."""
         if self._unique:
             return self
@@ -108,7 +108,7 @@ class SparseTensor(AnySparse):
         for size in reversed(self._sizes[: len(self._positions)]):
             rows.insert(0, flat % size)
             flat = flat // size
-        return SparseTensor.make(_stacked(rows, self._positions), values, self._sizes, True)
+        return type(self).make(_stacked(rows, self._positions), values, self._sizes, True)
 
     def to_dense(self, dtype: Answer = None, *, masked_grad: bool = True) -> Tensor:
         """Return a tensor with all elements."""
@@ -183,9 +183,9 @@ class SparseTensor(AnySparse):
         """Return the product element by element, which is sparse."""
         if not isinstance(other, Tensor) or (other.dim() == 0 and not isinstance(other, AnySparse)):
             return self._with(self._held * other)
-        other = other.to_dense()
         mine = self.coalesce()
-        spread = other.expand(tuple(self._sizes))
+        dense: Tensor = other.to_dense()
+        spread = dense.expand(tuple(self._sizes))
         return mine._with(mine._held * spread[tuple(mine._positions)])
 
     def div(self, other: Tensor | Number, *, rounding_mode: str | None = None) -> SparseTensor:

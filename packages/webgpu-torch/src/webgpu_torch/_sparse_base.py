@@ -150,7 +150,7 @@ class AnySparse(Tensor):
         """Return the matrix with compressed columns of blocks."""
         return self.to_sparse(layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
-    def t(self) -> Self:
+    def t(self) -> Answer:
         """Return the transposed matrix."""
         return self.transpose(0, 1)
 
@@ -188,7 +188,7 @@ class AnySparse(Tensor):
         path = PATHS.get(func, "")
         name = path.rpartition(".")[2]
         name = "matmul" if name in ("mm", "mv", "bmm") else name
-        if not path or name in _PARTS and type(args[0])._method(name) is None:
+        if not path or (name in _PARTS and type(args[0])._method(name) is None):
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         if name in _QUESTIONS:

@@ -99,7 +99,7 @@ class TensorKinds:
         """
         raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
 
-    def indices(self) -> Any:
+    def indices(self) -> NoReturn:
         """Refuse: only sparse tensors by coordinates have positions ``[sparse dimensions, n]``.
 
         Raises:
@@ -107,7 +107,7 @@ class TensorKinds:
         """
         self._of_another_layout("indices", "coordinate")
 
-    def values(self) -> Any:
+    def values(self) -> NoReturn:
         """Refuse: only sparse tensors have values ``[n, ...]``.
 
         Raises:
@@ -115,7 +115,7 @@ class TensorKinds:
         """
         self._of_another_layout("values", "")
 
-    def crow_indices(self) -> Any:
+    def crow_indices(self) -> NoReturn:
         """Refuse: only sparse tensors with compressed rows have pointers to them, ``[rows + 1]``.
 
         Raises:
@@ -123,7 +123,7 @@ class TensorKinds:
         """
         self._of_another_layout("crow_indices", "row compressed")
 
-    def col_indices(self) -> Any:
+    def col_indices(self) -> NoReturn:
         """Refuse: only sparse tensors with compressed rows have columns of their values, ``[n]``.
 
         Raises:
@@ -131,7 +131,7 @@ class TensorKinds:
         """
         self._of_another_layout("col_indices", "row compressed")
 
-    def ccol_indices(self) -> Any:
+    def ccol_indices(self) -> NoReturn:
         """Refuse: only sparse tensors with compressed columns have pointers to them, ``[columns + 1]``.
 
         Raises:
@@ -139,7 +139,7 @@ class TensorKinds:
         """
         self._of_another_layout("ccol_indices", "column compressed")
 
-    def row_indices(self) -> Any:
+    def row_indices(self) -> NoReturn:
         """Refuse: only sparse tensors with compressed columns have rows of their values, ``[n]``.
 
         Raises:
