@@ -171,7 +171,7 @@ def _batched(call: Call, operands: list[int]) -> str:
     """Return the rule of matrices in batches, if a call follows it."""
     first = call.arguments[operands[0]].value
     alone = tensors_in(_tried(call, {}))
-    if first.ndim < 2 or not alone:
+    if first.ndim < 2 or not alone or any(call.arguments[n].value.layout != torch.strided for n in operands):
         return ""
     batch = {n: call.arguments[n].value.expand(5, *call.arguments[n].value.shape) for n in operands}
     found = tensors_in(_tried(call, batch))
