@@ -133,7 +133,14 @@ def test_products_and_sums(layout: str, data: st.DataObject) -> None:
         dense, other = given_to(t, array), given_to(t, operand)
         # PyTorch multiplies columns of blocks on no CPU: rows of blocks are the same matrix.
         factor = found.to_sparse_bsr((2, 2)) if layout == "sparse_bsc" and t is torch else found
-        results = [factor @ other, t.sparse.mm(factor, other), factor @ other[:, 0], found * number, -found, found.sum()]
+        results = [
+            factor @ other,
+            t.sparse.mm(factor, other),
+            factor @ other[:, 0],
+            found * number,
+            -found,
+            found.sum(),
+        ]
         if layout in ("sparse_csr", "sparse_csc"):
             start = t.ones(array.shape[0], wide)
             results += [other.t() @ found.transpose(0, 1), t.addmm(start, found, other, beta=2, alpha=number)]
