@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 import webgpu_torch as ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ops_oracle import to_torch
 
 INF, NAN = float("inf"), float("nan")
@@ -384,3 +386,37 @@ def test_families(name: str, device: str) -> None:
             # Part by part: NaN in one says nothing of the other.
             found_, wanted_ = torch.view_as_real(found_), torch.view_as_real(wanted_)
         torch.testing.assert_close(found_, wanted_, equal_nan=True)
+
+
+#: functions whose results of nothing have PyTorch's strides: some follow the input's, some are row-major
+OF_NOTHING = {
+    "softmax": lambda library, x: library.softmax(x, 0),
+    "log_softmax": lambda library, x: library.log_softmax(x, -1),
+    "softmin": lambda library, x: library.nn.functional.softmin(x, 0),
+    "layer_norm": lambda library, x: library.nn.functional.layer_norm(x, x.shape[-1:]),
+    "rms_norm": lambda library, x: library.nn.functional.rms_norm(x, x.shape[-1:]),
+    "roll": lambda library, x: library.roll(x, 1, 0),
+    "flip": lambda library, x: library.flip(x, [0]),
+    "cumsum": lambda library, x: library.cumsum(x, 0),
+    "cummax": lambda library, x: library.cummax(x, 0).values,
+    "sort": lambda library, x: library.sort(x, 0).values,
+    "gelu": lambda library, x: library.nn.functional.gelu(x),
+    "where": lambda library, x: library.where(x > 0, x, x),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(OF_NOTHING)),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=3),
+    st.integers(0, 2),
+)
+def test_strides_of_nothing(name, dimensions, empty):
+    shape = [size for size, _ in dimensions]
+    shape[empty % len(shape)] = 0
+    strides = [stride for _, stride in dimensions]
+    expected, actual = (
+        OF_NOTHING[name](library, library.empty_strided(shape, strides, dtype=library.float32))
+        for library in (torch, ours)
+    )
+    assert actual.stride() == expected.stride()

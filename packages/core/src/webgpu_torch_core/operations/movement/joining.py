@@ -264,6 +264,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dimensions = None) ->
         raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
     if len(amounts) != len(chosen):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims: {len(chosen)}")
+    if not input.numel():
+        return input.clone()
     shape = input._layout.shape
     total = [0] * input.ndim
     for amount, dim in zip(amounts, chosen, strict=True):

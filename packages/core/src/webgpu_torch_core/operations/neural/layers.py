@@ -10,6 +10,7 @@ from ...ir.dtypes import dtype, float32, float64, int64
 from ...ir.layouts import wrap_dimension
 from ...record.grad_mode import no_grad
 from ...replay.recipes import remembered
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -36,7 +37,7 @@ def _wide(input: Tensor) -> Tensor:
 
 def _softmax(input: Tensor, dim: int) -> Tensor:
     if not input.numel():
-        return input.clone()
+        return input.clone(memory_format=contiguous_format)
     result = softmax_values(_wide(input.detach()), wrap_dimension(dim, input.ndim)).to(input.dtype)
     if needs_gradient(input):
         kind = input.dtype
@@ -104,7 +105,7 @@ def log_softmax(
 def _log_softmax(input: Tensor, dim: int) -> Tensor:
     source = _wide(input.detach())
     if not source.numel():
-        return input.clone()
+        return input.clone(memory_format=contiguous_format)
     result = softmax_values(source, wrap_dimension(dim, source.ndim), True).to(input.dtype)
     if needs_gradient(input):
         kind = input.dtype
@@ -175,7 +176,7 @@ def layer_norm(
 def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     """Return the input with mean 0 and variance 1 over dimensions."""
     if not input.numel():
-        return input.clone()
+        return input.clone(memory_format=contiguous_format)
     normal, scale = standardize(_wide(input.detach()), dims, eps, needs_gradient(input))
     result = normal.to(input.dtype)
     if not needs_gradient(input):
