@@ -396,6 +396,8 @@ OF_NOTHING = {
     "layer_norm": lambda library, x: library.nn.functional.layer_norm(x, x.shape[-1:]),
     "rms_norm": lambda library, x: library.nn.functional.rms_norm(x, x.shape[-1:]),
     "roll": lambda library, x: library.roll(x, 1, 0),
+    "relu6": lambda library, x: library.nn.functional.relu6(x),
+    "hardtanh": lambda library, x: library.nn.functional.hardtanh(x),
     "flip": lambda library, x: library.flip(x, [0]),
     "cumsum": lambda library, x: library.cumsum(x, 0),
     "cummax": lambda library, x: library.cummax(x, 0).values,

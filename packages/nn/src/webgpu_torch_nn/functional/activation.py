@@ -115,6 +115,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if not input.dtype.is_signed and min_val < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    if not input.numel():
+        # PyTorch makes the result like the input, of which nothing keeps the strides.
+        return written(target, input.clone(), inplace)
     if not input.dtype.is_floating_point:
         return written(target, input.clamp(int(min_val), int(max_val)), inplace)
     return written(target, hardtanh_of(input, low=float(min_val), high=float(max_val)), inplace)
