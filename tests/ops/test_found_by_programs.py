@@ -422,3 +422,34 @@ def test_strides_of_nothing(name, dimensions, empty):
         for library in (torch, ours)
     )
     assert actual.stride() == expected.stride()
+
+
+#: parts of subscripts: truth values, masks, positions
+PARTS = {
+    "truth": lambda library: True,
+    "falsehood": lambda library: False,
+    "rest": lambda library: ...,
+    "mask": lambda library: library.ones((2, 2), dtype=library.bool),
+    "row mask": lambda library: library.tensor([True, False]),
+    "number": lambda library: 0,
+    "positions": lambda library: library.tensor([0, 1, 1]),
+    "far": lambda library: library.tensor([5]),
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=3),
+    st.sampled_from(("float32", "float64", "int64")),
+    st.sampled_from(((), (1,))),
+)
+def test_writes_by_masks_and_truth_values(parts, kind, shape):
+    answers = []
+    for library in (torch, ours):
+        x = library.zeros(2, 2)
+        try:
+            x[tuple(PARTS[each](library) for each in parts)] = library.ones(shape, dtype=getattr(library, kind))
+            answers.append(x.tolist())
+        except (IndexError, RuntimeError) as error:
+            answers.append(type(error))
+    assert answers[1] == answers[0]

@@ -79,15 +79,15 @@ def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
     )
     if consumed > input.ndim:
         raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
-    dots = [position for position, each in enumerate(entries) if each is Ellipsis]
-    if len(dots) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+    dots = [position for position, each in enumerate(entries) if each is Ellipsis] or [len(entries)]
     fill = [slice(None)] * (input.ndim - consumed)
-    if dots:
-        entries[dots[0] : dots[0] + 1] = fill
-    else:
-        entries += fill
-    return entries
+    rest = entries[dots[0] + 1 :]
+    if fill and len(dots) > 1:
+        # Every ellipsis goes past as many dimensions as are left to the first: a slice behind a second one finds none.
+        rest, behind = entries[dots[0] + 1 : dots[1]], entries[dots[1] :]
+        if not all(each is Ellipsis or isinstance(each, slice) for each in behind):
+            raise IndexError(f"no dimension is left behind a second ellipsis of a tensor of dimension {input.ndim}")
+    return [*entries[: dots[0]], *fill, *(each for each in rest if each is not Ellipsis)]
 
 
 def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None) -> tuple[Tensor, _Indices]:
@@ -184,8 +184,8 @@ def _mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) ->
     return coordinates(positions, mask._layout.shape) if apart else [positions]
 
 
-def _looked_at(view: Tensor, indices: _Indices) -> tuple[list[Tensor], Report | None]:
-    """Return the index tensors; positions outside are refused, now or with the next results that are read.
+def _looked_at(view: Tensor, indices: _Indices, shape: tuple[int, ...]) -> tuple[list[Tensor], Report | None]:
+    """Return the index tensors, of a common shape; positions outside are refused, now or with the next results that are read.
 
     A single one is what it was: the kernel that uses it looks at it, with what is returned beside. Of several each becomes
     positions from the front, which what reads them looks at.
@@ -196,8 +196,8 @@ def _looked_at(view: Tensor, indices: _Indices) -> tuple[list[Tensor], Report | 
     for position in where:
         index: Any = indices[position]
         size = view._layout.shape[position]
-        # Of nothing PyTorch reads nothing.
-        if position not in indices.found and view.numel():
+        # Of nothing PyTorch reads nothing and at no positions.
+        if position not in indices.found and view.numel() and 0 not in shape:
             # It counts dimensions of what is left to index, where these come first.
             if len(where) > 1:
                 index = positions_inside("index", index, size, partial(_refusal, size), True)
@@ -272,7 +272,7 @@ def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
         return make_view(self, self._layout, title, lambda grad: grad)
     plain = view
     view, shape, first = _joint(view, indices)
-    chosen, report = _looked_at(plain, indices)
+    chosen, report = _looked_at(plain, indices, shape)
     chosen = [each.expand(shape) for each in chosen]
     flat, position = _combined(view, chosen, first)
     return take_positions(flat, first, position, "IndexBackward0", _chosen_strides(view, chosen, first), report)
@@ -318,19 +318,23 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
 
 
 def _is_one_mask(entries: list[Any]) -> bool:
-    # A 0-d tensor of integers counts as a number.
-    tensors = [each for each in entries if isinstance(each, Tensor) and (each.ndim or each.dtype.category == 0)]
-    return len(tensors) == 1 and tensors[0].dtype in (bool_, uint8)
+    # A 0-d tensor of integers counts as a number, a truth value as an index that is no mask.
+    kinds = [None if isinstance(each, bool) else each.dtype for each in entries if _is_index(each)]
+    return len(kinds) == 1 and kinds[0] in (bool_, uint8)
+
+
+def _is_index(entry: object) -> bool:
+    return isinstance(entry, bool) or (isinstance(entry, Tensor) and (entry.ndim > 0 or entry.dtype.category == 0))
 
 
 def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> None:
+    plain = view
+    view, together, first = _joint(view, indices)
     if value.dtype is not view.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {type_title(view)} for the destination "
             f"and {type_title(value)} for the source."
         )
-    plain = view
-    view, together, first = _joint(view, indices)
     shape, last = view._layout.shape, first + sum(each is not None for each in indices)
     target = (*shape[:first], *together, *shape[last:])
     while value.ndim > len(target) and value.shape[0] == 1:
@@ -342,7 +346,7 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> No
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
             f"{list(target)}"
         ) from None
-    chosen, report = _looked_at(plain, indices)
+    chosen, report = _looked_at(plain, indices, together)
     flat, position = _combined(view, [each.expand(together) for each in chosen], first)
     rows = value.reshape((*shape[:first], position.numel(), *shape[last:]))
     if rows.numel() == 0:
