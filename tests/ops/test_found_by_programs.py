@@ -453,3 +453,27 @@ def test_writes_by_masks_and_truth_values(parts, kind, shape):
         except (IndexError, RuntimeError) as error:
             answers.append(type(error))
     assert answers[1] == answers[0]
+
+
+SEARCHED = ("uint8", "int8", "int64", "float32", "float16", "bfloat16", "bool", "complex64")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(SEARCHED),
+    st.sampled_from(SEARCHED),
+    st.lists(st.integers(-3, 130), min_size=0, max_size=3),
+    st.booleans(),
+)
+def test_searches_in_other_types(boundaries, values, numbers, one):
+    answers = []
+    for library in (torch, ours):
+        edges = library.tensor([0, 1, 3, 127]).to(getattr(library, boundaries))
+        given = library.tensor(7 if one else numbers).to(getattr(library, values))
+        for search in (library.searchsorted, lambda edges, given: library.bucketize(given, edges)):  # noqa: B023
+            try:
+                answers.append(search(edges, given).tolist())
+            except (RuntimeError, NotImplementedError) as error:
+                answers.append(type(error))
+    assert answers[2:] == answers[:2]
+    assert ours.searchsorted(ours.arange(4), 2.5).item() == torch.searchsorted(torch.arange(4), 2.5).item() == 3

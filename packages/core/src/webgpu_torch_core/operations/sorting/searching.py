@@ -14,6 +14,7 @@ from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, no_view, record, refuse_types, refusing, type_title
 from ..creation.factories import arange, tensor
+from ..elementwise.call import result_type
 from ..indexing.gathering import index_select
 from ..indexing.nonzero import coordinates, nonzero_positions
 from ..movement.joining import cat, stack
@@ -70,13 +71,9 @@ def searchsorted(
     """Where values would be inserted into sorted rows (``side`` left: before equal ones, right: after them).
 
     Raises:
-        RuntimeError: shapes that do not fit, other types than the sequence's, or contradicting sides.
+        RuntimeError: shapes that do not fit, or contradicting sides.
     """
-    values = (
-        input
-        if isinstance(input, Tensor)
-        else tensor(input, dtype=sorted_sequence.dtype, device=sorted_sequence.device)
-    )
+    values = input if isinstance(input, Tensor) else tensor(input, device=sorted_sequence.device)
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
@@ -93,16 +90,13 @@ def searchsorted(
             f"input value tensor must match, but we got boundaries tensor {list(sorted_sequence.shape)} and input value tensor "
             f"{list(values.shape)}"
         )
-    if values.dtype is not sorted_sequence.dtype:
-        raise RuntimeError(
-            "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor dtype "
-            f"{sorted_sequence.dtype!r} and input value tensor dtype {values.dtype!r}"
-        )
     if sorter is not None and (sorter.shape != sorted_sequence.shape or sorter.dtype is not int64):
         raise RuntimeError(
             f"torch.searchsorted(): sorter must be of int64 and of the shape of the boundaries, {list(sorted_sequence.shape)}, but got "
             f"{sorter.dtype!r} and {list(sorter.shape)}"
         )
+    common = result_type(sorted_sequence, values)
+    sorted_sequence, values = sorted_sequence.to(common), values.to(common)
     if values.numel() and sorted_sequence.numel():
         refuse_types("searchsorted_out_cpu", values, 0, 3)
     kind = int32 if out_int32 else int64
@@ -137,9 +131,6 @@ def bucketize(
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     values = input if isinstance(input, Tensor) else tensor(input, device=boundaries.device)
-    if values.dtype is not boundaries.dtype:
-        kind = promote_types(values.dtype, boundaries.dtype)
-        values, boundaries = values.to(kind), boundaries.to(kind)
     return searchsorted(boundaries, values, out_int32=out_int32, right=right, out=out)
 
 
