@@ -477,3 +477,10 @@ def test_searches_in_other_types(boundaries, values, numbers, one):
                 answers.append(type(error))
     assert answers[2:] == answers[:2]
     assert ours.searchsorted(ours.arange(4), 2.5).item() == torch.searchsorted(torch.arange(4), 2.5).item() == 3
+
+
+@pytest.mark.parametrize("name", ["relu6", "hardtanh"])
+def test_limits_of_no_complex_numbers_are_refused(name):
+    for library in (torch, ours):
+        with pytest.raises(NotImplementedError):
+            getattr(library.nn.functional, name)(library.zeros(0, dtype=library.complex64))

@@ -115,7 +115,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if not input.dtype.is_signed and min_val < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    if not input.numel():
+    if not input.numel() and not input.dtype.is_complex:
         # PyTorch makes the result like the input, of which nothing keeps the strides.
         return written(target, input.clone(), inplace)
     if not input.dtype.is_floating_point:
