@@ -40,12 +40,7 @@ class FunctionContext:
         Raises:
             TypeError: something is neither a tensor nor None.
         """
-
-        for position, each in enumerate(tensors):
-            if each is not None and not isinstance(each, Tensor):
-                raise TypeError(
-                    f"save_for_backward can only save variables, but argument {position} is of type {type(each).__name__}"
-                )
+        _require_tensors("save_for_backward", tensors)
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
@@ -54,11 +49,7 @@ class FunctionContext:
         Raises:
             TypeError: something is neither a tensor nor None.
         """
-        for position, each in enumerate(tensors):
-            if each is not None and not isinstance(each, Tensor):
-                raise TypeError(
-                    f"save_for_forward can only save variables, but argument {position} is of type {type(each).__name__}"
-                )
+        _require_tensors("save_for_forward", tensors)
         self._to_forward = tensors
 
     @property
@@ -110,6 +101,12 @@ class FunctionContext:
             for each in self._to_save
         )
         self._to_save = ()
+
+
+def _require_tensors(name: str, given: tuple[object, ...]) -> None:
+    for position, each in enumerate(given):
+        if each is not None and not isinstance(each, Tensor):
+            raise TypeError(f"{name} can only save variables, but argument {position} is of type {type(each).__name__}")
 
 
 class FunctionNode(Node):
