@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import webgpu_torch_core as core
+from hypothesis import given, settings, strategies
 from ops_oracle import to_ours, to_torch
 
 # Direct products, one and two stages, primes by product and by convolution, products of both.
@@ -173,3 +174,43 @@ def test_general_windows() -> None:
         ours.exponential(5, tau=0)
     with pytest.raises(ValueError, match="non-negative window length"):
         ours.hann(-1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    name=strategies.sampled_from(ONE),
+    shape=strategies.tuples(strategies.integers(1, 3), strategies.integers(2, 9)),
+    n=strategies.none() | strategies.integers(2, 12),
+    dim=strategies.sampled_from((0, -1)),
+    norm=strategies.sampled_from((None, "ortho", "forward")),
+    as_captured=strategies.booleans(),
+)
+def test_drawn_transforms_and_their_gradients(
+    name: str, shape: tuple[int, int], n: int | None, dim: int, norm: str | None, as_captured: bool
+) -> None:
+    if n is None and dim == 0 and shape[0] == 1:
+        n = 2
+    given_ = source(name, *shape).to(torch.float64 if name in REAL_INPUT else torch.complex128)
+
+    def run(library: Any, x: Any, seed: Any) -> tuple[Any, ...]:
+        result = getattr(library.fft, name)(x, n, dim, norm)
+        weight = seed[: result.shape[0], : result.shape[1]]
+        loss = ((result * result).abs() * weight).sum()
+        (first,) = library.autograd.grad(loss, x, create_graph=True)
+        (second,) = library.autograd.grad((first * first.conj()).abs().sum(), x)
+        return result.detach(), first.detach(), second
+
+    seed = torch.rand(12 + 9, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    expected = run(torch, given_.clone().requires_grad_(), seed)
+    # What is captured has matrices instead of the host's library.
+    ours = core.compile(lambda x, seed: run(core, x, seed)) if as_captured else lambda x, seed: run(core, x, seed)
+    actual = ours(to_ours(given_, "cpu").requires_grad_(), to_ours(seed, "cpu"))
+    for found, exact in zip(actual, expected, strict=True):
+        torch.testing.assert_close(to_torch(found), exact)
+
+
+def test_parts_of_storages_are_transformed(device: str) -> None:
+    given_ = source("fft", 3, 4, 6)
+    for part in (lambda x: x[1], lambda x: x[:, 1], lambda x: x.transpose(0, 2), lambda x: x.real[2]):
+        expected = torch.fft.fft(part(given_))
+        torch.testing.assert_close(to_torch(core.fft.fft(part(to_ours(given_, device)))), expected)

@@ -93,6 +93,7 @@ class CpuDevice(Device):
     """NumPy on the host."""
 
     name = "cpu"
+    algorithms = frozenset({"fourier"})
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
 
@@ -181,7 +182,10 @@ class CpuDevice(Device):
             count = number_of_elements(shape)
             # Complex numbers lie in memory as NumPy has them.
             of = np.dtype(kind.name if kind.is_complex else TYPES[kind.name])
-            arrays.append(buffer.array[: count * kind.itemsize].view(of).reshape(shape))
+            array = buffer.array[: count * kind.itemsize].view(of).reshape(shape)
+            # It may be a user's tensor itself.
+            array.flags.writeable = False
+            arrays.append(array)
         try:
             with np.errstate(all="ignore"):
                 return list(ALGORITHMS[name](*arrays, **options))

@@ -1,7 +1,7 @@
-"""Algorithms that no kernel form expresses, over NumPy arrays: matrix decompositions and what follows from them."""
+"""Algorithms that no kernel form expresses, over NumPy arrays: matrix decompositions and what follows from them, Fourier transforms."""
 
 from __future__ import annotations
 
-from . import linalg, symmetric
+from . import fourier, linalg, symmetric
 
-ALGORITHMS = {**linalg.ALGORITHMS, **symmetric.ALGORITHMS}
+ALGORITHMS = {**linalg.ALGORITHMS, **symmetric.ALGORITHMS, **fourier.ALGORITHMS}

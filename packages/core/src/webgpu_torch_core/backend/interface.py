@@ -82,6 +82,8 @@ class Device(ABC):
     dtypes: frozenset[dtype] = frozenset(STORED_DTYPES)
     #: the kernel forms that it runs: not all devices have :class:`~webgpu_torch_core.ir.kernels.Attention`
     forms: frozenset[type[Kernel]] = frozenset(FORMS)
+    #: what :meth:`algorithm` runs quicker than the kernels that there are for it too
+    algorithms: frozenset[str] = frozenset()
     #: most operands plus outputs one kernel may bind; the scheduler fuses no further
     maximum_bindings: int = 1 << 30
     #: most bytes of a buffer that one binding reaches; a longer buffer counts once for each such part of it
@@ -211,7 +213,7 @@ class Device(ABC):
     def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
         """Run an algorithm that no kernel form expresses over (buffer, type, shape) operands; return NumPy-like arrays.
 
-        The ``cpu`` device has some; other devices leave them to it.
+        The ``cpu`` device has some; other devices leave them to it. Operands are read only.
 
         Raises:
             NotImplementedError: the device has none.

@@ -55,7 +55,7 @@ def host_call(
         raise RuntimeError(f"'{name}' of tensors on {place} runs on the CPU backend: {error}") from error
     if place.type != "cpu":
         _announce(name, place)
-    copies = [each.detach().to("cpu").clone(memory_format=contiguous_format) for each in inputs]
+    copies = [_dense(each.detach().to("cpu")) for each in inputs]
     operands = [(each._storage.value.realize(), each.dtype, tuple(each._layout.shape)) for each in copies]
     results = engine.device.algorithm(name, operands, options)
     sizes = [each.shape for each in results] if shapes is None else shapes
@@ -69,9 +69,15 @@ def host_call(
     return outputs
 
 
+def _dense(tensor: Tensor) -> Tensor:
+    """Return a tensor whose elements begin its storage in row-major order: algorithms only read."""
+    layout = tensor._layout
+    return tensor if layout.is_contiguous and not layout.offset else tensor.clone(memory_format=contiguous_format)
+
+
 def _wrapped(array: Any, shape: tuple[int, ...], kind: dtype) -> Tensor:
-    data = array.astype(kind.name, copy=False).tobytes()
-    return from_bytes(data, shape, kind, "cpu")
+    dense = array.astype(kind.name, order="C", copy=False).reshape(-1)
+    return from_bytes(memoryview(dense.view("uint8")), shape, kind, "cpu")
 
 
 def _users_level() -> int:

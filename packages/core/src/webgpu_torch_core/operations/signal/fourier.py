@@ -14,7 +14,7 @@ from ..common import dtype_title, require_layout
 from ..creation.factories import arange
 from ..elementwise.call import default_float, finish_out
 from ..movement.joining import place_inside, roll
-from .fourier_matrices import half_transform, hermitian_transform, transform
+from .fourier_transforms import half_transform, hermitian_transform, transform
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike, Dimensions
