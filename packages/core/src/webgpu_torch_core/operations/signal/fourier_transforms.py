@@ -19,9 +19,7 @@ from . import fourier_matrices as matrices
 
 def _by_library(input: Tensor) -> bool:
     engine = input._engine
-    return (
-        not isinstance(engine, MetaEngine) and engine.capture is None and "fourier" in engine.device.algorithms
-    )
+    return not isinstance(engine, MetaEngine) and engine.capture is None and "fourier" in engine.device.algorithms
 
 
 def _called(input: Tensor, kind: str, sign: int, count: int, size: int, of: dtype, backward: Any) -> Tensor:
