@@ -5,7 +5,7 @@ What is captured to run again has matrices everywhere: a replay runs kernels onl
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ...ir.dtypes import dtype
 from ...record.devices import MetaEngine
@@ -22,7 +22,9 @@ def _by_library(input: Tensor) -> bool:
     return not isinstance(engine, MetaEngine) and engine.capture is None and "fourier" in engine.device.algorithms
 
 
-def _called(input: Tensor, kind: str, sign: int, count: int, size: int, of: dtype, backward: Any) -> Tensor:
+def _called(
+    input: Tensor, kind: str, sign: int, count: int, size: int, of: dtype, backward: Callable[[Tensor], Tensor]
+) -> Tensor:
     """Return a transform of ``count`` places, of which ``size`` come out, with its gradient."""
     shape = (*input._layout.shape[:-1], size)
     (result,) = host_call("fourier", (input,), (shape,), (of,), kind=kind, sign=sign, count=count)
