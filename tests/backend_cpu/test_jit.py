@@ -196,6 +196,25 @@ def test_many_drawn_rows(case):
         agree(kernel, inputs)
 
 
+@settings(max_examples=10, deadline=None)
+@given(
+    st.tuples(st.integers(1, 3), st.integers(2, 300)),
+    st.sampled_from(("sum", "product")),
+    st.integers(0, 99),
+    st.sampled_from((3e38, 1e30, 1.0)),
+)
+def test_sums_and_products_pass_beyond_single_precision(shape, name, seed, size):
+    """Both add in double precision: what is infinite on the way in single precision need not be at the end."""
+    kernel = RowProgram(
+        operands((float32, number_of_elements(shape))), outputs((float32, shape[0])), (), "drawn", shape[:1], shape[1:],
+        (Reduction(monoid(name, float32), load(0, 0, contiguous_strides(shape), float32)),),
+        (write(0, shape[:1], reduced(0, float32), float32),), (),
+    )  # fmt: skip
+    data = numpy.random.default_rng(seed).choice((size, -size, 1 / size), number_of_elements(shape)).tolist()
+    with numpy.errstate(all="ignore"):
+        agree(kernel, [data])
+
+
 @st.composite
 def products(draw):
     """Draw a contraction of drawn sizes and orders of memory, with or without something done to its results."""

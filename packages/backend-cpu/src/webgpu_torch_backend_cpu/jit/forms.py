@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import dtype, float32, float64, int64
-from webgpu_torch_core.ir.expression import Expression, cast, constant, coordinate, make, rewrite, topological
+from webgpu_torch_core.ir.dtypes import dtype, float32, float64
+from webgpu_torch_core.ir.expression import Expression, cast, coordinate, make, rewrite, topological
 from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, Scan, Scatter, Store
 from webgpu_torch_core.ir.layouts import Shape
 from webgpu_torch_core.ir.monoids import Monoid, monoid, standard_name
@@ -21,8 +21,6 @@ from .steps import Unsupported
 
 #: pieces that a kernel is cut into at most, each a function of its own
 MOST_PIECES = 9
-#: elements whose sum is one in single precision
-BLOCK = 256
 #: steps from which on a value is kept rather than computed again
 LONG = 20
 #: monoids whose reductions become loops over vectors
@@ -216,31 +214,16 @@ class _Rows:
             self.states[number].take(reduction.value, self._position(reduction.monoid), place, place is None)
 
     def _reduce(self, members: range) -> None:
-        """Write the loops over one row: sums of float32 are those of blocks in single precision, added in double."""
+        """Write the loops over one row."""
         function, axis = self.function, self.inner[-1]
-        partial = {
-            number: State(function, self.kernel.reductions[number].monoid, 1)
-            for number in members
-            if self.reductions[number].dtype is float64
-            and self.kernel.reductions[number].monoid == monoid("sum", float32)
-        }
         with nest(function, self.domain, self.inner[:-1], False, False):
             size = function.number(("size", axis), self.domain[axis])
-            with function.loop(None, "0", size, step=BLOCK) as first:
-                for state in partial.values():
-                    state.start(None)
-                last = function.least(function.here(f"add nsw i64 {first}, {BLOCK}"), size)
-                with function.loop(axis, first, last, parallel=True):
-                    for number in members:
-                        state = partial.get(number, self.states[number])
-                        value = self.values[number] if number in partial else self.reductions[number].value
-                        state.take(value, self._position(state.how), None, True)
-                        if number == self.kept:
-                            put(function, self.stores, [function.value(self.values[number])], "store")
-                for number, state in partial.items():
-                    found = make("partial", (), number, float32)
-                    function.scopes[-1].names[found] = state.result(None, float32)
-                    self.states[number].take(cast(found, float64), constant(0, int64), None, False)
+            with function.loop(axis, "0", size, parallel=True):
+                for number in members:
+                    state = self.states[number]
+                    state.take(self.reductions[number].value, self._position(state.how), None, True)
+                    if number == self.kept:
+                        put(function, self.stores, [function.value(self.values[number])], "store")
 
     def _keeps(self) -> int | None:
         """Return the reduction whose elements take long to compute and are needed again: they wait where the results will be."""
