@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 import webgpu_torch as ours
-from webgpu_torch_backend_cpu import compiler
+from webgpu_torch_backend_cpu import compiler, writer
 from webgpu_torch_core.record.devices import engine_for
 
 REDUCTIONS = {
@@ -89,7 +89,7 @@ def test_random_tensors_are_drawn_in_pieces(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def wide_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kernel computes positions in 64 bits."""
-    monkeypatch.setattr(compiler, "WIDE_ELEMENTS", 1)
+    monkeypatch.setattr(writer, "WIDE_ELEMENTS", 1)
     monkeypatch.setattr(engine_for(ours.device("cpu")).device, "_compiled", {})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from webgpu_torch_backend_cpu import special
 
 EVERYWHERE = np.concatenate([np.linspace(-104, 104, 40001), np.linspace(-1, 1, 40001), np.logspace(-38, 38, 4001)])
@@ -33,3 +34,24 @@ def test_erf_near_that_in_double_precision() -> None:
         found, expected = special.erf(x), special.erf(x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(found, expected, rtol=5e-7, atol=0)
     assert np.array_equal(np.signbit(found[x == 0]), np.signbit(expected[x == 0]))
+
+
+def test_complement_of_erf_near_that_in_double_precision() -> None:
+    x = np.concatenate([EVERYWHERE, np.linspace(-10, 9, 40001), -EVERYWHERE, EDGES]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        found, expected = special.erfc(x), special.erfc(x.astype(np.float64)).astype(np.float32)
+    # Below 1e-38 numbers have fewer digits.
+    np.testing.assert_allclose(found, expected, rtol=6e-7, atol=1e-44)
+
+
+@pytest.mark.parametrize("name", ["lgamma", "digamma"])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_near_pytorchs(name: str, kind: torch.dtype) -> None:
+    drawn = np.concatenate([np.random.default_rng(1).normal(size=20001) * 9, EVERYWHERE[::7], -EVERYWHERE[::7], EDGES])
+    x = torch.tensor(drawn, dtype=kind)
+    with np.errstate(all="ignore"):
+        found = getattr(special, name)(x.numpy())
+    # What lies next to a pole or zero of the one depends on the last digit of its argument.
+    expected = getattr(torch, name)(x)
+    doubtful = (getattr(torch, name)(torch.nextafter(x, x + 1)) - expected).abs() > 1e-6 * expected.abs()
+    torch.testing.assert_close(torch.from_numpy(found)[~doubtful], expected[~doubtful], equal_nan=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import webgpu_torch as facade
-from ops_oracle import both_raise, check, sample
+import webgpu_torch_core as core
+from hypothesis import given, settings, strategies
+from ops_oracle import both_raise, check, sample, to_ours, to_torch
 
 
 @pytest.mark.parametrize("kind", [torch.int64, torch.bool, torch.float32])
@@ -119,3 +121,37 @@ ERRORS = {
 @pytest.mark.parametrize("name", sorted(ERRORS))
 def test_errors(name: str) -> None:
     both_raise(ERRORS[name], [sample((4, 5), torch.float32)], "cpu")
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    count=strategies.integers(0, 6),
+    r=strategies.integers(0, 3),
+    with_replacement=strategies.booleans(),
+    seed=strategies.integers(0, 99),
+)
+def test_drawn_combinations(count: int, r: int, with_replacement: bool, seed: int) -> None:
+    given_ = torch.randn(count, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+    ours = to_ours(given_.detach(), "cpu").requires_grad_()
+    expected, actual = (library.combinations(x, r, with_replacement) for library, x in ((torch, given_), (core, ours)))
+    torch.testing.assert_close(to_torch(actual), expected.detach())
+    if r and expected.numel():
+        expected.square().sum().backward()
+        actual.square().sum().backward()
+        torch.testing.assert_close(to_torch(ours.grad), given_.grad)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    shape=strategies.lists(strategies.integers(0, 5), max_size=3),
+    part=strategies.booleans(),
+    size=strategies.integers(0, 9),
+    seed=strategies.integers(0, 99),
+)
+def test_drawn_positions(shape: list[int], part: bool, size: int, seed: int) -> None:
+    drawn = torch.randint(-1, 2, (2, *shape), generator=torch.Generator().manual_seed(seed))
+    mine = to_ours(drawn, "cpu")
+    given_, ours = (drawn[1], mine[1]) if part else (drawn.transpose(0, -1), mine.transpose(0, -1))
+    torch.testing.assert_close(to_torch(core.nonzero(ours)), torch.nonzero(given_))
+    torch.testing.assert_close(to_torch(core.nonzero_static(ours, size=size)), torch.nonzero_static(given_, size=size))
+    torch.testing.assert_close(to_torch(ours[ours > 0]), given_[given_ > 0])

@@ -93,7 +93,7 @@ class CpuDevice(Device):
     """NumPy on the host."""
 
     name = "cpu"
-    algorithms = frozenset({"fourier"})
+    algorithms = frozenset({"fourier", "nonzero"})
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
 

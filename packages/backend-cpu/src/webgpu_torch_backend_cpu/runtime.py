@@ -294,6 +294,14 @@ def spread(values: Array, shape: tuple[int, ...]) -> Array:
     return values if np.shape(values) == shape else np.broadcast_to(values, shape)
 
 
+def ordered(values: Array, shape: tuple[int, ...], order: tuple[int, ...]) -> Array:
+    """Return all values of a block as one line, its dimensions taken in an order; ``shape`` gives their sizes in it."""
+    values = np.asarray(values)
+    if values.ndim:
+        values = values.transpose(order)
+    return spread(values, shape).reshape(-1)
+
+
 def first_sorted(keys: Array, limit: int, descending: bool) -> Array:
     """Return the positions of the first elements in sorted order, of equal ones the first first; NaN is the greatest.
 

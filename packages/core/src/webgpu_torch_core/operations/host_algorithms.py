@@ -27,6 +27,12 @@ def host_fallbacks() -> dict[str, int]:
     return dict(_counts)
 
 
+def has_algorithm(input: Tensor, name: str) -> bool:
+    """Return whether a tensor's device runs an algorithm quicker than kernels: not in what is captured, whose replay runs kernels."""
+    engine = input._engine
+    return not isinstance(engine, MetaEngine) and engine.capture is None and name in engine.device.algorithms
+
+
 def host_call(
     name: str, inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]] | None, dtypes: Sequence[dtype], **options: Any
 ) -> tuple[Tensor, ...]:

@@ -12,6 +12,7 @@ from ...tensors.tensor import Tensor
 from ..common import attach_empty, check_apart, no_view
 from ..creation.factories import arange
 from ..elementwise.overloads import where
+from ..host_algorithms import has_algorithm, host_call
 from ..in_place.writing import check_distinct
 from ..movement.joining import cat, stack
 from ..movement.splitting import unbind
@@ -49,8 +50,11 @@ def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
         if shape[dim] == 1:
             found.append(rest.new_zeros(rest.shape))
             continue
-        found.append(rest.floor_divide(stride) if stride > 1 else rest)
-        rest = rest.remainder(stride) if stride > 1 else rest
+        if stride == 1:
+            found.append(rest)
+            continue
+        found.append(rest.floor_divide(stride))
+        rest = rest - found[-1] * stride
     return found
 
 
@@ -64,6 +68,11 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
     flags = (input.detach() if input.dtype is bool_ else input.detach() != 0).reshape(-1)
     if flags.numel() == 0:
         return input.new_zeros((size or 0,), dtype=int64), input.new_zeros((), dtype=int64)
+    if has_algorithm(flags, "nonzero"):
+        (places,) = host_call("nonzero", (flags,), None, (int64,))
+        total = places.new_full((), places.numel())
+        missing = 0 if size is None else size - places.numel()
+        return (cat([places, places.new_zeros((missing,))]) if missing > 0 else places[:size]), total
     inside, before, total = _running_count(flags)
     length = flags.numel()
     count = int(total.item()) if size is None else min(size, length)

@@ -255,10 +255,16 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty(0)
-    make = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = list(make(range(input.numel()), r))
-    positions = as_tensor([place for row in rows for place in row], device=input.device).long()
-    return input.index_select(0, positions).reshape(len(rows), r)
+    if r == 1:
+        return input.reshape(-1, 1).clone()
+    grids = meshgrid(*[arange(input.numel(), device=input.device)] * r)
+    kept: Any = None
+    for low, high in itertools.pairwise(grids):
+        here = low <= high if with_replacement else low < high
+        kept = here if kept is None else kept & here
+    positions, _ = nonzero_positions(kept)
+    rows = stack(coordinates(positions, tuple(kept._layout.shape)), 1)
+    return input.index_select(0, rows.reshape(-1)).reshape(rows._layout.shape)
 
 
 @operation("composite", method=False)

@@ -8,18 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.dtypes import dtype
-from ...record.devices import MetaEngine
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient
 from ..complex.views import real
-from ..host_algorithms import host_call
+from ..host_algorithms import has_algorithm, host_call
 from ..movement.joining import place_inside
 from . import fourier_matrices as matrices
-
-
-def _by_library(input: Tensor) -> bool:
-    engine = input._engine
-    return not isinstance(engine, MetaEngine) and engine.capture is None and "fourier" in engine.device.algorithms
 
 
 def _called(
@@ -33,7 +27,7 @@ def _called(
 
 def transform(input: Tensor, sign: int) -> Tensor:
     """Return the unscaled transform with ``exp(sign 2 pi i j k / n)`` along the last dimension; input complex or real."""
-    if not _by_library(input):
+    if not has_algorithm(input, "fourier"):
         return matrices.transform(input, sign)
     count, is_complex = input.shape[-1], input.dtype.is_complex
 
@@ -46,7 +40,7 @@ def transform(input: Tensor, sign: int) -> Tensor:
 
 def half_transform(input: Tensor, sign: int) -> Tensor:
     """Return the first n // 2 + 1 numbers of the transform of real numbers along the last dimension."""
-    if not _by_library(input):
+    if not has_algorithm(input, "fourier"):
         return matrices.half_transform(input, sign)
     count = input.shape[-1]
 
@@ -59,7 +53,7 @@ def half_transform(input: Tensor, sign: int) -> Tensor:
 
 def hermitian_transform(input: Tensor, count: int, sign: int) -> Tensor:
     """Return the real transform of length ``count`` whose input's first half is given along the last dimension."""
-    if not _by_library(input):
+    if not has_algorithm(input, "fourier"):
         return matrices.hermitian_transform(input, count, sign)
 
     def run_backward(grad: Tensor) -> Tensor:

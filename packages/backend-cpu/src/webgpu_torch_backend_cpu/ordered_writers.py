@@ -1,0 +1,131 @@
+"""Kernel forms in which the order of elements matters: scans, sorts and scatters."""
+
+from __future__ import annotations
+
+from webgpu_torch_core.ir.dtypes import compute_dtype, float32
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.layouts import Shape, number_of_elements
+from webgpu_torch_core.ir.monoids import standard_name
+
+from . import boxes
+from .printer import TYPES, convert
+from .writer import Writer
+
+#: the functions of NumPy that combine as standard monoids do, without and with positions
+_FUNCTIONS = {
+    "sum": "add", "product": "multiply", "maximum": "maximum", "minimum": "minimum", "any": "logical_or", "all": "logical_and",
+    "xor": "bitwise_xor",
+}  # fmt: skip
+_ACCUMULATIONS = {**_FUNCTIONS, "running_maximum": "maximum", "running_minimum": "minimum"}
+
+
+class ScanWriter(Writer):
+    """NumPy's accumulate along the last axis, a block of lines at a time."""
+
+    def write(self) -> None:
+        kernel, shape = self.kernel, self.kernel.shape
+        lines = len(shape) > 1
+        block, indent = self.loop(shape[0] if lines else 1, number_of_elements(shape[1:]) if lines else 1)
+        printer = self.printer(shape, block)
+        value = printer.value(boxes.simplify(kernel.value, shape))
+        self.flush(printer, indent)
+        kind = TYPES[kernel.monoid.states[0].name]
+        flip = "[..., ::-1]" if kernel.reverse else ""
+        sizes = (f"min(block.stop, {shape[0]}) - start" if block else str(shape[0]), *map(str, shape[1:]))
+        self.body.append(f"{indent}x = r.spread({value}, ({', '.join(sizes)}, )){flip}")
+        name = standard_name(kernel.monoid)
+        if name not in _ACCUMULATIONS:
+            self.body.append(f"{indent}found = r.scan_with({self.combination(kernel.monoid)}, x, {kernel.reverse})")
+            for index in range(len(kernel.outputs)):
+                self._store(index, f"found[{index}]{flip}", block, indent)
+            return
+        wide = "n.float64" if kind == "float32" and name in ("sum", "product") else f"n.{kind}"
+        self.body.append(f"{indent}y = n.{_ACCUMULATIONS[name]}.accumulate(x, axis=-1, dtype={wide})")
+        self._store(0, f"y{flip}", block, indent)
+        if len(kernel.outputs) > 1:
+            length = shape[-1]
+            place = f"n.arange({length})" if not kernel.reverse else f"n.arange({length - 1}, -1, -1)"
+            self.body.append(f"{indent}hit = n.where(n.equal(x, y) | n.not_equal(x, x), n.arange({length}), 0)")
+            self.body.append(f"{indent}place = {place}[n.maximum.accumulate(hit, axis=-1)]")
+            self._store(1, f"place{flip}", block, indent)
+
+    def _store(self, output: int, value: str, block: str, indent: str) -> None:
+        kernel = self.kernel
+        kind = kernel.outputs[output].dtype
+        name = self.view("outputs", output, kind, kernel.offset, kernel.strides, kernel.shape)
+        if kind.name == "bfloat16":
+            value = f"r.to_bfloat16(n.asarray({value}, n.float32))"
+        self.body.append(f"{indent}{name}[{block or '...'}] = {value}")
+
+
+class SortWriter(Writer):
+    """A stable order of positions, and what lies there."""
+
+    def write(self) -> None:
+        kernel = self.kernel
+        printer = self.printer(kernel.shape, "")
+        value = printer.value(boxes.simplify(kernel.value, kernel.shape))
+        self.flush(printer, "")
+        length = kernel.shape[-1]
+        self.body.append(f"x = r.spread({value}, {kernel.shape})")
+        keys = "r.from_bfloat16(x)" if kernel.dtype.name == "bfloat16" else "x"
+        few = kernel.limit * 8 <= length
+        self.body.append(
+            f"order = r.first_sorted({keys}, {kernel.limit}, {kernel.descending})"
+            if few and kernel.limit
+            else f"order = r.sorted_order({keys}, {kernel.descending}, {kernel.limit})"
+        )
+        shape = (*kernel.shape[:-1], kernel.limit)
+        for index, result in enumerate(("n.take_along_axis(x, order, -1)", "order")):
+            kind = TYPES[kernel.outputs[index].dtype.name]
+            self.body.append(f"array({shape}, {kind}_, outputs[{index}])[...] = {result}")
+
+
+class ScatterWriter(Writer):
+    """ufunc.at in the entries' order, a block of them at a time; 16-bit floats combine in float32."""
+
+    def write(self) -> None:
+        kernel = self.kernel
+        domain = kernel.lanes + kernel.entries
+        index, value = (boxes.simplify(each, domain) for each in (kernel.index, kernel.value))
+        of = kernel.outputs[0].dtype
+        kind, count = TYPES[of.name], kernel.outputs[0].numel
+        self.body.append(f"target = array(({count},), {kind}_, outputs[0])")
+        narrow = kernel.monoid is not None and compute_dtype(of) is not of and of.category != 1
+        if narrow:
+            self.body.append(f"wide = {convert('target', of, float32)}")
+        order = self._order(index, value)
+        axis = order[0] if order else 0
+        size = domain[axis] if domain else 1
+        block, indent = self.loop(size, number_of_elements(domain) // max(size, 1))
+        printer = self.printer(domain, block, None, "", axis)
+        names = printer.position(index), printer.value(value)
+        self.flush(printer, indent)
+        sizes = [f"min(block.stop, {size}) - start" if block and each == axis else f"{domain[each]}" for each in order]
+        shape = f"({''.join(f'{each}, ' for each in sizes)})"
+        for name, of_each in zip(("index", "value"), names, strict=True):
+            self.body.append(f"{indent}{name} = r.ordered({of_each}, {shape}, {order})")
+        into = ("wide", convert("value", of, float32)) if narrow else ("target", "value")
+        self.body.append(f"{indent}{self._combined(*into)}")
+        if narrow:
+            self.body.append(f"target[...] = {convert('wide', float32, of)}")
+
+    def _order(self, index: Expression, value: Expression) -> Shape:
+        """Return the dimensions in the order of memory: lanes do not meet, so only the order of their entries is one to keep."""
+        lanes, count = len(self.kernel.lanes), len(self.kernel.lanes) + len(self.kernel.entries)
+        reads = [node.payload[2] for each in (index, value) for node in topological(each) if node.step == "load"]
+        nearest = [
+            min((abs(stride) for read in reads for stride in read[low:high] if stride), default=1 << 62)
+            for low, high in ((0, lanes), (lanes, count))
+        ]
+        first, second = tuple(range(lanes)), tuple(range(lanes, count))
+        return second + first if nearest[0] < nearest[1] else first + second
+
+    def _combined(self, target: str, value: str) -> str:
+        """Return the statement that takes values into their places."""
+        monoid = self.kernel.monoid
+        if monoid is None:
+            return f"{target}[index] = {value}"
+        name = standard_name(monoid)
+        at = f"n.{_FUNCTIONS[name]}.at(" if name in _FUNCTIONS else f"r.scatter_with({self.combination(monoid)}, "
+        return f"{at}{target}, index, {value})"

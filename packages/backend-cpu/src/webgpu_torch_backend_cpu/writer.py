@@ -1,0 +1,210 @@
+"""What the writers of all kernel forms share: views, blocks and stores of a printed function."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from webgpu_torch_core.ir.dtypes import dtype
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Store
+from webgpu_torch_core.ir.layouts import Shape
+from webgpu_torch_core.ir.monoids import Monoid
+
+from . import boxes
+from .printer import FUNCTIONS, TYPES, Printer
+
+#: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
+#: serves blocks this small from memory that is already mapped
+BLOCK_ELEMENTS = 1 << 14
+
+#: elements from which on positions are computed in 64 bits
+WIDE_ELEMENTS = 1 << 31
+
+
+class Writer:
+    """Collects the lines of one kernel's function."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self.head: list[str] = []
+        self.body: list[str] = []
+        self.constants: dict[str, Any] = {}
+        self.views: dict[Any, str] = {}
+        self.functions: list[str] = []
+        self.number = itertools.count()
+        sizes = [each.numel for each in (*kernel.operands, *kernel.outputs)]
+        self.wide = max([*sizes, kernel.elements()]) >= WIDE_ELEMENTS
+        for index, kind in enumerate(kernel.parameters):
+            name = f"n.{TYPES[kind.name]}"
+            text = f"r.integer({name}, parameters[{index}])" if kind.category == 1 else f"{name}(parameters[{index}])"
+            self.head.append(f"p{index} = {text}")
+
+    def simplified(self, stores: tuple[Store, ...], domain: Shape) -> tuple[Store, ...]:
+        """Return stores over a domain with what it decides decided."""
+        return tuple(each.replace(value=boxes.simplify(each.value, domain)) for each in stores)
+
+    def text(self) -> tuple[str, dict[str, Any]]:
+        """Return the source and the constants it names."""
+        self.write()
+        lines = [*self.functions, "def kernel(operands, outputs, parameters):"]
+        lines += [f"    {line}" for line in self.head + self.body]
+        return "\n".join(lines) + "\n", self.constants
+
+    def write(self) -> None:
+        """Fill head and body."""
+        raise NotImplementedError
+
+    def view(self, target: str, index: int, kind: dtype, offset: int, strides: Shape, shape: Shape) -> str:
+        """Return the name of a view over a whole domain, made once before any loop."""
+        key = (target, index, offset, strides, shape)
+        found = self.views.get(key)
+        if found is None:
+            found = self.views[key] = f"v{len(self.views)}"
+            step = kind.itemsize
+            scaled = tuple(stride * step for stride in strides)
+            type_ = f"{TYPES[kind.name]}_"
+            # A view of nothing may start anywhere; NumPy wants it inside of the buffer.
+            self.head.append(
+                f"{found} = n.empty({shape}, {type_})"
+                if 0 in shape
+                else f"{found} = array({shape}, {type_}, {target}[{index}], {offset * step}, {scaled})"
+            )
+        return found
+
+    def flat(self, index: int) -> str:
+        """Return the name of all elements of an operand."""
+        key = ("flat", index)
+        found = self.views.get(key)
+        if found is None:
+            found = self.views[key] = f"v{len(self.views)}"
+            operand = self.kernel.operands[index]
+            self.head.append(f"{found} = array(({operand.numel},), {TYPES[operand.dtype.name]}_, operands[{index}])")
+        return found
+
+    def printer(
+        self, domain: Shape, block: str, reduced: list[str] | None = None, accumulator: str = "", axis: int = 0
+    ) -> Printer:
+        """Return a printer whose loads read block ``block`` (a slice of dimension ``axis``, '' for everything)."""
+
+        def leaf(node: Expression, argument: str | None) -> str:
+            if node.step == "load":
+                operand, offset, strides = node.payload
+                return self._load(operand, node.dtype, offset, strides, domain, block, axis)
+            if node.step == "load_at":
+                return f"{self.flat(node.payload)}[{argument}]"
+            if node.step == "load_rows":
+                return self._rows(node, argument or "", domain, block, axis)
+            if node.step == "coordinate":
+                return self._coordinate(node.payload, domain, block, axis)
+            if node.step == "reduced":
+                return (reduced or [])[node.payload]
+            return accumulator
+
+        result = Printer(leaf, self.number, self.wide)
+        result.constants = self.constants
+        return result
+
+    def _load(
+        self, operand: int, kind: dtype, offset: int, strides: Shape, domain: Shape, block: str, axis: int
+    ) -> str:
+        # Broadcast dimensions stay of size 1, so that what varies only along others is computed once.
+        shape = tuple(1 if stride == 0 else size for stride, size in zip(strides, domain, strict=True))
+        name = self.view("operands", operand, kind, offset, strides, shape)
+        return f"{name}[{':, ' * axis}{block}]" if block and strides and strides[axis] != 0 else name
+
+    def _rows(self, node: Expression, first: str, domain: Shape, block: str, axis: int) -> str:
+        """Return the source of rows of an operand: of a view whose first axis numbers the elements where rows start."""
+        operand, strides = node.payload
+        row = tuple(number for number, stride in enumerate(strides) if stride)
+        count = self.kernel.operands[operand].numel - sum((domain[each] - 1) * strides[each] for each in row)
+        shape, steps = (count, *(domain[each] for each in row)), (1, *(strides[each] for each in row))
+        name = self.view("operands", operand, node.dtype, 0, steps, shape)
+        if block and axis in row:
+            name = f"{name}[:, {':, ' * row.index(axis)}{block}]"
+        return f"r.rows({name}, {first}, {row}, {len(domain)})"
+
+    def _coordinate(self, dimension: int, domain: Shape, block: str, axis: int) -> str:
+        shape = tuple(-1 if index == dimension else 1 for index in range(len(domain)))
+        kind = "int64" if self.wide else "int32"
+        if block and dimension == axis:
+            stop = f"min({block}.stop, {domain[dimension]})"
+            return f"n.arange({block}.start, {stop}, dtype=n.{kind}).reshape({shape})"
+        key = ("coordinate", dimension, len(domain), domain[dimension])
+        found = self.views.get(key)
+        if found is None:
+            found = self.views[key] = f"v{len(self.views)}"
+            self.head.append(f"{found} = n.arange({domain[dimension]}, dtype=n.{kind}).reshape({shape})")
+        return found
+
+    def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: str, indent: str) -> None:
+        """Write the values of all stores, then the stores; a single one may be written as it is computed."""
+        if len(stores) == 1 and self._direct(stores[0], printer, domain, block, indent):
+            return
+        self.put(stores, self.store_values(stores, printer, indent, first_may_be_view=True), domain, block, indent)
+
+    def _direct(self, store: Store, printer: Printer, domain: Shape, block: str, indent: str) -> bool:
+        """Write a store whose value NumPy can compute in its place; return whether it can."""
+        kind = self.kernel.outputs[store.output].dtype
+        function = FUNCTIONS.get(store.value.step)
+        if function is None or store.value.dtype is not kind or kind.name in ("bfloat16", "float16"):
+            return False
+        arguments = [printer.value(each) for each in store.value.arguments]
+        self.flush(printer, indent)
+        name = self.view("outputs", store.output, kind, store.offset, store.strides, domain)
+        target = f"{name}[{block}]" if block else name
+        self.body.append(f"{indent}n.{function}({', '.join(arguments)}, out={target})")
+        return True
+
+    def store_values(
+        self, stores: tuple[Store, ...], printer: Printer, indent: str, first_may_be_view: bool = False
+    ) -> list[str]:
+        """Write the values of all stores; return their names."""
+        names = [printer.value(each.value) for each in stores]
+        self.flush(printer, indent)
+        for index, (store, name) in enumerate(zip(stores, names, strict=True)):
+            # A bare load is a view of its operand, which a store before this one may overwrite.
+            if store.value.step == "load" and not (first_may_be_view and index == 0):
+                names[index] = f"t{next(self.number)}"
+                self.body.append(f"{indent}{names[index]} = {name}.copy()")
+        return names
+
+    def put(self, stores: tuple[Store, ...], names: list[str], domain: Shape, block: str, indent: str) -> None:
+        """Write the stores of values that have names."""
+        for each, value in zip(stores, names, strict=True):
+            kind = self.kernel.outputs[each.output].dtype
+            name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
+            self.body.append(f"{indent}{name}[{block or '...'}] = {value}")
+
+    def flush(self, printer: Printer, indent: str) -> None:
+        """Move a printer's statements into the body."""
+        self.body += [f"{indent}{line}" for line in printer.lines]
+        printer.lines.clear()
+
+    def combination(self, monoid: Monoid) -> str:
+        """Write the functions of a monoid; return the source of their tuple, as :class:`runtime.Combination`."""
+        parts = {"lift": (monoid.lift, 2), "combine": (monoid.combine, 2 * len(monoid.states))}
+        names = [self._function(f"{name}{len(self.functions)}", *part) for name, part in parts.items()]
+        results = self._function(f"results{len(self.functions)}", monoid.results, len(monoid.states))
+        states = ", ".join(f"n.{TYPES[each.name]}" for each in monoid.states)
+        identity = f"c{len(self.constants)}"
+        self.constants[identity] = monoid.identity
+        return f"r.Combination(({states},), {identity}, {', '.join(names)}, {results})"
+
+    def _function(self, name: str, roots: tuple[Expression, ...], count: int) -> str:
+        printer = Printer(lambda node, _: f"a{node.payload}", self.number)
+        printer.constants = self.constants
+        values = [printer.value(root) for root in roots]
+        self.functions.append(f"def {name}({', '.join(f'a{index}' for index in range(count))}):")
+        self.functions += [f"    {line}" for line in printer.lines]
+        self.functions.append(f"    return ({', '.join(values)},)")
+        return name
+
+    def loop(self, size: int, inner: int, limit: int = BLOCK_ELEMENTS) -> tuple[str, str]:
+        """Open a loop over blocks of the first dimension; return the block's subscript and the indentation."""
+        if size * inner <= 2 * limit or size <= 1:
+            return "", ""
+        step = max(limit // max(inner, 1), 1)
+        self.body.append(f"for start in range(0, {size}, {step}):")
+        self.body.append(f"    block = slice(start, start + {step})")
+        return "block", "    "
