@@ -79,6 +79,25 @@ def test_calls_of_one_kind_record_the_same_kernels(name: str) -> None:
     assert all(each.grad is not None for each in tracked)
 
 
+@pytest.mark.parametrize("name", ["addmm", "std", "layer_norm", "rms_norm", "logsumexp"])
+def test_what_merges_is_recorded_as_one_kernel_from_the_first_call_on(name: str) -> None:
+    function, arguments = CALLS[name]
+    given = arguments()
+    # A kind of its own, whatever ran before: with other operations of the same tape before and after it.
+    given = (torch.cat([given[0], given[0]]) if name not in ("addmm",) else given[0] * 2, *given[1:])
+    with torch.no_grad():
+        for _ in range(3):
+            torch.accelerator.synchronize("cpu")
+            before = given[0] + 1
+            start = len(ENGINE.kernels)
+            found = function(given[0], *given[1:])
+            assert len(ENGINE.kernels) == start + 1
+            after = found * 2 + before.sum()
+            expected = function(*(each.clone().requires_grad_() for each in given)).detach()
+            assert torch.allclose(found, expected, rtol=1e-6, atol=1e-6)
+            assert torch.allclose(after, expected * 2 + (given[0] + 1).sum(), rtol=1e-6, atol=1e-6)
+
+
 def test_shapes_types_and_numbers_are_kinds_of_their_own() -> None:
     for size in (3, 4, 3, 0, 3):
         x, y = draw(2, size), draw(size, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from webgpu_torch_core.ir.expression import Expression, topological
@@ -68,6 +69,13 @@ class Buffers:
             return False
         return aligned(offset, strides, self.vector, group_of(dtype.itemsize, self.lanes))
 
+    @cached_property
+    def _in_groups(self) -> set[int]:
+        """The operands of which some loads move groups."""
+        nodes = topological(*self.kernel.expressions())
+        loads = [node for node in nodes if node.step == "load"]
+        return {each.payload[0] for each in loads if self.grouped(each.payload[1], each.payload[2], each.dtype)}
+
     def _moved(self, coordinates: Sequence[Node], lane: int) -> Sequence[Node]:
         """Return the coordinates of a lane."""
         if self.vector is None or not lane:
@@ -81,7 +89,8 @@ class Buffers:
         if not self.grouped(offset, strides, node.dtype):
             along = self.vector is not None and any(strides[self.vector : self.vector + 1])
             at = self._moved(coordinates, lane) if along else coordinates
-            return Load(buffer, linear_index(offset, strides, at))
+            # One element for all lanes may be taken out of a group, so that the others are still read as these.
+            return Load(buffer, linear_index(offset, strides, at), not along and operand in self._in_groups)
         count = group_of(node.dtype.itemsize, self.lanes)
         identity = buffer, offset, strides, lane // count
         found = groups.get(identity)

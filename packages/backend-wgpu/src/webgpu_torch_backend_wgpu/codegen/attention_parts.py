@@ -16,6 +16,8 @@ from .steps import spell
 from .workgroup import Partials
 
 _WORKGROUP = 64
+#: parts that a thread reads at once: it waits for memory once for all of them
+_SEVERAL = (8, 4, 3, 2, 1)
 #: what parts that a second pass adds cost: dispatches, most of it the host's time for one more pass and its buffers
 SPLITTING = 5
 #: the lowest float32 number
@@ -93,6 +95,16 @@ class Parts:
         """Write the stores of a row's state."""
         self._states.write(module, self._row(split, batch, row), [top, total])
 
+    def _read_part(
+        self, module: Module, split: Node, batch: Node, row: Node, column: Node, lanes: int
+    ) -> list[Node]:  # fmt: skip
+        """Write the loads of a part: its row's state, and neighbouring positions of its sum."""
+        at = module.body.let(module.fresh("at"), self._row(split, batch, row))
+        found = self._states.read(module, at)
+        for lane in range(lanes):
+            found += self._sums.read(module, at * self.width + column + fixed(lane))
+        return [module.body.let(module.fresh("read"), each) for each in found]
+
     def program(self, kernel: Attention, capabilities: Capabilities, first: Pass) -> Program:
         """Return the program whose first pass leaves the parts."""
         module = Module(kernel, capabilities)
@@ -105,18 +117,22 @@ class Parts:
         column, flat = body.let("column", element % self.width), body.let("flat", element // self.width)
         row, batch = body.let("row", flat % self.m), body.let("batch", flat // self.m)
         top = body.var("top", Literal(LOWEST, "f32"))
-        with body.loop("part", fixed(0), lambda part: part < self.splits, fixed(1)) as part:
-            body.set(top, Call("max", (top, self._states.read(module, self._row(part, batch, row))[0]), "f32"))
+        several = next(each for each in _SEVERAL if self.splits % each == 0)
+        with body.loop("part", fixed(0), lambda part: part < self.splits, fixed(several)) as part:
+            places = [self._row(part + fixed(each) if each else part, batch, row) for each in range(several)]
+            for each in [body.let(module.fresh("own"), self._states.read(module, at)[0]) for at in places]:
+                body.set(top, Call("max", (top, each), "f32"))
         weights = body.var("weights", Literal(0.0, "f32"))
         sums = [body.var(f"sum{lane}", Literal(0.0, "f32")) for lane in range(lanes)]
-        with body.loop("part", fixed(0), lambda part: part < self.splits, fixed(1)) as part:
-            at = body.let("at", self._row(part, batch, row))
-            own, weight = self._states.read(module, at)
-            share = body.let("share", spell("exp", "f32", [own - top]))
-            body.set(weights, weights + weight * share)
-            for lane, each in enumerate(sums):
-                (value,) = self._sums.read(module, at * self.width + column + fixed(lane))
-                body.set(each, each + value * share)
+        with body.loop("part", fixed(0), lambda part: part < self.splits, fixed(several)) as part:
+            for own, weight, *values in [
+                self._read_part(module, part + fixed(each) if each else part, batch, row, column, lanes)
+                for each in range(several)
+            ]:
+                share = body.let(module.fresh("share"), spell("exp", "f32", [own - top]))
+                body.set(weights, weights + weight * share)
+                for each, value in zip(sums, values, strict=True):
+                    body.set(each, each + value * share)
         least = Call("max", (weights, Literal(1e-37, "f32")), "f32")
         coordinates = split_index(module, batch, kernel.batch)
         store_sum(module, kernel, total, coordinates, row, column, [each // least for each in sums])

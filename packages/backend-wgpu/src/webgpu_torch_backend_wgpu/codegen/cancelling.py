@@ -90,7 +90,7 @@ def _decided(node: Expression) -> bool:
         new = [argument for argument in each.arguments if argument not in seen]
         seen.update(new)
         pending += new
-        if each.step == "coordinate" or (each.step in _DECIDED_BY_NUMBERS and _has_number(each)):
+        if each.step == "coordinate" or (each.step in _DECIDED_BY_NUMBERS and _has_number(each) and not _varies(each)):
             return True
         met: set[object] = set()
         for argument in each.arguments if each.dtype.category < 2 and len(each.arguments) > 1 else ():
@@ -99,6 +99,16 @@ def _decided(node: Expression) -> bool:
                 return True
             met |= found
     return False
+
+
+def _varies(node: Expression) -> bool:
+    """Return whether a step leaves some bits of a word that was read as they are, which no driver can know."""
+    word, number = node.arguments[0], node.arguments[-1]
+    if word.step not in _READ or number.step != "constant":
+        return False
+    if node.step == "shift_right":
+        return 0 <= number.payload < 8 * word.dtype.itemsize
+    return node.step == "bitwise_and" and number.payload != 0 and word.dtype is not bool_
 
 
 def _has_number(node: Expression) -> bool:

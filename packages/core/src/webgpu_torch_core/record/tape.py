@@ -140,6 +140,16 @@ class Tape:
         value.place = (self, number)
         return number
 
+    def shorten(self, entries: int, slots: int) -> None:
+        """Take away what was recorded since the tape had so many entries and slots; what came in since comes in anew."""
+        for slot in self.slots[slots:]:
+            value = slot()
+            if value is not None and value.place[0] is self:
+                value.place = NOWHERE
+            if isinstance(slot, Leaf):
+                self.leaves.pop(id(slot.buffer), None)
+        del self.entries[entries:], self.slots[slots:]
+
     def structure(self) -> Structure:
         """Return what the plan depends on: what was recorded, and who still refers to it."""
         wanted: list[int] = []

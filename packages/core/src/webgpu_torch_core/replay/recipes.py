@@ -2,7 +2,7 @@
 
 An operation written with others spends far more time in Python than its few kernels need to be appended to the graph. What
 it records without gradients depends on its arguments' layouts, types and plain values only; so the second call of one kind
-appends the same kernels over the new values.
+appends the same kernels over the new values: a single one where the scheduler merges them all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
+from weakref import ref
 
 from ..dispatch.direct import DIRECT, PLAIN, Direct
 from ..ir.dtypes import dtype
@@ -20,6 +21,7 @@ from ..record.devices import device
 from ..record.engine import Engine, Recorder
 from ..record.node import running
 from ..record.tape import Tape, Value
+from ..scheduling import described, joined
 from ..tensors.tensor import Tensor
 
 #: kinds of calls kept per operation
@@ -120,7 +122,7 @@ def _watched(
     if not hasattr(engine, "record") or any(each.engine is not engine for each in values):
         return function(*args, **kwargs)
     tape, recorder = engine.tape, engine.recorder
-    before, reporting, start = _state(recorder), recorder.reporting, len(tape.entries)
+    before, reporting, start, slots = _state(recorder), recorder.reporting, len(tape.entries), len(tape.slots)
     result = function(*args, **kwargs)
     results = result if isinstance(result, tuple) else (result,)
     after: list[Any] = []
@@ -130,6 +132,7 @@ def _watched(
         kind = result.__class__ if isinstance(result, tuple) else None
         recipe = _recipe(tape, values, start, results, kind, recorder.reporting - reporting, recorder.slot)
         if recipe is not None:
+            recipe = _merged(recipe, engine, tape, values, (start, slots), [each._storage.value for each in results])
             if len(recipes) >= _LIMIT:
                 recipes.pop(next(iter(recipes)))
             recipes[identity] = recipe
@@ -172,3 +175,46 @@ def _recipe(
     # Results that share their memory are not told apart.
     alone = len({number for number, *_ in found}) == len(found)
     return _Recipe(steps, found, kind, reporting, slot) if alone else None
+
+
+def _merged(
+    recipe: _Recipe, engine: Engine, tape: Tape, values: list[Value], before: tuple[int, int], made: list[Value]
+) -> _Recipe:
+    """Return a recipe of the one kernel that those of a call merge to, and put it in their place on the tape.
+
+    A recipe stays as it is where they merge to several, or where somebody can reach more of what they compute than ``made``.
+
+    Args:
+        before: how many kernels and slots the tape had before the call.
+    """
+    entries = tape.entries[before[0] :]
+    if len(entries) < 2 or recipe.reporting or tape.capture is not None or engine.eager or not engine.device.fuses:
+        return recipe
+    outputs = {entry.output + each for entry in entries for each in range(len(entry.kernel.outputs))}
+    wanted = [each.place[1] for each in made]
+    found = None
+    if {each for each in outputs if tape.slots[each]() is not None} == set(wanted):
+        found = joined(*described(entries, len(tape.slots)), frozenset(wanted), engine.limits)
+    if found is None or not outputs.isdisjoint(found.operands):
+        return recipe
+    numbers = [number for entry in entries for number in entry.parameters]
+    parameters = tuple([numbers[each] for each in found.parameters])
+    number_of = {each.place[1]: number for number, each in enumerate(values) if each.place[0] is tape}
+    operands = [number_of[each] for each in found.operands]
+    places = {slot: len(values) + number for number, slot in enumerate(found.outputs)}
+    results = [(places[slot], *each[1:]) for slot, each in zip(wanted, recipe.results, strict=True)]
+    by_slot = dict(zip(wanted, made, strict=True))
+    with engine.tapes_lock:
+        # Another thread that wanted one of its values may have run the tape in the meantime.
+        open = tape.open
+        if open:
+            tape.shorten(*before)
+    if open:
+        again = engine.record(found.kernel, [values[each] for each in operands], parameters)
+        for slot, new in zip(found.outputs, again, strict=True):
+            value = by_slot[slot]
+            value.place = new.place
+            if new.place[0] is not None:
+                new.place[0].slots[new.place[1]] = ref(value)
+            value.buffer = new.buffer
+    return recipe._replace(steps=[(found.kernel, operands, parameters)], results=results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -314,9 +315,16 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
         result = input * input.new_zeros(())
     else:
         mask = dropout_mask(input, 1.0 - p)
-        # Only what is no floating-point number needs div_ to refuse it: recording that takes longer.
-        result = input * (mask / (1.0 - p) if mask.dtype.category >= 2 else mask.div_(1.0 - p))
+        # Only what is no floating-point number needs div_ to refuse it: recording that takes longer. A factor is a multiplication
+        # for each element where a divisor is a division, and the same: PyTorch's is a float32 number, too.
+        result = input * (mask * _inverse(1.0 - p, mask.dtype) if mask.dtype.category >= 2 else mask.div_(1.0 - p))
     return replaced(input, result) if inplace else result
+
+
+def _inverse(keep: float, kind: dtype) -> float:
+    """Return the inverse of a number in the precision in which a type is computed."""
+    exact = kind.to_real() is float64
+    return 1.0 / (keep if exact else struct.unpack("f", struct.pack("f", keep))[0])
 
 
 def dropout_mask(input: Tensor, keep: float) -> Tensor:

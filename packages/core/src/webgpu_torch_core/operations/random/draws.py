@@ -65,8 +65,9 @@ def _standard_normal() -> ir.Expression:
 
 def _cosine_of_turn(part: ir.Expression, quarters: ir.Expression) -> ir.Expression:
     """Return the cosine of ``part / 2**24 + quarters / 4`` turns: the quarter and what is left of it are whole numbers."""
-    nearest = (part + (1 << 21)) >> 22
-    angle = ir.cast(ir.cast(part, int32) - ir.cast(nearest, int32) * (1 << 22), float32) * (2.0 * math.pi / (1 << 24))
+    moved = part + (1 << 21)
+    nearest = moved >> 22
+    angle = (ir.cast(moved & ((1 << 22) - 1), float32) - float(1 << 21)) * (2.0 * math.pi / (1 << 24))
     # Polynomials for at most an eighth of a turn, with coefficients fitted for this project.
     square = angle * angle
     sine = square * (square * (square * 2.7179399e-06 - 0.00019839295) + 0.008333329) - 0.16666667
