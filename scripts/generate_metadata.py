@@ -42,7 +42,7 @@ def rewritten(text: str, release: dict[str, Any]) -> str:
     """Return a package's pyproject.toml with what is common."""
     version = release["version"]
     text = re.sub(r'^version = ".*"$', f'version = "{version}"', text, count=1, flags=re.MULTILINE)
-    text = re.sub(r'("webgpu-torch[\w\[\]-]*==)[^"]+"', rf'\g<1>{version}"', text)
+    text = re.sub(r'("webgpu-torch[\w\[\]-]*==)[^";]+', rf"\g<1>{version}", text)
     text = COMMON.sub(lambda _: common(release), text, count=1)
     # The table goes before the first of those of tools.
     text = ADDRESSES.sub("\n", text, count=1)

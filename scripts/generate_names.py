@@ -20,10 +20,15 @@ import sys
 import types
 import typing
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+#: what programs can reach by public modules, and the rest of private ones, which those who count bytes do without
 TARGET = Path("packages/drop-in/src/webgpu_torch_drop_in/names.xz")
+PRIVATE_TARGET = Path("packages/tools/src/webgpu_torch_tools/private_names.xz")
+#: private modules that libraries name: transformers, diffusers and accelerate import some of each kind
+NAMED = r"torch\._C\b|torch\.(utils|distributed|fx|export)\._\w+"
 LEFT_OUT = ("torch.testing._internal", "torch.utils.benchmark.examples")
 #: names that Python gives every module, and PyTorch's own copies of them
 OF_MODULES = frozenset(vars(types.ModuleType("")).keys() | {"__builtins__", "__file__", "__cached__", "__path__"})
@@ -275,28 +280,84 @@ def packed(record: dict[str, Any]) -> dict[str, Any]:
     return record | {key: value for key, value in changed.items() if value}
 
 
-def parts(names: dict[str, Any]) -> dict[str, Any]:
-    """Return what each line of the file holds: the modules below one module of ``torch``, so that few are read."""
-    lines: dict[str, Any] = {"about": {"version": names["version"], "operations": names["operations"]}}
+def is_private(path: str) -> bool:
+    """Return whether a module is one that neither programs nor libraries have a reason to name."""
+    return "._" in path and re.match(NAMED, path) is None
+
+
+def reached(modules: dict[str, dict[str, Any]]) -> dict[str, set[str]]:
+    """Return, of private modules, what public ones borrow, and the bases of classes among it."""
+    found: dict[str, set[str]] = {}
+
+    def needed(content: dict[str, Any]) -> Iterator[str]:
+        yield from content.get("bases", ())
+        for each in content.get("c", {}).values():
+            yield from needed(each)
+
+    waiting = [
+        place
+        for path, record in modules.items()
+        if not is_private(path)
+        for place in (*record.get("@", {}).values(), *needed(record))
+    ]
+    while waiting:
+        path, _, name = waiting.pop().partition(":")
+        if path in modules and is_private(path) and name not in found.setdefault(path, set()):
+            found[path].add(name)
+            waiting += needed(modules[path].get("c", {}).get(name.partition(".")[0], {}))
+            waiting += [place for key, place in modules[path].get("@", {}).items() if key == name]
+            # What a module is in is there, too.
+            waiting.append(path.rpartition(".")[0])
+    return found
+
+
+def divided(record: dict[str, Any], chosen: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a module's record of some names, and that of the others and of what belongs to the module as a whole."""
+    chosen = {name.partition(".")[0] for name in chosen}
+    here: dict[str, Any] = {}
+    rest = dict(record)
+    for key in "flo":
+        names = record.get(key, "").split()
+        here[key] = " ".join(name for name in names if name in chosen)
+        rest[key] = " ".join(name for name in names if name not in chosen)
+    for key in ("c", "=", "@", "also"):
+        here[key] = {name: value for name, value in record.get(key, {}).items() if name in chosen}
+        rest[key] = {name: value for name, value in record.get(key, {}).items() if name not in chosen}
+    return {key: value for key, value in here.items() if value}, {key: value for key, value in rest.items() if value}
+
+
+def archives(names: dict[str, Any]) -> dict[Path, dict[str, Any]]:
+    """Return what each file holds, by line: the modules below one module of ``torch``, so that few are read."""
+    public: dict[str, Any] = {"about": {"version": names["version"], "operations": names["operations"]}}
+    private: dict[str, Any] = {}
+    chosen = reached(names["modules"])
     for path, record in names["modules"].items():
-        lines.setdefault(".".join(path.split(".")[:2]), {})[path] = packed(record)
-    return lines
+        line, here = ".".join(path.split(".")[:2]), record
+        if is_private(path):
+            here, rest = divided(record, chosen.get(path, set()))
+            private.setdefault(line, {})[path] = packed(rest)
+        if path in chosen or not is_private(path):
+            public.setdefault(line, {})[path] = packed(here)
+    return {TARGET: public, PRIVATE_TARGET: private}
 
 
-def write(target: Path, names: dict[str, Any]) -> None:
+def write(target: Path, lines: dict[str, Any]) -> None:
     """Write a file that is the same for the same names: compressed as a whole, which is half as long as each part by itself."""
     text = "\n".join(
         f"{name} {json.dumps(content, separators=(',', ':'), sort_keys=True, allow_nan=False, default=str)}"
-        for name, content in parts(names).items()
+        for name, content in lines.items()
     )
-    target.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+    # Text is of bytes, not of words that are aligned.
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
+    target.write_bytes(lzma.compress(text.encode(), filters=filters))
 
 
 def main() -> None:
     """Write the file."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    write(TARGET, collected())
+    for target, lines in archives(collected()).items():
+        write(target, lines)
 
 
 if __name__ == "__main__":

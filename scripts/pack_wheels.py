@@ -1,16 +1,24 @@
-"""Compresses wheels as well as the format allows: the same files, of which browsers and installers fetch fewer bytes.
+"""Compresses wheels as well as the format allows, so that browsers and installers fetch fewer bytes.
 
     python scripts/pack_wheels.py dist/*.whl
 
-Zopfli searches for the shortest stream of deflate, which every reader of ZIP files understands. RECORD holds hashes of what
-is in a wheel, not of how it is stored, so it stays as it is.
+Python loses what only readers of the repository need: comments, and the docstrings that ``help`` shows to nobody, which are
+those of modules that are no packages, of private names, of functions within functions, and of what the reference has no name of. What is left is the same program, each statement on its own line as before, so tracebacks name the lines of the
+repository. Zopfli then searches for the shortest stream of deflate, which every reader of ZIP files understands.
 """
 
 from __future__ import annotations
 
+import ast
+import base64
+import hashlib
+import io
 import struct
 import sys
+import tokenize
 import zipfile
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import zopfli.zlib
@@ -21,6 +29,59 @@ NEEDED, MADE_BY = 20, 3 << 8 | 20
 UTF8 = 0x800
 #: zlib's header and check sum around the stream
 HEADER, CHECK = 2, 4
+#: of which the reference has no name
+INTERNAL = (
+    "webgpu_torch_backend_wgpu/", "webgpu_torch_backend_cpu/", "webgpu_torch_core/replay/", "webgpu_torch_core/scheduling/",
+)  # fmt: skip
+#: what has docstrings
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def unseen(tree: ast.Module, path: str) -> Iterator[tuple[Documented, ast.Expr]]:
+    """Yield what of a module has a docstring that nobody is shown, and the docstring."""
+
+    def visited(owner: Documented, hidden: bool, inner: bool) -> Iterator[tuple[Documented, ast.Expr]]:
+        first = owner.body[0] if owner.body else None
+        if hidden and isinstance(first, ast.Expr) and ast.get_docstring(owner, clean=False) is not None:
+            yield owner, first
+        for each in owner.body:
+            if isinstance(each, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                private = each.name.startswith("_") and not each.name.endswith("__")
+                yield from visited(each, inner or private, inner or private or not isinstance(each, ast.ClassDef))
+
+    read = any(isinstance(each, ast.Name) and each.id == "__doc__" for each in ast.walk(tree))
+    yield from visited(tree, not read and not path.endswith("/__init__.py"), path.startswith(INTERNAL))
+
+
+def shortened(source: str, path: str) -> str:
+    """Return the program of a wheel's file without comments and docstrings that nobody is shown, its statements on the same lines."""
+    lines = source.splitlines(keepends=True)
+    for each in tokenize.generate_tokens(io.StringIO(source).readline):
+        if each.type == tokenize.COMMENT:
+            row, column = each.start
+            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+    for owner, docstring in unseen(ast.parse(source), path):
+        first, last = docstring.lineno - 1, docstring.end_lineno or docstring.lineno
+        # A body of nothing else keeps a statement.
+        lines[first] = " " * docstring.col_offset + "...\n" if len(owner.body) == 1 else "\n"
+        lines[first + 1 : last] = ["\n"] * (last - first - 1)
+    return "".join(lines)
+
+
+def contents(archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
+    """Yield what a wheel's packed twin has: its files, and RECORD last, which holds their hashes and lengths."""
+    rows = []
+    for entry in archive.infolist():
+        data = archive.read(entry)
+        if entry.filename.endswith(".py"):
+            data = shortened(data.decode(), entry.filename).encode()
+        if entry.filename.endswith(".dist-info/RECORD"):
+            rows.append(f"{entry.filename},,\n")
+            yield entry, "".join(rows).encode()
+            continue
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows.append(f"{entry.filename},sha256={digest},{len(data)}\n")
+        yield entry, data
 
 
 def compressed(data: bytes) -> tuple[int, bytes]:
@@ -39,27 +100,26 @@ def packed(wheel: Path) -> bytes:
     """Return a wheel with the same files in the same order, packed well."""
     body, directory = bytearray(), bytearray()
     with zipfile.ZipFile(wheel) as archive:
-        entries = archive.infolist()
-        for entry in entries:
-            data = archive.read(entry)
-            name = entry.filename.encode()
-            method, stored = compressed(data)
-            flags = 0 if name.isascii() else UTF8
-            common = struct.pack(
-                "<5H3I2H",
-                NEEDED,
-                flags,
-                method,
-                *stamp(entry.date_time),
-                entry.CRC,
-                len(stored),
-                len(data),
-                len(name),
-                0,
-            )
-            directory += b"PK\1\2" + struct.pack("<H", MADE_BY) + common
-            directory += struct.pack("<3H2I", 0, 0, 0, entry.external_attr, len(body)) + name
-            body += b"PK\3\4" + common + name + stored
+        entries = list(contents(archive))
+    for entry, data in entries:
+        name = entry.filename.encode()
+        method, stored = compressed(data)
+        flags = 0 if name.isascii() else UTF8
+        common = struct.pack(
+            "<5H3I2H",
+            NEEDED,
+            flags,
+            method,
+            *stamp(entry.date_time),
+            zlib.crc32(data),
+            len(stored),
+            len(data),
+            len(name),
+            0,
+        )
+        directory += b"PK\1\2" + struct.pack("<H", MADE_BY) + common
+        directory += struct.pack("<3H2I", 0, 0, 0, entry.external_attr, len(body)) + name
+        body += b"PK\3\4" + common + name + stored
     count = len(entries)
     end = struct.pack("<4H2IH", 0, 0, count, count, len(directory), len(body), 0)
     return bytes(body + directory + b"PK\5\6" + end)

@@ -18,7 +18,7 @@ from engines import PROGRAMS, Python
 #: what transformers imports of what is Python only, and what makes it find this library
 PACKAGES = (
     "transformers", "huggingface_hub", "filelock", "tqdm", "packaging", "pyyaml", "jinja2", "markupsafe", "typing_extensions",
-    "httpx2", "httpcore2", "h11", "anyio", "sniffio", "idna", "truststore", "webgpu-torch-drop-in", "webgpu-torch-tools",
+    "httpx2", "httpcore2", "h11", "anyio", "sniffio", "idna", "truststore", "webgpu-torch-drop-in",
 )  # fmt: skip
 #: of transformers' models only these, for there are hundreds
 MODELS = ("__init__.py", "auto/", "llama/")

@@ -28,7 +28,10 @@ DISTRIBUTIONS = (
     "webgpu-torch-web",
 )
 #: what pages do not need of them
-_LEFT_OUT = ("site/static/", "/__pycache__/", "webgpu_torch_tools/fx/", "webgpu_torch_tools/direction_numbers.bin")
+_LEFT_OUT = (
+    "site/static/", "/__pycache__/", "webgpu_torch_tools/fx/", "webgpu_torch_tools/direction_numbers.bin",
+    "webgpu_torch_tools/private_names.xz",
+)  # fmt: skip
 _METADATA = ("METADATA", "entry_points.txt")
 SNAPSHOT = Path(__file__).with_name("snapshot.mjs")
 
