@@ -63,12 +63,6 @@ def test_as_in_pytorch(name: str) -> None:
     assert repr(found[1]) == repr(found[0])
 
 
-def test_an_array_on_the_left_takes_part_in_promotion() -> None:
-    for result in (numpy.array([1.5]) * ours.tensor([2]), numpy.array([4.5]) - ours.tensor([1.5])):
-        assert result.dtype is ours.float64
-        assert result.tolist() == [3.0]
-
-
 def test_masks_of_no_dimensions_write(device: str) -> None:
     for mask, wanted in ((True, [7.0, 7.0]), (False, [0.0, 1.0])):
         x = ours.arange(2.0, device=device)

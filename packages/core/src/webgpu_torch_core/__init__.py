@@ -139,12 +139,19 @@ def save(obj: Any, f: Any, **options: Any) -> None:
     write(obj, f, **options)
 
 
-def load(f: Any, map_location: Any = None, weights_only: builtins.bool | None = True, **options: Any) -> Any:
-    """Read a file that :func:`torch.save` wrote, as :func:`torch.load` with ``weights_only=True``."""
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: builtins.bool | None = None,
+    **options: Any,
+) -> Any:
+    """Read a file that :func:`torch.save` wrote, as :func:`torch.load`."""
     # Most programs open no file.
     from .files.tensor_files import load as read
 
-    return read(f, map_location, weights_only is not False, **options)
+    return read(f, map_location, pickle_module, weights_only=weights_only, **options)
 
 
 def set_default_dtype(d: dtype) -> None:

@@ -93,7 +93,9 @@ def complete(module: ModuleType, path: str) -> ModuleType:
         offered = own.pop("__getattr__", None)
         if offered is not None:
             own["_offered"] = offered
-        module.__class__ = TorchModule
+        kind = type(module)
+        # What assignment to a module's names does is the module's own business.
+        module.__class__ = TorchModule if kind is ModuleType else type(kind.__name__, (TorchModule, kind), {})
     own["_torch_paths"] = (*own.get("_torch_paths", ()), path)
     if record.listed is not None:
         own.setdefault("__all__", record.listed)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..operations.elementwise.call import use_default_float
+from ..record.context import filling
 from ..record.devices import engine_for, host_device
 from ..tensors.tensor import Tensor
 from . import typed_tensors
@@ -20,6 +21,7 @@ from .typed_tensors import TYPES
 class _Settings:
     precision = "highest"
     deterministic = False
+    fill = True
     warn_only = False
     warn_always = False
     threads = 0
@@ -101,6 +103,24 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not " + type(mode).__name__
         )
     _Settings.deterministic, _Settings.warn_only = mode, warn_only
+    filling[0] = mode and _Settings.fill
+
+
+def get_deterministic_fill_uninitialized_memory() -> bool:
+    """Return whether memory that nothing was written to has known contents while algorithms are to be deterministic."""
+    return _Settings.fill
+
+
+def set_deterministic_fill_uninitialized_memory(mode: bool) -> None:
+    """Choose whether such memory has known contents: NaN, the greatest integer, True.
+
+    Raises:
+        RuntimeError: not a bool.
+    """
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
+    _Settings.fill = mode
+    filling[0] = mode and _Settings.deterministic
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -10,7 +10,7 @@ from webgpu_torch_core.ir.dtypes import dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from typing import Any, BinaryIO
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -63,6 +63,7 @@ class HostTensor:
         "attributes",
         "dtype",
         "is_parameter",
+        "kind",
         "requires_grad",
         "shape",
         "storage",
@@ -82,8 +83,10 @@ class HostTensor:
         self.storage_offset = storage_offset
         self.requires_grad = requires_grad
         self.is_parameter = is_parameter
-        self.attributes: dict[str, object] = {}
-        """Python attributes that were saved with the tensor."""
+        self.attributes: Any = {}
+        """Python attributes that were saved with the tensor, or what its class says instead."""
+        self.kind: type | None = None
+        """The class of tensor that it is, if it is none of this library's."""
 
     @classmethod
     def from_bytes(cls, dtype: dtype, shape: Sequence[int], data: object) -> HostTensor:

@@ -21,8 +21,8 @@ from pickle import UnpicklingError as UnpicklingError
 from typing import Any
 
 from webgpu_torch_core.files.host_tensors import MAXIMUM_DIMENSIONS, HostStorage, HostTensor, brief, map_file
-from webgpu_torch_core.files.permissions import by_path, give_state, is_added
-from webgpu_torch_core.files.pickle_machine import CheckpointError, Global, PickleMachine, check_key, is_known
+from webgpu_torch_core.files.permissions import by_path, give_state
+from webgpu_torch_core.files.pickle_machine import Builder, CheckpointError, Global, PickleMachine, check_key, is_known
 from webgpu_torch_core.ir.dtypes import BY_NAME, dtype, uint8
 
 TYPE_CHECKING = False
@@ -44,14 +44,19 @@ default_byteorder = b"little"
 _LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 
 
-def read_pickle(path: object, make_tensor: Callable[[HostTensor], object] | None = None) -> object:
+def read_pickle(
+    path: object,
+    make_tensor: Callable[[HostTensor], object] | None = None,
+    run: Callable[[memoryview, Builder], object] | None = None,
+) -> object:
     """Return the object that ``torch.save`` wrote to ``path``, as ``torch.load(path, weights_only=True)`` does. Instead of
     a path an open binary file will do.
 
     Every tensor and parameter is passed through ``make_tensor``; without it they stay :class:`~.host.HostTensor`
     views of the mapped file. Tensors that shared a storage share a :class:`~.host.HostStorage`. Raises
     UnpicklingError when the file is damaged, older than PyTorch 1.6, or names anything but tensors, plain containers and
-    what the program added (:mod:`~.permissions`), and OSError when it cannot be opened.
+    what the program added (:mod:`~.permissions`), and OSError when it cannot be opened. ``run`` reads the pickle itself
+    instead (:mod:`~.trusted`).
     """
     entries, prefix, label = _open_archive(path)
     byteorder = bytes(entries.get(prefix + "byteorder", default_byteorder)[:20])
@@ -59,6 +64,8 @@ def read_pickle(path: object, make_tensor: Callable[[HostTensor], object] | None
         raise CheckpointError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
     loader = _Loader(entries, prefix + "data/", byteorder == b"big", make_tensor)
     try:
+        if run is not None:
+            return run(entries[prefix + "data.pkl"], loader)
         return PickleMachine(entries[prefix + "data.pkl"], loader).run()
     except CheckpointError as error:
         raise CheckpointError(f"{label}: {error}") from None
@@ -329,14 +336,15 @@ class _Loader:
         """``_rebuild_from_type_v2(function, type, arguments, state)``: a tensor with Python attributes."""
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise CheckpointError(f"cannot rebuild a tensor by {brief(function)}")
-        if is_added(kind):
+        if isinstance(kind, type):
             made: Any = self.call(function, arguments)
             made = made if self._make_tensor is None else made.as_subclass(kind)
             give_state(made, state)
             return made
         if not isinstance(kind, Global) or kind.path not in ("torch.Tensor", "torch.nn.parameter.Parameter"):
             raise CheckpointError(f"Weights only load refused the tensor subclass {brief(kind)}")
-        base = self._origin(self.call(function, arguments))
+        made = self.call(function, arguments)
+        base = self._origin(made)
         base.attributes = _attributes(state)
         return self.finish(base)
 

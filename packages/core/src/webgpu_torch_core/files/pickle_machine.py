@@ -22,7 +22,7 @@ class CheckpointError(UnpicklingError, ValueError):
     """A file of ``torch.save`` is damaged, or holds what is not read: PyTorch's exception, and a ValueError as any bad file."""
 
 
-_DTYPES = {f"torch.{each.name}": each for each in ALL_DTYPES}
+DTYPES = {f"torch.{each.name}": each for each in ALL_DTYPES}
 # What a name may be without being called: a storage's type, and the types of a tensor's subclass.
 _TYPE_MODULES = ("torch", "torch.storage")
 _TYPES = ("torch.Tensor", "torch.nn.parameter.Parameter")
@@ -54,7 +54,7 @@ class Global:
 def is_known(module: str, name: str) -> bool:
     """Return whether every file may mention a name."""
     path = f"{module}.{name}"
-    if path in _DTYPES or path in _CALLABLES or path in _TYPES:
+    if path in DTYPES or path in _CALLABLES or path in _TYPES:
         return True
     return module in _TYPE_MODULES and name.endswith("Storage")
 
@@ -163,8 +163,8 @@ class PickleMachine:
     def _find(self, module: str, name: str) -> None:
         module = "builtins" if module == "__builtin__" else module
         value = Global(module, name)
-        if value.path in _DTYPES:
-            self._push(_DTYPES[value.path])
+        if value.path in DTYPES:
+            self._push(DTYPES[value.path])
         elif is_known(module, name):
             self._push(value)
         elif module in BLOCKED_MODULES:

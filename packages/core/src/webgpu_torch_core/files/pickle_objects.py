@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 #: where PyTorch has what this library's modules hold, the longest names first
-_HOMES = (
+HOMES = (
     ("webgpu_torch_core.api.functional", "torch.nn.functional"),
     ("webgpu_torch_core.api", "torch"),
     ("webgpu_torch_nn.functional", "torch.nn.functional"),
@@ -98,7 +98,7 @@ def home(value: Any) -> str:
     module = getattr(value, "__module__", None) or "builtins"
     if module == "builtins":
         return "__builtin__"
-    for own, theirs in _HOMES:
+    for own, theirs in HOMES:
         if module == own or module.startswith(f"{own}."):
             if theirs in ("torch", "torch.nn.functional") and _is_in_core(value, theirs):
                 return theirs

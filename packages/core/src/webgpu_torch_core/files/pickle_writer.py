@@ -238,7 +238,18 @@ class _Pickler:
         self._out += b"G" + struct.pack(">d", value)
 
     def _tensor(self, tensor: HostTensor) -> None:
-        if tensor.is_parameter:
+        if tensor.kind is not None or (tensor.attributes and not tensor.is_parameter):
+            self._global("torch._tensor", "_rebuild_from_type_v2")
+            self._out += b"("
+            self._global("torch._utils", "_rebuild_tensor_v2")
+            if tensor.kind is None:
+                self._global("torch", "Tensor")
+            else:
+                self._save(tensor.kind)
+            self._arguments(tensor, tensor.requires_grad)
+            self._save(tensor.attributes)
+            self._out += b"tR"
+        elif tensor.is_parameter:
             with_state = bool(tensor.attributes)
             self._global("torch._utils", "_rebuild_parameter_with_state" if with_state else "_rebuild_parameter")
             self._out += b"("
@@ -252,9 +263,14 @@ class _Pickler:
             self._plain_tensor(tensor, tensor.requires_grad)
 
     def _plain_tensor(self, tensor: HostTensor, requires_grad: bool) -> None:
+        self._global("torch._utils", "_rebuild_tensor_v2")
+        self._arguments(tensor, requires_grad)
+        self._out += b"R"
+
+    def _arguments(self, tensor: HostTensor, requires_grad: bool) -> None:
+        """Write what the function that makes a tensor takes."""
         if tensor.dtype is not tensor.storage.dtype:
             raise TypeError(f"cannot save a {tensor.dtype!r} view of a storage of {tensor.storage.dtype!r}")
-        self._global("torch._utils", "_rebuild_tensor_v2")
         self._out += b"("
         self._storage(tensor.storage)
         self._int(tensor.storage_offset)
@@ -262,7 +278,7 @@ class _Pickler:
         self._tuple_of_ints(tensor.strides)
         self._bool(requires_grad)
         self._hooks()
-        self._out += b"tR"
+        self._out += b"t"
 
     def _tuple_of_ints(self, values: tuple[int, ...]) -> None:
         self._out += b"("

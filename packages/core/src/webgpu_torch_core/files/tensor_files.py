@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..operations.creation.untyped_storage import UntypedStorage
 from ..record.devices import canonical_device, device, host_device
 from ..tensors.tensor import Tensor, storage_size
 from .host_tensors import HostStorage, HostTensor
+from .trusted import read_trusted
 
 
 def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
@@ -62,7 +64,7 @@ def save(
     storages: dict[tuple[int, Any], HostStorage] = {}
 
     def describe(value: Any) -> HostTensor | None:
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
             return None
         storage = value._storage
         # A file's storages have one type each: what is seen as two types is written twice.
@@ -72,43 +74,63 @@ def save(
             data = storage.value.engine.read(storage.value)
             held = storages[key] = HostStorage(value.dtype, data)
         is_parameter = type(value).__name__ == "Parameter"
-        return HostTensor(
+        host = HostTensor(
             held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter
         )
+        host.kind = None if is_parameter or type(value) is Tensor else type(value)
+        host.attributes = _state(value)
+        return host
 
     files.write_pickle(f, obj, describe)
 
 
-def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool | None = None, **options: Any) -> Any:
+def _state(value: Tensor) -> object:
+    """Return what Python code gave a tensor: its class's answer if it has one, else the attributes."""
+    own = getattr(type(value), "__getstate__", None)
+    if own is not getattr(object, "__getstate__", None):
+        return value.__getstate__()  # type: ignore[attr-defined]
+    return {name: each for name, each in value.__dict__.items() if name not in _UNSAVED}
+
+
+#: attributes of tensors that files do not keep, as PyTorch's do not
+_UNSAVED = ("_post_accumulate_grad_hooks", "_place")
+
+
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **options: Any,
+) -> Any:
     """Read a file ``torch.save`` wrote: tensors, plain containers, and what ``torch.serialization.add_safe_globals`` lets files
     name; anything else is refused by name.
+
+    ``weights_only=False`` reads a file that you trust as Python's pickle does: it imports what the file names and calls what it
+    says, which can be any code. ``pickle_module`` (whose ``Unpickler`` then reads it), ``encoding`` and ``errors`` are for such
+    files.
 
     ``map_location``: where storages go: a device, a dict from names of devices to devices, or a function of the storage and the
     name of its device that returns the storage (or None). ``"cpu"`` means the host's memory: device ``python`` where no CPU
     backend is installed.
 
     Raises:
-        TypeError: another ``map_location``, or an option that there is none of; ``encoding`` and ``errors`` count for nothing.
+        TypeError: another ``map_location``, or an option that there is none of.
+        RuntimeError: ``pickle_module`` with ``weights_only=True``.
         AttributeError: ``f`` is neither a path nor can it be read.
         ValueError: ``mmap`` of what is no path.
-        NotImplementedError: ``weights_only=False``, which would run code from the file.
     """
     unknown = options.keys() - {"encoding", "errors"}
     if unknown:
         raise TypeError(f"load() got an unexpected keyword argument '{min(unknown)}'")
-    if not (isinstance(f, str | os.PathLike) or (hasattr(f, "read") and hasattr(f, "seek"))):
-        raise AttributeError(f"'{type(f).__name__}' object is no path, and has no 'read' and 'seek' to load from")
-    if mmap and not isinstance(f, str | os.PathLike):
-        raise ValueError("f must be a file path in order to use the mmap argument")
-    if not weights_only:
-        raise NotImplementedError("torch.load(weights_only=False) would run code from the file; it is not supported")
-    if not (map_location is None or isinstance(map_location, str | device | dict) or callable(map_location)):
-        raise TypeError(
-            f"map_location must be a device, a string naming one, a dict or a function, not {type(map_location).__name__}"
-        )
-    if isinstance(map_location, str | device):
-        # What is wrong with it is not the file's fault.
-        _place(map_location)
+    if not isinstance(f, str | os.PathLike):
+        _check_readable(f, mmap)
+    if weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    trusted = weights_only is False or pickle_module is not None
+    _check_map(map_location)
     storages: dict[int, Any] = {}
 
     def make(host: HostTensor) -> Tensor:
@@ -124,12 +146,39 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
         result = Tensor._from_storage(base._storage, view, host.dtype, base.device)
         if host.is_parameter:
             kind = next((each for each in Tensor.__subclasses__() if each.__name__ == "Parameter"), Tensor)
-            return Tensor._make_subclass(kind, result, host.requires_grad)
-        if host.requires_grad:
+            result = Tensor._make_subclass(kind, result, host.requires_grad)
+        elif host.requires_grad:
             result.requires_grad_()
+        result.__dict__.update(host.attributes)
         return result
 
-    return files.read_pickle(f, make)
+    if not trusted:
+        return files.read_pickle(f, make)
+    options.setdefault("encoding", "utf-8")
+    return files.read_pickle(f, make, lambda data, builder: read_trusted(data, builder, pickle_module, **options))
+
+
+def _check_map(wanted: object) -> None:
+    """Raise a TypeError where ``map_location`` is none; what is wrong with a device is not the file's fault, either."""
+    if isinstance(wanted, str | device):
+        _place(wanted)
+    elif not (wanted is None or isinstance(wanted, dict) or callable(wanted)):
+        raise TypeError(
+            f"map_location must be a device, a string naming one, a dict or a function, not {type(wanted).__name__}"
+        )
+
+
+def _check_readable(file: object, mapped: bool | None) -> None:
+    """Raise PyTorch's error where an object that is no path cannot be read from, or is to be mapped into memory."""
+    if mapped:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    try:
+        file.seek(file.tell())  # type: ignore[attr-defined]
+    except (io.UnsupportedOperation, AttributeError) as error:
+        raise type(error)(
+            f"{error}. You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like "
+            "io.BytesIO and try to load from it instead."
+        ) from None
 
 
 def _wanted_place(data: memoryview, location: str, wanted: Any) -> device:

@@ -43,5 +43,7 @@ class Context(threading.local):
 context = Context()
 #: the type of floating-point tensors that are not told theirs; of the whole process, as in PyTorch
 default_float: list[dtype] = [float32]
+#: whether memory that nothing was written to yet has known contents
+filling: list[bool] = [False]
 
-__all__ = ["Context", "context", "default_float"]
+__all__ = ["Context", "context", "default_float", "filling"]

@@ -73,6 +73,26 @@ def _check_bags(
         )
 
 
+def _padding(index: int, entries: int) -> int:
+    """Return the row of a table that counts nothing."""
+    if not -entries <= index < entries:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, -{entries} through {entries - 1}, but got {index}"
+        )
+    return index % entries
+
+
+def _require_rows(chosen: Tensor, entries: int) -> None:
+    """Raise where rows are asked for that a table lacks: at once on the host."""
+    if not on_host(chosen.device):
+        return
+    outside = chosen[(chosen < 0) | (chosen >= entries)]
+    if outside.numel():
+        raise RuntimeError(
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {int(outside[0])}"
+        )
+
+
 def _bag_numbers(offsets: Tensor, count: int) -> Tensor:
     """Return which bag each of ``count`` positions belongs to, bags starting at ``offsets``."""
     starts = torch.zeros(count + 1, dtype=torch.int64, device=offsets.device)
@@ -104,8 +124,10 @@ def embedding_bag(
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, sparse, per_sample_weights)
     if padding_idx is not None:
-        padding_idx %= weight.shape[0]
+        padding_idx = _padding(padding_idx, weight.shape[0])
     flat = input.reshape(-1)
+    if mode == "max" or padding_idx is not None:
+        _require_rows(flat, weight.shape[0])
     if offsets is None:
         bags = input.shape[0]
         numbers = torch.arange(bags, device=input.device).unsqueeze(1).expand(input.shape).reshape(-1)
@@ -114,7 +136,10 @@ def embedding_bag(
         numbers = _bag_numbers(offsets[:bags], flat.shape[0])
     shape = (bags, weight.shape[1])
     if not flat.numel() or not bags:
-        return weight.new_zeros(shape) + weight.sum() * 0
+        nothing = weight.sum() * 0
+        if per_sample_weights is not None:
+            nothing = nothing + per_sample_weights.sum() * 0
+        return weight.new_zeros(shape) + nothing
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     counted = None if padding_idx is None else flat != padding_idx
     if mode == "max":

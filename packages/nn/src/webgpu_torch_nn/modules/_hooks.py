@@ -27,6 +27,9 @@ global_buffer_registration_hooks = Hooks()
 global_module_registration_hooks = Hooks()
 global_parameter_registration_hooks = Hooks()
 
+#: the names of those
+OF_ALL_MODULES = tuple(name for name, each in list(globals().items()) if isinstance(each, Hooks))
+
 
 hooks_of_all += [
     global_forward_pre_hooks, global_forward_hooks, global_forward_hooks_with_kwargs, global_forward_hooks_always_called,

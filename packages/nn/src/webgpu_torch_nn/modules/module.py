@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.record.changes import Hooks, Registry, changed
 
+from webgpu_torch_nn.modules import _hooks
 from webgpu_torch_nn.modules._conversion import ConversionMixin, clear_grad, typename
 from webgpu_torch_nn.modules._hooks import (
     HookMixin,
@@ -37,6 +41,7 @@ from webgpu_torch_nn.modules._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STA
 from webgpu_torch_nn.modules._state import StateMixin
 from webgpu_torch_nn.modules._state import _IncompatibleKeys as _IncompatibleKeys
 from webgpu_torch_nn.parameter import Buffer, Parameter
+from webgpu_torch_nn.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
     from typing import Self
@@ -276,6 +281,13 @@ class Module(ConversionMixin, HookMixin, StateMixin):
         own = fresh | state
         for names, kind in ((_REGISTRIES_OF_HOOKS, Hooks), (("_parameters", "_buffers", "_modules"), Registry)):
             own |= {name: kind(own[name]) for name in names if name in own and not isinstance(own[name], kind)}
+        registries = [own[name] for name in _REGISTRIES_OF_HOOKS]
+        for each in own.values():
+            if isinstance(each, RemovableHandle):
+                each.hooks_dict_ref, *extras = [weakref.ref(found) for found in registries if each.id in found] or [
+                    each.hooks_dict_ref
+                ]
+                each.extra_dict_ref = tuple(extras)
         self.__dict__.update(own)
         changed()
 
@@ -449,3 +461,31 @@ class Module(ConversionMixin, HookMixin, StateMixin):
         lines = extra_lines + child_lines
         body = "\n  " + "\n  ".join(lines) + "\n" if lines else ""
         return f"{self._get_name()}({body})"
+
+
+def _held(name: str) -> property:
+    """Return an attribute of this file that has hooks of all modules, which programs replace to be rid of them."""
+
+    def replace(_: ModuleType, hooks: dict[int, Callable]) -> None:
+        own = getattr(_hooks, name)
+        if own is not hooks:
+            own.clear()
+            own.update(hooks)
+
+    return property(lambda _: getattr(_hooks, name), replace)
+
+
+def _replace_form(_: ModuleType, full: bool | None) -> None:
+    _hooks.global_backward_form["full"] = full
+
+
+class _WithHooks(ModuleType):
+    """This file, with PyTorch's names of the hooks of all modules."""
+
+
+for _name in _hooks.OF_ALL_MODULES:
+    setattr(_WithHooks, f"_{_name}", _held(_name))
+_WithHooks._global_is_full_backward_hook = property(  # type: ignore[attr-defined]
+    lambda _: _hooks.global_backward_form["full"], _replace_form
+)
+sys.modules[__name__].__class__ = _WithHooks

@@ -258,6 +258,11 @@ class RNNBase(Module):
         more = (f"{name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value)
         return ", ".join([str(self.input_size), str(self.hidden_size), *more])
 
+    def __getstate__(self) -> dict:
+        # PyTorch's modules find their weights in these lists.
+        lists = {"_flat_weights": self._flat_weights, "_flat_weights_names": self._flat_weights_names}
+        return super().__getstate__() | lists
+
     def __setstate__(self, state: dict) -> None:
         # Modules pickled by PyTorch bring lists of their weights along; here these follow from the names.
         for name in ("_flat_weights", "_flat_weights_names", "_flat_weight_refs"):

@@ -17,31 +17,41 @@ if TYPE_CHECKING:
     from webgpu_torch_nn.modules.module import Module
 
 
-def _check_amount(amount: Any) -> None:
+def _validate_pruning_amount_init(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (not isinstance(amount, numbers.Integral) and float(amount) > 1):
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
-def _count(amount: Any, size: int) -> int:
+def _count(amount: float, size: int) -> int:
     """Return how many of ``size`` elements to prune.
 
     Raises:
         ValueError: more than there are.
     """
-    count = int(amount) if isinstance(amount, numbers.Integral) else round(amount * size)
-    if count > size:
-        raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={size}")
-    return count
+    _validate_pruning_amount(amount, size)
+    return _compute_nparams_toprune(amount, size)
 
 
-def _check_channels(tensor: Tensor, dim: int) -> None:
+def _compute_nparams_toprune(amount: float, tensor_size: int) -> int:
+    return int(amount) if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
+
+
+def _validate_pruning_amount(amount: float, tensor_size: int) -> None:
+    if isinstance(amount, numbers.Integral) and amount > tensor_size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _validate_structured_pruning(tensor: Tensor) -> None:
     if tensor.ndim <= 1:
         raise ValueError(
             "Structured pruning can only be applied to multidimensional tensors. "
             f"Found tensor of shape {tensor.shape} with {tensor.ndim} dims"
         )
+
+
+def _validate_pruning_dim(tensor: Tensor, dim: int) -> None:
     if dim >= tensor.ndim:
         raise IndexError(f"Invalid index {dim} for tensor of size {tensor.shape}")
 
@@ -240,7 +250,7 @@ class Identity(BasePruningMethod):
 
 class _Unstructured(BasePruningMethod):
     def __init__(self, amount: Any) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
 
@@ -267,13 +277,14 @@ class RandomStructured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
         self.dim = dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask without channels drawn at random."""
-        _check_channels(t, self.dim)
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
         count = _count(self.amount, t.shape[self.dim])
         if count == 0:
             return default_mask
@@ -288,14 +299,15 @@ class LnStructured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
         self.n = n
         self.dim = dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask without the channels of smallest norm."""
-        _check_channels(t, self.dim)
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
         size = t.shape[self.dim]
         count = _count(self.amount, size)
         if count == 0:

@@ -9,6 +9,12 @@ from typing import Any
 
 from webgpu_torch_core import autocast, no_grad, overrides
 from webgpu_torch_core import device as device
+from webgpu_torch_core.api.kernel_switches import (
+    get_deterministic_fill_uninitialized_memory as _get_deterministic_fill_uninitialized_memory,
+)
+from webgpu_torch_core.api.kernel_switches import (
+    set_deterministic_fill_uninitialized_memory as _set_deterministic_fill_uninitialized_memory,
+)
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from webgpu_torch_core.func.batching import current_level

@@ -23,14 +23,16 @@ from ...ir.dtypes import (
 from ...ir.host_bytes import check_number, flatten, pack, require_numpy
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
+from ...record.context import filling
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
 from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
-from ...tensors.tensor import MetaValue, Size, Tensor, check_supported, empty_tensor
+from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
 from ..common import kernel_cache, one_tuple_of_sizes, record_on, require_layout, require_tensor, sizes_from
 from ..complex.interleaving import complex_alias, join
 from ..elementwise.call import default_float
 from ..outputs import into
+from .undefined import mark, undefined
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike, Number
@@ -290,8 +292,9 @@ def empty(
     require_layout(layout, pin_memory, memory_format)
     if out is not None:
         asked(dtype, device, out, out.dtype)
-        return out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size))
-    result = empty_tensor(sizes_from(size), as_dtype(dtype) or default_float[0], place_of(device))
+        out = out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size))
+        return mark(out) if filling[0] else out
+    result = undefined(sizes_from(size), as_dtype(dtype) or default_float[0], place_of(device))
     return result.requires_grad_() if requires_grad else result
 
 
@@ -328,7 +331,7 @@ def _like(name: str, doc: str, make: Any) -> Any:
 
 zeros_like = _like("zeros_like", "Zeros of the input's shape and type.", lambda s, k, p: filled(s, 0, k, p))
 ones_like = _like("ones_like", "Ones of the input's shape and type.", lambda s, k, p: filled(s, 1, k, p))
-empty_like = _like("empty_like", "Undefined contents of the input's shape and type.", empty_tensor)
+empty_like = _like("empty_like", "Undefined contents of the input's shape and type.", undefined)
 
 
 @operation("creation", method=False)
@@ -368,7 +371,7 @@ def _new(name: str, value: int | None) -> None:
         place = self.device if device is None else canonical_device(device)
         kind = as_dtype(dtype) or self.dtype
         shape = sizes_from(size)
-        result = empty_tensor(shape, kind, place) if value is None else filled(shape, value, kind, place)
+        result = undefined(shape, kind, place) if value is None else filled(shape, value, kind, place)
         return result.requires_grad_() if requires_grad else result
 
     method.__name__ = method.__qualname__ = name

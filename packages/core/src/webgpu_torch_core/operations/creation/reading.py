@@ -167,6 +167,9 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
     """Return what a function of NumPy computed from the tensor as a tensor."""
 
     del context, return_scalar
+    if array.dtype == bool:
+        # As in PyTorch, which began without a type of truth values.
+        array = array.astype("uint8")
     return array_tensor(array, None, host_device()).to(self.device)
 
 

@@ -9,22 +9,16 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..creation.factories import as_tensor
 from .overloads import positive, pow
-
-
-def _of_array(like: Tensor, other: Any) -> Any:
-    """Return a NumPy array beside a tensor: with its own element type, which takes part in promotion.
-
-    NumPy's truth value counts as a floating-point number, as it does for PyTorch.
-    """
-    if type(other).__name__ == "bool" and not other.ndim:
-        return float(other)
-    return as_tensor(other, device=like.device)
+from .python_numbers import is_array, is_numpy_number, python_number
 
 
 def _operator(name: str, function: Any, reflected: Any = None, in_place: str | None = None) -> None:
     def forward(self: Tensor, other: Any) -> Any:
         if not isinstance(other, Tensor | int | float | complex):
-            return function(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
+            if name in ("eq", "ne") and is_array(other) and other.dtype.kind in "biufc":
+                return function(self, as_tensor(other, device=self.device))
+            # NumPy itself answers for its arrays, where it can.
+            return function(self, python_number(other)) if is_numpy_number(other) else NotImplemented
         return function(self, other)
 
     forward.__name__ = f"__{name}__"
@@ -40,7 +34,10 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
                     raise TypeError(f"descriptor '__r{name}__' requires a Tensor, not a {type(self).__name__}")
                 return NotImplemented
             if not isinstance(other, int | float | complex | Tensor):
-                return reflected(self, _of_array(self, other)) if hasattr(other, "__array__") else NotImplemented
+                if is_numpy_number(other):
+                    return reflected(self, python_number(other))
+                # PyTorch writes this one in Python: as a product, whose right side is an array.
+                return reflected(self, other) if name == "truediv" and is_array(other) else NotImplemented
             return reflected(self, other)
 
         if reflected in DIRECT:
@@ -48,7 +45,11 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
         setattr(Tensor, f"__r{name}__", backward)
     if in_place is not None:
         method = getattr(Tensor, in_place)
-        setattr(Tensor, f"__i{name}__", lambda self, other: method(self, other))
+
+        def change(self: Tensor, other: Any) -> Any:
+            return NotImplemented if is_array(other) else method(self, other)
+
+        setattr(Tensor, f"__i{name}__", change)
 
 
 _operator("add", e.add, e.add, "add_")

@@ -18,7 +18,18 @@ def _numbers_as_tensors(name: str, taken: bool, operands: tuple[Any, ...]) -> tu
     return (tensor(operands[0]), *operands[1:])
 
 
-def _python_number(value: Any) -> Any:
+def is_array(value: object) -> bool:
+    """Return whether a value is an array of NumPy's."""
+    return hasattr(value, "__array_finalize__")
+
+
+def is_numpy_number(value: object) -> bool:
+    """Return whether a value is a number of NumPy's, which is no array of one."""
+    return type(value).__module__ == "numpy" and hasattr(value, "item") and not is_array(value)
+
+
+def python_number(value: Any) -> Any:
+    """Return NumPy's number as Python's; its truth values count as floating-point numbers, as they do for PyTorch."""
     number = value.item()
     return float(number) if isinstance(number, bool) else number
 
@@ -26,9 +37,17 @@ def _python_number(value: Any) -> Any:
 def plain(name: str, taken: bool, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return operands with NumPy's numbers as Python's, and a tensor among them.
 
-    NumPy's truth values count as floating-point numbers, as they do for PyTorch.
+    Raises:
+        TypeError: an array of NumPy's, or no tensor where there has to be one.
     """
-    numbers = tuple(_python_number(each) if type(each).__module__ == "numpy" else each for each in operands)
+    for position, each in enumerate(operands):
+        if is_array(each):
+            given = type(each)
+            which = "input" if not position else "other"
+            raise TypeError(
+                f"{name}(): argument '{which}' (position {position + 1}) must be Tensor, not {given.__module__}.{given.__name__}"
+            )
+    numbers = tuple(python_number(each) if is_numpy_number(each) else each for each in operands)
     return numbers if any(isinstance(each, Tensor) for each in numbers) else _numbers_as_tensors(name, taken, numbers)
 
 

@@ -295,7 +295,7 @@ def _renormalize(weight: Tensor, rows: Tensor, limit: float, order: float) -> No
         table = weight.detach()
         norms = vector_norm(table, order, 1, True)
         scale = where(norms > limit, limit / (norms + 1e-7), norms.new_ones(norms.shape))
-        used = table.new_zeros((table.shape[0],)).index_fill(0, rows.reshape(-1), 1).unsqueeze(1) != 0
+        used = table.new_zeros((table.shape[0],)).index_fill(0, rows.reshape(-1).to(int64), 1).unsqueeze(1) != 0
         table.copy_(where(used, table * scale, table))
 
 
