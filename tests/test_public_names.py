@@ -25,6 +25,11 @@ ACTING = ("__main__", "as_torch")
 #: names that PyTorch's module has, and leaves out of its own list
 LEFT_OUT = {
     "webgpu_torch_nn.utils.rnn": {"PackedSequence_"},
+    # What `torch.utils.deterministic` is made of.
+    "webgpu_torch_core.api.kernel_switches": {
+        "get_deterministic_fill_uninitialized_memory",
+        "set_deterministic_fill_uninitialized_memory",
+    },
     # What functions with a forward mode of their own need of it.
     "webgpu_torch_core.autograd.forward_ad": {"tangents_of", "unpacking", "with_tangent"},
 }

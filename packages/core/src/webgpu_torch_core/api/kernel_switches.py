@@ -9,6 +9,7 @@ import os
 import warnings
 from typing import Any
 
+from ..operations.creation.typed_storage import TypedStorage
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..operations.elementwise.call import use_default_float
 from ..record.context import filling
@@ -186,7 +187,7 @@ def set_flush_denormal(mode: bool) -> bool:
 def is_storage(obj: Any, /) -> bool:
     """Return whether an object is a tensor's storage."""
 
-    return isinstance(obj, UntypedStorage)
+    return isinstance(obj, UntypedStorage | TypedStorage)
 
 
 def typename(obj: Any, /) -> str:

@@ -8,3 +8,4 @@ from webgpu_torch_core.autograd.graph import increment_version as increment_vers
 from webgpu_torch_core.autograd.graph import register_multi_grad_hook as register_multi_grad_hook
 from webgpu_torch_core.autograd.graph import save_on_cpu as save_on_cpu
 from webgpu_torch_core.autograd.graph import saved_tensors_hooks as saved_tensors_hooks
+from webgpu_torch_core.autograd.mutation import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors

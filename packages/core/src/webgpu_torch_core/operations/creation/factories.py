@@ -23,7 +23,6 @@ from ...ir.dtypes import (
 from ...ir.host_bytes import check_number, flatten, pack, require_numpy
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
-from ...record.context import filling
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
 from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
@@ -32,7 +31,7 @@ from ..common import kernel_cache, one_tuple_of_sizes, record_on, require_layout
 from ..complex.interleaving import complex_alias, join
 from ..elementwise.call import default_float
 from ..outputs import into
-from .undefined import mark, undefined
+from .undefined import marked, undefined
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike, Number
@@ -100,6 +99,8 @@ def tensor(
     """
     del pin_memory
     kind = as_dtype(dtype)
+    if hasattr(data, "as_elements"):  # of a storage
+        data = data.as_elements(kind or int64)
     if isinstance(data, Tensor):
         result = data.detach().to(device=device or data.device, dtype=kind or data.dtype, copy=True)
     elif hasattr(data, "__array_interface__") or type(data).__module__ == "numpy":
@@ -293,7 +294,7 @@ def empty(
     if out is not None:
         asked(dtype, device, out, out.dtype)
         out = out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size))
-        return mark(out) if filling[0] else out
+        return marked(out)
     result = undefined(sizes_from(size), as_dtype(dtype) or default_float[0], place_of(device))
     return result.requires_grad_() if requires_grad else result
 

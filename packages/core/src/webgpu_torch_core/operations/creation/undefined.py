@@ -11,12 +11,13 @@ from ...tensors.tensor import Tensor, empty_tensor
 
 
 def undefined(shape: tuple[int, ...], kind: dtype, place: device) -> Tensor:
-    """Return a tensor of a shape and undefined contents, or of :func:`mark` while those are to be known."""
-    result = empty_tensor(shape, kind, place)
-    return mark(result) if filling[0] else result
+    """Return a tensor of a shape and undefined contents, or of :func:`marked` ones while those are to be known."""
+    return marked(empty_tensor(shape, kind, place))
 
 
-def mark(result: Tensor) -> Tensor:
-    """Fill all elements of a tensor with what shows that nothing was written: NaN, the greatest integer, True."""
+def marked(result: Tensor) -> Tensor:
+    """Fill all elements of a tensor with NaN, the greatest integer, True, while undefined contents are to be known."""
+    if not filling[0]:
+        return result
     value: Any = float("nan") if result.dtype.category > 1 else result.dtype.maximum
     return result.fill_(value)  # type: ignore[attr-defined]

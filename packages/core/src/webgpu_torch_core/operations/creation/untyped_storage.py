@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...ir.dtypes import uint8
 from ...ir.layouts import contiguous_layout
@@ -12,17 +13,28 @@ from ...record.devices import canonical_device, device
 from ...tensors.tensor import MetaValue, Tensor, storage_size
 from .factories import from_bytes
 
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import DeviceLike
+
 
 class UntypedStorage:
-    """A tensor's memory, or a file's bytes; two tensors share memory if their storages' :meth:`data_ptr` are equal."""
+    """A tensor's memory, or a file's bytes; two tensors share memory if their storages' :meth:`data_ptr` are equal.
 
-    __slots__ = ("_bytes", "_filename", "_tensor", "device")
+    Args:
+        size: how many bytes, or the bytes.
+        device: where the memory is to be.
+    """
 
-    def __init__(self, size: int = 0, *, device: Any = None) -> None:
+    def __init__(self, size: int | Sequence[int] = 0, *, device: DeviceLike = None) -> None:
         self._tensor: Tensor | None = None
-        self._bytes: memoryview | None = memoryview(bytearray(size))
+        self._bytes: memoryview | None = None
         self._filename: str | None = None
         self.device: device = canonical_device("cpu" if device is None else device)
+        if self.device.type == "meta":
+            count = size if isinstance(size, int) else len(size)
+            self._tensor = from_bytes(b"", (count,), uint8, self.device)
+        else:
+            self._bytes = memoryview(bytearray(size))
 
     @classmethod
     def of_bytes(cls, data: memoryview) -> UntypedStorage:
@@ -116,8 +128,45 @@ class UntypedStorage:
         count = size * kind.itemsize // dtype.itemsize
         return flat.narrow(0, 0, count * dtype.itemsize // kind.itemsize).view(dtype)
 
+    def _readable(self) -> memoryview:
+        if self.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
+        return self.host_bytes()
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Write one number into every byte."""
+        self.as_elements(uint8).fill_(value)  # type: ignore[attr-defined]
+        return self
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Write another storage's bytes, of as many."""
+        del non_blocking
+        self.as_elements(uint8).copy_(from_bytes(source.host_bytes(), (len(source),), uint8))  # type: ignore[attr-defined]
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """Return a copy."""
+        return UntypedStorage.of_tensor(self.as_elements(uint8).clone())  # type: ignore[attr-defined]
+
+    def to(self, *, device: DeviceLike, non_blocking: bool = False) -> UntypedStorage:
+        """Return a copy on another device, or this storage if it is there."""
+        del non_blocking
+        place = canonical_device(device)
+        if place == self.device:
+            return self
+        return UntypedStorage.of_tensor(from_bytes(self.host_bytes(), (len(self),), uint8, place))
+
+    def cpu(self) -> UntypedStorage:
+        """Return a copy on the CPU, or this storage if it is there."""
+        return self.to(device="cpu")
+
+    def __setitem__(self, index: int | slice, value: int | UntypedStorage) -> None:
+        self._readable()
+        given = value.as_elements(uint8) if isinstance(value, UntypedStorage) else value
+        self.as_elements(uint8)[index] = given
+
     def __getitem__(self, index: Any) -> Any:
-        found = self.host_bytes()[index]
+        found = self._readable()[index]
         if not isinstance(index, slice):
             return found
         part = UntypedStorage()
@@ -126,16 +175,23 @@ class UntypedStorage:
 
     def tolist(self) -> list[int]:
         """Return the bytes as numbers."""
-        return self.host_bytes().tolist()
+        return self._readable().tolist()
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Refuse, except to keep the size or free the memory: a tensor's memory belongs to the lazy graph.
+        """Make the memory larger in place; new bytes are undefined, and fewer bytes free nothing.
 
         Raises:
-            RuntimeError: another size is asked for.
+            RuntimeError: fewer bytes than there are, or bytes that do not fill elements.
         """
-        if size not in (0, self.nbytes()):
-            raise RuntimeError(f"a storage of {self.nbytes()} bytes can't be resized to {size}; make a new tensor")
+        have = self.nbytes()
+        if size in (0, have):
+            return self
+        whole = self.as_elements(uint8) if self._tensor is None else self._tensor
+        width = whole.dtype.itemsize
+        if size < have or size % width:
+            raise RuntimeError(f"a storage of {have} bytes can't be resized to {size}; make a new tensor")
+        flat = Tensor._from_storage(whole._storage, contiguous_layout((have // width,)), whole.dtype, self.device)
+        flat.resize_(size // width)  # type: ignore[attr-defined]
         return self
 
     def __sizeof__(self) -> int:
@@ -150,4 +206,4 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     return UntypedStorage.of_tensor(self)
 
 
-Tensor.untyped_storage = Tensor.storage = untyped_storage  # type: ignore[attr-defined]
+Tensor.untyped_storage = untyped_storage  # type: ignore[attr-defined]

@@ -11,8 +11,10 @@ from ...ir.layouts import contiguous_strides
 from ...record.changes import changed_tensor
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
+from ..common import dtype_title
 from ..contraction.matrix_products import addmm, addmv, baddbmm
 from ..contraction.products import addbmm, addr
+from ..creation.typed_storage import TypedStorage
 from ..creation.untyped_storage import UntypedStorage
 from ..movement.joining import tril, triu
 from ..movement.views import as_strided
@@ -108,6 +110,13 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         source = self.new_empty(0)
     elif isinstance(source, UntypedStorage):
         source = source.as_elements(self.dtype)
+    elif isinstance(source, TypedStorage):
+        if source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {dtype_title(self.dtype)} or an UntypedStorage, but got type {dtype_title(source.dtype)} for "
+                "argument 1 'storage'"
+            )
+        source = source.untyped().as_elements(self.dtype)
     if source.dtype is not self.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
     if source.device != self.device:
