@@ -1,14 +1,16 @@
 """The models of webgpu-torch-models at full size with drawn weights, beside the same networks on PyTorch CUDA (TF32 off).
 
-``python benchmarks/models.py [--cases gpt2,bert] [--tiny]``. Each side of a case runs in a process of its own. PyTorch's runs
-the very files of webgpu-torch-models, with ``torch`` in the place of our core and ``torch.nn`` in that of our nn, eager; it
-draws the weights of networks that are small enough to hand over, and the outputs' cosine is printed, too. Decoders: a
-prompt of 512 tokens (Qwen3: 1024), and the time of a token after it with how much of it the program takes.
+``python benchmarks/models.py [--cases gpt2,bert] [--tiny]``. Each side has a process of its own. PyTorch's runs the very files
+of webgpu-torch-models, with ``torch`` in the place of our core and ``torch.nn`` in that of our nn, eager. Both sides compute the
+same weights from whole numbers, and the cosine of what comes out is printed; weights of a few bits are compared with PyTorch's
+plain ones. Decoders: a prompt of 512 tokens (Qwen3: 1024), and the time of a token after it with how much of it the program
+takes. The pictures are twenty steps of guidance at 512 x 512, and the decoder's, without the text's.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.abc
 import importlib.machinery
 import json
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import time
 import types
+import zlib
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -75,10 +78,20 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str, str | None, str]] = {
     "unet": ("diffusion.unet", "UNet2DConditionModel", _UNET, "float32", None, "unet"),
     "unet-xl": ("diffusion.unet", "UNet2DConditionModel", _UNET_XL, "float16", None, "unet"),
     "vae": ("diffusion.autoencoder", "AutoencoderKL", {}, "float32", None, "vae"),
+    "pictures": ("diffusion.unet", "UNet2DConditionModel", _UNET, "float16", None, "pictures"),
 }
-TINY = {"num_hidden_layers": 2, "n_layer": 2, "encoder_layers": 2, "decoder_layers": 2}
-#: networks of at most so many numbers are handed over, so that results can be compared
-MOST_NUMBERS = 250_000_000
+TINY = {
+    "vocab_size": 1024,
+    "sample_size": 8,
+    "num_hidden_layers": 2,
+    "n_layer": 2,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+}
+#: the case with whose results on PyTorch's side another one's are compared, where it is not its own
+COMPARED = {"llama-int8": "llama-f16", "llama-int4": "llama-f16"}
+#: deviation of drawn weights
+DEVIATION = 0.02
 
 
 class _Torch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -116,7 +129,9 @@ class Side:
 
     def wait(self) -> None:
         """Wait until the device has done what it was given."""
-        if self.device != "cpu":
+        if self.ours:
+            self.torch.webgpu.synchronize()
+        elif self.device != "cpu":
             self.torch.accelerator.synchronize(self.device)
 
     def seconds(self, call: Callable[[], Any]) -> tuple[float, float]:
@@ -134,9 +149,30 @@ class Side:
         return statistics.median(each[0] for each in found), statistics.median(each[1] for each in found)
 
 
+def drawn(torch: Any, parameter: Any, name: str) -> Any:
+    """Return a parameter's weights, evenly spread, from whole numbers that every library mixes alike."""
+    mixed = torch.arange(parameter.numel(), dtype=torch.int32, device=parameter.device)
+    mixed = mixed + zlib.crc32(name.encode()) % (1 << 30)
+    for factor, shift in ((0x2C1B3C6D, 12), (0x297A2D39, 15), (0x1B873593, 13)):
+        mixed = (mixed ^ (mixed >> shift)) * factor
+    spread = ((mixed >> 8) & 0xFFFF).float() * (1 / 65536) - 0.5
+    return (spread * (12**0.5 * DEVIATION)).reshape(parameter.shape)
+
+
 def made(side: Side, name: str, tiny: bool) -> Any:
     """Return a case's model with drawn weights on the device."""
     module, kind, options, dtype, quantize, _ = CASES[name]
+    model = network(side, module, kind, options, dtype, tiny)
+    if quantize is not None:
+        from webgpu_torch_models.linear import encode_linears
+
+        weights = dict(model.state_dict())
+        encode_linears(model, weights, quantize, side.torch.device(side.device), model.active_ties())
+    return model
+
+
+def network(side: Side, module: str, kind: str, options: dict[str, Any], dtype: str, tiny: bool) -> Any:
+    """Return a network of a class with drawn weights on the device."""
     model_class = getattr(import_module(f"webgpu_torch_models.{module}"), kind)
     options = {
         **options,
@@ -146,43 +182,52 @@ def made(side: Side, name: str, tiny: bool) -> Any:
     torch.manual_seed(0)
     with torch.device(side.device):
         model = model_class(model_class.config_class.from_dict(options)).eval()
-    model = model.to(getattr(torch, dtype))
-    if quantize is not None:
-        from webgpu_torch_models.linear import encode_linears
-
-        weights = dict(model.state_dict())
-        encode_linears(model, weights, quantize, torch.device(side.device))
-    return model
+    for key, parameter in model.named_parameters():
+        if parameter.ndim > 1 or key.endswith("bias"):
+            parameter.detach().copy_(drawn(torch, parameter, key))
+            side.wait()
+    return model.to(getattr(torch, dtype))
 
 
 def call_of(side: Side, model: Any, what: str) -> Callable[[], Any]:
     """Return the call that is measured of a network that is no decoder; it returns a tensor."""
     torch, config = side.torch, model.config
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator("cpu").manual_seed(1)
 
-    def drawn(*shape: int) -> Any:
-        return torch.randn(shape, generator=generator).to(side.device, model.dtype)
+    def given(*shape: int) -> Any:
+        return torch.randn(shape, generator=generator, device="cpu").to(side.device, model.dtype)
 
-    ids = torch.randint(5, 900, (1, 128), generator=generator).to(side.device)
+    ids = torch.randint(5, 900, (1, 128), generator=generator, device="cpu").to(side.device)
     if what == "text":
         return lambda: model(ids).last_hidden_state
     if what == "image":
-        pixels = drawn(1, 3, 224, 224)
+        pixels = given(1, 3, 224, 224)
         return lambda: model(pixels).last_hidden_state
     if what == "pair":
-        pixels, texts = drawn(1, 3, 224, 224), ids[:, :77]
+        pixels, texts = given(1, 3, 224, 224), ids[:, :77]
         return lambda: model(texts, pixels).image_embeds
     if what == "sound":
-        heard = drawn(1, 80, 3000)
+        heard = given(1, 80, 3000)
         return lambda: model.encode(heard)
     if what == "vae":
-        latents = drawn(1, 4, 64, 64)
+        latents = given(1, 4, 64, 64)
         return lambda: model.decode(latents)
     size, xl = config.sample_size, config.addition_embed_type is not None
     batch = 1 if xl else 2
-    sample, text = drawn(batch, 4, size, size), drawn(batch, 77, config.cross_attention_dim)
-    more = {"added_cond_kwargs": {"text_embeds": drawn(1, 1280), "time_ids": drawn(1, 6)}} if xl else {}
+    sample, text = given(batch, 4, size, size), given(batch, 77, config.cross_attention_dim)
+    more = {"added_cond_kwargs": {"text_embeds": given(1, 1280), "time_ids": given(1, 6)}} if xl else {}
+    if what == "pictures":
+        decoder = network(side, "diffusion.autoencoder", "AutoencoderKL", {}, CASES["pictures"][3], False)
+        return lambda: pictured(torch, model, decoder, sample[:1], text)
     return lambda: model(sample, 431.0, text, **more)
+
+
+def pictured(torch: Any, unet: Any, decoder: Any, latents: Any, text: Any, steps: int = 20) -> Any:
+    """Return a picture after steps of Euler's method with guidance."""
+    for step in range(steps, 0, -1):
+        plain, guided = unet(torch.cat([latents, latents]), 999.0 * step / steps, text).chunk(2)
+        latents = latents - (plain + 7.5 * (guided - plain)) * (1 / steps)
+    return decoder.decode(latents)
 
 
 def decoded(side: Side, model: Any, prompt: int, tokens: int = 64) -> dict[str, float]:
@@ -190,7 +235,7 @@ def decoded(side: Side, model: Any, prompt: int, tokens: int = 64) -> dict[str, 
     if side.ours:
         from webgpu_torch_models.measuring import measure_decoder
 
-        found = measure_decoder(model, prompt, tokens)
+        found = measure_decoder(model, prompt, tokens, repeats=9)
         return {"prefill": found.prefill_seconds, "token": found.token_seconds, "host": found.host_seconds}
     torch = side.torch
     ids = torch.zeros((1, prompt), dtype=torch.int64, device=side.device)
@@ -212,32 +257,59 @@ def decoded(side: Side, model: Any, prompt: int, tokens: int = 64) -> dict[str, 
     return {"prefill": min(taken), "token": (time.perf_counter() - started) / tokens, "host": issued / tokens}
 
 
-def run_side(ours: bool, name: str, folder: Path, tiny: bool) -> dict[str, float]:
-    """Measure one side of a case; PyTorch's side leaves weights and results in the folder."""
-    side = Side(ours)
+def run_side(side: Side, name: str, folder: Path, tiny: bool) -> dict[str, float]:
+    """Measure one side of a case; PyTorch's side leaves results in the folder."""
     torch, what = side.torch, CASES[name][-1]
     found: dict[str, float] = {}
     with torch.no_grad():
         model = made(side, name, tiny)
-        weights, results = folder / "weights.pt", folder / "results.pt"
-        if not ours and sum(each.numel() for each in model.parameters()) <= MOST_NUMBERS:
-            torch.save({key: value.cpu() for key, value in model.state_dict().items()}, weights)
-        if ours and weights.exists():
-            model.load_state_dict(torch.load(weights, map_location=side.device))
         if what == "decode":
             tokens = (torch.arange(24) * 37 % 911).reshape(1, -1).to(side.device)
             output = model(tokens).logits
             found = decoded(side, model, 1024 if name.startswith("qwen3") else 512)
+            found["megabytes"] = sum(each.nbytes for each in (*model.parameters(), *model.buffers())) / 1e6
         else:
             call = call_of(side, model, what)
             output = call()
             found["seconds"], found["host"] = side.seconds(call)
-        if not ours and weights.exists():
+        results = folder / f"{COMPARED.get(name, name)}.pt"
+        if not side.ours:
             torch.save(output.float().cpu(), results)
-        elif ours and results.exists():
+        elif results.exists():
             one, other = output.float().cpu().flatten().double(), torch.load(results).flatten().double()
             found["cosine"] = (one @ other / (one.norm() * other.norm())).item()
     return found
+
+
+def run_cases(ours: bool, names: list[str], folder: Path, tiny: bool) -> None:
+    """Run one side of several cases, and print each one's name and what was found as a line of JSON."""
+    side = Side(ours)
+    if side.device != "cpu" and not tiny:
+        # A device that did nothing for a while is slow at first.
+        one = side.torch.ones(4096, 4096, device=side.device)
+        started = time.perf_counter()
+        while time.perf_counter() - started < 1.5:
+            for _ in range(8):
+                one = one @ one * 2.0**-12
+            side.wait()
+    for name in names:
+        print(json.dumps({"begun": name}), flush=True)
+        try:
+            found: dict[str, Any] = run_side(side, name, folder, tiny)
+        except Exception as error:
+            found = {"failed": f"{type(error).__name__}: {error}"[:300]}
+        print(json.dumps({"name": name, **found}), flush=True)
+        gc.collect()
+
+
+def written(name: str, side: str, found: dict[str, Any]) -> str:
+    """Return the line of a case."""
+    text = {}
+    for key, value in found.items():
+        if key != "name":
+            unit = {"cosine": "{:.7f}", "megabytes": "{:.0f} MB", "failed": "{}"}.get(key)
+            text[key] = unit.format(value) if unit else f"{value * 1e3:.3f} ms"
+    return f"{name:13} {side:6} {text}"
 
 
 def main() -> None:
@@ -248,22 +320,31 @@ def main() -> None:
     parser.add_argument("--side", choices=("ours", "theirs"), help="for the processes that this program starts")
     parser.add_argument("--folder", default="/tmp/models_benchmark")
     options = parser.parse_args()
-    for name in options.cases.split(","):
-        folder = Path(options.folder) / name
-        folder.mkdir(parents=True, exist_ok=True)
-        if options.side:
-            print(json.dumps(run_side(options.side == "ours", name, folder, options.tiny)), flush=True)
-            continue
-        for side in ("theirs", "ours"):
-            if side == "theirs" and CASES[name][4] is not None:
-                continue
-            command = [sys.executable, __file__, "--cases", name, "--side", side, "--folder", options.folder]
-            ended = subprocess.run([*command, *(["--tiny"] if options.tiny else [])], capture_output=True, text=True)
-            lines = ended.stdout.strip().splitlines()
-            found = json.loads(lines[-1]) if ended.returncode == 0 and lines else {"failed": ended.stderr[-300:]}
-            text = {key: f"{value * 1e3:.3f} ms" if key != "cosine" else f"{value:.7f}" for key, value in found.items()
-                    if key != "failed"}  # fmt: skip
-            print(f"{name:13} {side:6}", found.get("failed", text), flush=True)
+    names, folder = options.cases.split(","), Path(options.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if options.side:
+        run_cases(options.side == "ours", names, folder, options.tiny)
+        return
+    for side in ("theirs", "ours"):
+        left = [name for name in names if side == "ours" or CASES[name][4] is None]
+        while left:
+            command = [sys.executable, __file__, "--cases", ",".join(left), "--side", side, "--folder", options.folder]
+            command += ["--tiny"] if options.tiny else []
+            begun = left[0]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    if not line.startswith("{"):
+                        continue
+                    found = json.loads(line)
+                    begun = found.get("begun", begun)
+                    if "name" in found:
+                        print(written(found["name"], side, found), flush=True)
+                        left.remove(found["name"])
+            if process.returncode and left:
+                # A process that ended in the middle of a case leaves the others to a new one.
+                print(written(begun, side, {"failed": f"the process ended with {process.returncode}"}), flush=True)
+                left.remove(begun)
 
 
 if __name__ == "__main__":

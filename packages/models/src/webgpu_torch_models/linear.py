@@ -1,15 +1,17 @@
-"""Linear maps of pretrained models: transposed ones, those of encoded weights, and those with an adapter."""
+"""Linear maps and embeddings of pretrained models: transposed ones, and those of encoded weights."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.ir.encodings import ENCODINGS
-from webgpu_torch_core.operations.contraction.encoded_weights import encode_weight, encoded_linear
-from webgpu_torch_nn import Linear, Module, Parameter, init
+from webgpu_torch_core.operations.contraction.encoded_weights import decode_weight, encode_weight, encoded_linear
+from webgpu_torch_nn import Embedding, Linear, Module, Parameter, init
 
 
 class Quantization(NamedTuple):
@@ -19,22 +21,33 @@ class Quantization(NamedTuple):
         encoding: of the numbers.
         group: how many neighbours of a row share a scale; 0 is all of them.
         offset: whether they share an offset, too.
+        ends: the name of how a network's ends are encoded: its first layer, whose errors all others take up, and the head that
+            gives a language model's logits; "" leaves them as they are.
+        added: the name of how those maps are encoded through which attention adds to the states; "" is like all others.
     """
 
     encoding: str
     group: int = 0
     offset: bool = False
+    ends: str = ""
+    added: str = ""
 
 
-#: by the name that ``quantize=`` takes
+#: By the name that ``quantize=`` takes. Of the error of a drawn network's logits, most comes from its ends and from what
+#: attention adds, which are few of the weights.
 QUANTIZATIONS: dict[str, Quantization] = {
-    "int8": Quantization("int8"),
-    "int4": Quantization("uint4", 32, True),
-    "nf4": Quantization("nf4", 64),
+    "int8": Quantization("int8", 32),
+    "int4": Quantization("uint4", 16, True, "int8", "int8"),
+    "nf4": Quantization("nf4", 64, False, "int8", "int8"),
     "fp8": Quantization("float8_e4m3fn"),
 }
 #: names of linear maps that stay as they are: small, and what they give is compared
-KEPT = ("lm_head", "proj_out", "classifier", "score", "embed_out")
+KEPT = ("proj_out", "classifier", "score")
+_ENDS = re.compile(r"[^\d]*\.0\..*|(.*\.)?(lm_head|embed_out)")
+_ADDED = re.compile(
+    r"(.*\.)?(v_proj|o_proj|out_proj|qkv_proj|query_key_value|c_attn|value|to_v|v|o|attn\.c_proj|to_out\.0|attention\.dense"
+    r"|attention\.output\.dense)"
+)
 
 
 class Conv1D(Module):
@@ -55,9 +68,9 @@ class EncodedLinear(Module):
 
     Args:
         packed: uint8 [out, in * bits / 8].
-        scales: float32 [out, in / group].
+        scales: of a float type, [out, in / group].
         encoding: how the numbers are encoded.
-        offsets: float32 [out, in / group], added after scaling, if there are any.
+        offsets: of a float type, [out, in / group], added after scaling, if there are any.
         bias: [out], if there is one.
         order: int64 [in], which input each column is for; None where they are in order.
     """
@@ -87,9 +100,36 @@ class EncodedLinear(Module):
         return f"in_features={columns}, out_features={rows}, encoding={self.encoding}, bias={self.bias is not None}"
 
 
+class EncodedEmbedding(Module):
+    """Rows of a table in numbers of a few bits, which are decoded when they are picked.
+
+    Args:
+        packed: uint8 [rows, width * bits / 8].
+        scales: of a float type, [rows, width / group].
+        encoding: how the numbers are encoded.
+        dtype: of what is picked.
+    """
+
+    def __init__(self, packed: Tensor, scales: Tensor, encoding: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.encoding = encoding
+        self.dtype = dtype
+        self.register_buffer("packed", packed)
+        self.register_buffer("scales", scales)
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = input.flatten()
+        packed, scales = self.packed.index_select(0, rows), self.scales.index_select(0, rows)
+        return decode_weight(packed, scales, self.encoding, self.dtype).reshape(*input.shape, -1)
+
+    def extra_repr(self) -> str:
+        rows, columns = self.packed.shape[0], self.packed.shape[1] * ENCODINGS[self.encoding].lanes
+        return f"{rows}, {columns}, encoding={self.encoding}"
+
+
 def group_of(columns: int, quantization: str) -> int:
     """Return how many neighbours of a row of ``columns`` numbers share a scale; 0 where such rows cannot be encoded."""
-    encoding, group, _ = QUANTIZATIONS[quantization]
+    encoding, group, *_ = QUANTIZATIONS[quantization]
     fitting = math.gcd(columns, group) if group else columns
     return 0 if fitting % ENCODINGS[encoding].lanes else fitting
 
@@ -100,34 +140,64 @@ def check_quantization(name: str) -> None:
         raise ValueError(f'quantize="{name}" is unknown; known are: {", ".join(QUANTIZATIONS)}')
 
 
+def _quantization_of(name: str, columns: int, quantization: str) -> str:
+    """Return how the map of a name with rows of ``columns`` numbers is encoded; "" where it is not."""
+    meant = QUANTIZATIONS[quantization]
+    if _ENDS.fullmatch(name):
+        quantization = meant.ends
+    elif _ADDED.fullmatch(name):
+        quantization = meant.added or quantization
+    return quantization if quantization and group_of(columns, quantization) else ""
+
+
+def _encoded(weight: Tensor, quantization: str, bias: Tensor | None = None) -> EncodedLinear:
+    encoding, _, offset, *_ = QUANTIZATIONS[quantization]
+    packed, scales, offsets = encode_weight(weight, encoding, group_of(weight.shape[1], quantization), offset)
+    return EncodedLinear(packed, scales, encoding, offsets, bias)
+
+
+def _replace(model: Module, name: str, by: Module) -> None:
+    parent, _, attribute = name.rpartition(".")
+    setattr(model.get_submodule(parent), attribute, by)
+
+
 def encode_linears(
-    model: Module, weights: dict[str, Tensor], quantization: str, device: torch.device
+    model: Module,
+    weights: dict[str, Tensor],
+    quantization: str,
+    device: torch.device,
+    ties: Mapping[str, str] | None = None,
 ) -> dict[str, Tensor]:
-    """Put :class:`EncodedLinear` in place of a model's linear maps, heads excepted; return the weights that remain.
+    """Put :class:`EncodedLinear` in place of a model's linear maps; return the weights that remain.
+
+    An embedding that an encoded head is tied to is encoded with it.
 
     Args:
         model: as its configuration describes it.
         weights: by the model's names, on any device; each is encoded on its way to ``device``.
         quantization: a name in :data:`QUANTIZATIONS`.
         device: where the model is to be.
+        ties: names of weights that are another one, with the name of that one.
 
     Returns:
         on ``device``, in the shapes in which they were given.
     """
-    encoding, _, offset = QUANTIZATIONS[quantization]
-    rest = dict(weights)
+    rest, ties = dict(weights), ties or {}
     for name, module in list(model.named_modules()):
-        parent, _, attribute = name.rpartition(".")
-        if not isinstance(module, Linear | Conv1D) or attribute in KEPT or f"{name}.weight" not in rest:
+        key = f"{name}.weight"
+        source = ties.get(key, key)
+        if not isinstance(module, Linear | Conv1D) or name.rpartition(".")[2] in KEPT or source not in rest:
             continue
-        weight = rest[f"{name}.weight"]
+        weight = rest[source]
         weight = weight if isinstance(module, Linear) else weight.t()
-        group = group_of(weight.shape[1], quantization)
-        if not group:
+        table = source.removesuffix(".weight")
+        found = _quantization_of(name, weight.shape[1], quantization)
+        if not found or (source != key and (len(ties) > 1 or not isinstance(model.get_submodule(table), Embedding))):
             continue
-        packed, scales, offsets = encode_weight(weight.to(device), encoding, group, offset)
         bias = rest.pop(f"{name}.bias", None)
-        del rest[f"{name}.weight"]
-        replaced = EncodedLinear(packed, scales, encoding, offsets, None if bias is None else bias.to(device))
-        setattr(model.get_submodule(parent), attribute, replaced)
+        encoded = _encoded(weight.to(device), found, None if bias is None else bias.to(device))
+        del rest[source]
+        _replace(model, name, encoded)
+        if source != key:
+            _replace(model, table, EncodedEmbedding(encoded.packed, encoded.scales, encoded.encoding, weight.dtype))
     return {key: value.to(device) for key, value in rest.items()}

@@ -93,7 +93,9 @@ class PreTrainedModel(Module):
         """Make tied parameters one and the same again."""
         for name, source in self.active_ties().items():
             parent, _, attribute = name.rpartition(".")
-            setattr(self.get_submodule(parent), attribute, self.get_parameter(source))
+            module = self.get_submodule(parent)
+            if not isinstance(module, EncodedLinear):
+                setattr(module, attribute, self.get_parameter(source))
 
     def cache_sizes(self) -> tuple[int, int, int]:
         """Return how many layers have keys and values, of how many heads, and a head's elements."""
@@ -146,7 +148,8 @@ class PreTrainedModel(Module):
             dtype: convert floating-point weights to it; None keeps those of the file.
             device: where the weights go; None is the default device.
             token, revision: for the hub.
-            quantize: "int8", "int4", "nf4" or "fp8": linear maps but the head keep their weights in so few bits on the device.
+            quantize: "int8", "int4", "nf4" or "fp8": linear maps keep their weights in so few bits on the device, but those on
+                which most depends, which have more; see :data:`webgpu_torch_models.linear.QUANTIZATIONS`.
 
         Raises:
             FileNotFoundError: there is no such folder, or a file is missing in it.
@@ -248,7 +251,7 @@ class PreTrainedModel(Module):
             warnings.warn(f"{folder} has no {', '.join(drawn)}: drawn anew, to be trained", stacklevel=4)
             weights.update({key: self._drawn(wanted[key], weights) for key in drawn})
         if quantize is not None:
-            weights = encode_linears(self, weights, quantize, device)
+            weights = encode_linears(self, weights, quantize, device, self.active_ties())
         self.load_state_dict(weights, strict=False, assign=True)
         self.tie_weights()
 

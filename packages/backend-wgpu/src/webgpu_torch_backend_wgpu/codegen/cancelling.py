@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from webgpu_torch_core.ir.dtypes import bool_
+from webgpu_torch_core.ir.dtypes import bool_, uint8
 from webgpu_torch_core.ir.expression import LEAF_STEPS, Expression
 
 #: how far a term or a factor may be inside of an operand
@@ -85,7 +85,7 @@ def _decided(node: Expression) -> bool:
     pending, seen = [node], {node}
     while pending:
         each = pending.pop()
-        if each.step in _READ:
+        if each.step in _READ or _open_bits(each) or _is_open_test(each):
             continue
         new = [argument for argument in each.arguments if argument not in seen]
         seen.update(new)
@@ -109,6 +109,31 @@ def _varies(node: Expression) -> bool:
     if node.step == "shift_right":
         return 0 <= number.payload < 8 * word.dtype.itemsize
     return node.step == "bitwise_and" and number.payload != 0 and word.dtype is not bool_
+
+
+def _open_bits(node: Expression) -> int:
+    """Return bits of a non-negative integer that any byte that was read may set, all others being 0; 0 where none are known."""
+    if node.step == "load" and node.dtype is uint8:
+        return 0xFF
+    if node.step == "cast" and node.dtype.category == 1:
+        return _open_bits(node.arguments[0])
+    if node.step == "select":
+        _, one, other = node.arguments
+        return _open_bits(one) if _open_bits(one) == _open_bits(other) else 0
+    if node.step in ("shift_right", "bitwise_and") and node.arguments[1].step == "constant":
+        bits, amount = _open_bits(node.arguments[0]), int(node.arguments[1].payload)
+        return bits & amount if node.step == "bitwise_and" else bits >> min(max(amount, 0), 8)
+    return 0
+
+
+def _is_open_test(node: Expression) -> bool:
+    """Return whether a byte that was read decides a comparison with a number, or an integer that differs by one from it."""
+    if len(node.arguments) != 2 or node.arguments[1].step != "constant":
+        return node.step == "select" and all(_open_bits(each) or _is_open_test(each) for each in node.arguments[1:])
+    bits, amount = _open_bits(node.arguments[0]), node.arguments[1].payload
+    if node.step == "less":
+        return 0 < amount <= bits
+    return bool(bits) and node.step in ("add", "subtract")
 
 
 def _has_number(node: Expression) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
@@ -16,6 +18,8 @@ from .steps import spell
 
 #: most bytes that one access moves
 VECTOR_BYTES = 16
+#: how many numbers an element may hold of which a thread takes all
+_FOLDS = (2, 4)
 _VECTOR_TYPES = ("float32", "float16", "bfloat16", "int8", "uint8")
 
 
@@ -44,7 +48,8 @@ class Side:
     """One operand of a contraction: its expression, and which of its dimensions are contiguous in memory.
 
     ``axis`` is the group (``"k"`` or the side's own, ``"m"`` or ``"n"``) along which neighbours are neighbours in memory,
-    ``lanes`` how many elements along it one thread can load as aligned vectors: as many as asked for, or 1.
+    ``lanes`` how many elements along it one thread can load as aligned vectors: as many as asked for, or 1. After
+    :meth:`fold`, ``folds`` is how many numbers each of these elements holds.
     """
 
     def __init__(self, kernel: Contraction, value: Expression, group: str, lanes: int = LANES) -> None:
@@ -64,11 +69,48 @@ class Side:
         self.loads = [node for node in loads_of(value) if node.step == "load"]
         self.axis = self._axis()
         self.lanes = lanes if self.strided and self._vectors(self.axis, lanes) else 1
+        self.folds = 1
 
     def stride(self, node: Expression, group: str) -> int | None:
         """Return the stride of a load along the flat index of a group."""
         first, sizes = self.spans[group]
         return flat_stride(sizes, node.payload[2][first : first + len(sizes)])
+
+    def step(self, node: Expression, axis: str, lanes: int, inner: int = 0) -> int | None:
+        """Return the stride of a load between ``lanes`` neighbours along a group that start at a multiple of their number.
+
+        None where there is none, or where they are no aligned vector. ``inner``: without the group's last so many dimensions.
+        """
+        first, sizes = self.spans[axis]
+        _, offset, strides = node.payload
+        last = at = first + len(sizes) - inner
+        found, count = None, 1
+        while at > first and (found is None or sizes[at - 1 - first] == 1 or strides[at - 1] == found * count):
+            at -= 1
+            if sizes[at - first] > 1:
+                found = strides[at] if found is None else found
+                count *= sizes[at - first]
+        if found is None or count % lanes:
+            return None
+        others = strides[:at] + strides[last:]
+        return None if found and (offset % lanes or any(each % lanes for each in others)) else found
+
+    def fold(self) -> None:
+        """Have a thread load elements along k that hold several numbers each, if these are the last dimension of k."""
+        first, sizes = self.spans["k"]
+        last = first + len(sizes) - 1
+        nodes = topological(self.value)
+        places = {node.payload for node in nodes if node.step == "coordinate"}
+        if self.kernel.dtype.name != "float32" or not sizes or sizes[-1] not in _FOLDS or places != {last}:
+            return
+        if any(node.step == "load_at" for node in nodes) or any(node.payload[2][last] for node in self.loads):
+            return
+        steps = [self.step(node, "k", LANES, 1) for node in self.loads]
+        if 1 in steps and all(
+            step == 0 or (step == 1 and node.dtype.name in _VECTOR_TYPES)
+            for node, step in zip(self.loads, steps, strict=True)
+        ):
+            self.axis, self.lanes, self.folds = "k", LANES, sizes[-1]
 
     def _axis(self) -> str:
         """Return the group that is contiguous; computed loads mostly are along the side's own dimensions."""
@@ -80,22 +122,16 @@ class Side:
 
     def _vectors(self, axis: str, lanes: int) -> bool:
         """Return whether every load reads ``lanes`` neighbours along ``axis`` as an aligned vector or one element."""
-        first, sizes = self.spans[axis]
-        if self.kernel.dtype.name != "float32" or not sizes or number_of_elements(sizes) % lanes:
+        if self.kernel.dtype.name != "float32":
             return False
-        found = False
-        for node in self.loads:
-            stride = self.stride(node, axis)
-            if stride == 0:
-                continue
-            _, offset, strides = node.payload
-            others = strides[:first] + strides[first + len(sizes) :]
-            if stride != 1 or offset % lanes or any(each % lanes for each in others):
-                return False
-            if node.dtype.name not in _VECTOR_TYPES or node.dtype.itemsize * lanes > VECTOR_BYTES:
-                return False
-            found = True
-        return found
+        steps = [self.step(node, axis, lanes) for node in self.loads]
+        if not set(steps) <= {0, 1}:
+            return False
+        return 1 in steps and all(
+            node.dtype.name in _VECTOR_TYPES and node.dtype.itemsize * lanes <= VECTOR_BYTES
+            for node, step in zip(self.loads, steps, strict=True)
+            if step
+        )
 
 
 class Frame:
@@ -129,12 +165,16 @@ class Frame:
         """Write the batch coordinates of a flat batch index."""
         return split_index(self.module, flat, self.kernel.batch)
 
-    def _index(self, side: Side, node: Expression, batch: list[Node], at: dict[str, Node]) -> Node:
-        """Return the element index of a strided load; positions inside a group stay flat where they can."""
+    def _index(self, side: Side, node: Expression, batch: list[Node], at: Mapping[str, Node | list[Node]]) -> Node:
+        """Return the element index of a strided load; positions in a group, if not split yet, stay flat where they can."""
         _, offset, strides = node.payload
         used, names = list(strides[: len(batch)]), list(batch)
         for group, position in at.items():
             first, sizes = side.spans[group]
+            if isinstance(position, list):
+                used += strides[first : first + len(sizes)]
+                names += position
+                continue
             flat = side.stride(node, group)
             if flat is not None:
                 used.append(flat)
@@ -175,7 +215,7 @@ class Frame:
 
     def _single(self, side: Side, node: Expression, index: Node) -> Node:
         """Return one element of a strided load; of a side that is read as vectors, it may be taken out of one."""
-        vectors = side.lanes > 1 and side.stride(node, side.axis) == 1
+        vectors = side.lanes > 1 and side.step(node, side.axis, side.lanes) == 1
         if vectors:
             index = self.body.let(self.module.fresh("a"), index)
         return Load(self.buffers.operand(node.payload[0]), index, vectors)
@@ -188,8 +228,8 @@ class Frame:
         groups: dict[Expression, list[Node]] = {}
         for node in side.loads:
             index = self._index(side, node, batch, at)
-            if side.stride(node, side.axis) == 0:
-                groups[node] = [self._single(side, node, index)] * side.lanes
+            if side.step(node, side.axis, side.lanes) == 0:
+                groups[node] = [self.body.let(self.module.fresh("s"), self._single(side, node, index))] * side.lanes
                 continue
             index = self.body.let(self.module.fresh("a"), index)
             buffer = self.buffers.operand(node.payload[0])
@@ -205,6 +245,28 @@ class Frame:
 
             values.append(Lowering(self.module, leaf).value(side.value))
         return halves_in_words(values) if scalar == "f16" else vector(scalar, values)
+
+    def folded(self, side: Side, batch: list[Node], row: Node, depth: Node) -> list[Node]:
+        """Write what loads neighbours along k that hold several numbers each, and return these as vectors."""
+        numbers = side.lanes * side.folds
+        at = {side.group: row, "k": split_index(self.module, depth, side.spans["k"][1])}
+        groups: dict[Expression, list[Node]] = {}
+        for node in side.loads:
+            index = self.body.let(self.module.fresh("a"), self._index(side, node, batch, at))
+            buffer = self.buffers.operand(node.payload[0])
+            if side.step(node, "k", side.lanes, 1) == 0:
+                groups[node] = [self.body.let(self.module.fresh("s"), Load(buffer, index, False))] * numbers
+                continue
+            group = self.body.let(self.module.fresh("v"), LoadGroup(buffer, index, side.lanes))
+            groups[node] = [group_element(group, buffer.encoding, number // side.folds) for number in range(numbers)]
+        values: list[Node] = []
+        for number in range(numbers):
+
+            def leaf(node: Expression, index: Node | None, number: int = number) -> Node:
+                return groups[node][number] if node.step == "load" else convert_to("i32", fixed(number % side.folds))
+
+            values.append(Lowering(self.module, leaf).value(side.value))
+        return [vector("f32", values[first : first + LANES]) for first in range(0, numbers, LANES)]
 
     def epilogue(self, batch: list[Node], row: Node, column: Node, values: list[Node]) -> None:
         """Write the stores of one element of the result, or of four neighbouring columns."""

@@ -164,7 +164,7 @@ class HalvesLoader:
         self.edge_depth = frame.k % tile.k != 0 or tile.splits > 1
         self.registers = [Name(f"{prefix or side.group}_r{number}", "vec4<u32>") for number in range(self.count)]
         for node in side.loads if side.lanes > 1 else ():
-            if node.dtype.name == "float16" and side.stride(node, side.axis):
+            if node.dtype.name == "float16" and side.step(node, side.axis, side.lanes):
                 frame.buffers.in_words.add(node.payload[0])
 
     def declare(self) -> None:

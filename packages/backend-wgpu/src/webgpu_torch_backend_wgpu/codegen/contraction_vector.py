@@ -41,6 +41,7 @@ def generate_vector(kernel: Contraction, capabilities: Capabilities, strip: Stri
     """Return the program of a contraction with a side of at most ``SKINNY`` rows."""
     frame = Frame(kernel, capabilities)
     small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
+    big.fold()
     return _Generator(frame, capabilities, small, big, strip or choose_strip(frame, big, capabilities)).generate()
 
 
@@ -50,7 +51,7 @@ def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
     if big.axis == "k":
         many = min(frame.m, frame.n) >= _MANY
         team = 8
-        while team < 64 and team * big.lanes * 2 < frame.k and (
+        while team < 64 and team * big.lanes * big.folds * 2 < frame.k and (
             team < 32 or many or big.rows * frame.batch * team < enough * WORKGROUP
         ):  # fmt: skip
             team *= 2
@@ -87,7 +88,7 @@ class _Generator:
         self.span = self.width * self.lanes
         self.columns = self.span * self.across
         #: how far along k one load reaches
-        self.reach = big.lanes if self.along_k else 1
+        self.reach = big.lanes * big.folds if self.along_k else 1
         self.kind = "f32" if self.lanes == 1 else "vec4<f32>"
         #: by row of the small side and of the large one
         self.sums = [[Name(f"sum{row}_{each}", self.kind) for each in range(self.across)] for row in range(self.rows)]
@@ -146,14 +147,16 @@ class _Generator:
             self._accumulate([deep])
 
     def _accumulate(self, depths: list[Node]) -> None:
-        body, frame = self.body, self.frame
-        load = frame.vector_of if self.big.lanes > 1 else frame.element
+        body = self.body
         names: list[Node] = []
         weights: list[list[Node]] = []
         for number, deep in enumerate(depths):
-            names.append(body.let(f"deep{number}", deep))
-            read = [load(self.big, self.coordinates, column, names[-1]) for column in self.column]
-            weights.append([body.let(f"weights{number}_{each}", value) for each, value in enumerate(read)])
+            start = body.let(f"deep{number}", deep)
+            read = [self._weights(column, start) for column in self.column]
+            for part, values in enumerate(zip(*read, strict=True)):
+                names.append(start + fixed(part * LANES) if part else start)
+                label = f"weights{number}_{part}" if part else f"weights{number}"
+                weights.append([body.let(f"{label}_{each}", value) for each, value in enumerate(values)])
         for number, (own, deep) in enumerate(zip(weights, names, strict=True)):
             for row, sums in enumerate(self.sums):
                 value = self._small(row, deep)
@@ -162,6 +165,14 @@ class _Generator:
                 for total, weight in zip(sums, own, strict=True):
                     product = Call("dot", (weight, value), "f32") if self.reach > 1 else weight * value
                     body.add(Assign(total, product, "+="))
+
+    def _weights(self, column: Node, deep: Node) -> list[Node]:
+        """Return the large side's element from ``deep`` on, or its vectors along its axis."""
+        frame, big = self.frame, self.big
+        if big.folds > 1:
+            return frame.folded(big, self.coordinates, column, deep)
+        load = frame.vector_of if big.lanes > 1 else frame.element
+        return [load(big, self.coordinates, column, deep)]
 
     def _small(self, row: int, deep: Node) -> Node:
         """Return the small side's element, or its vector along k."""

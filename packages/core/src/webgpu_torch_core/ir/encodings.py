@@ -38,10 +38,12 @@ class Encoding(Record):
 
     def unpack(self, word: Expression, lane: Expression | int) -> Expression:
         """Return number ``lane`` of a byte (an integer expression), as float32."""
-        bits = cast(word, int32)
-        if self.bits < 8:
-            bits = (bits >> lane * self.bits) & ((1 << self.bits) - 1)
-        return substitute(self.value, (bits,))
+        whole = cast(word, int32)
+        found: Any = whole & ((1 << self.bits) - 1)
+        for number in range(1, self.lanes):
+            # Every branch is of bits that are read: what they are is for no compiler to know.
+            found = where(lane < number, found, (whole >> number * self.bits) & ((1 << self.bits) - 1))
+        return substitute(self.value, (found if self.lanes > 1 else whole,))
 
     def codes(self) -> list[float]:
         """Return the number that each pattern of bits stands for."""

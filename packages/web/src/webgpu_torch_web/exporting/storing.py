@@ -50,7 +50,7 @@ def stored(
     numbers = torch.frombuffer(bytearray(data), dtype=float32).to(held.place).reshape(-1, BLOCK)
     packed, scales, offsets = encode_weight(numbers, "uint4", BLOCK, True)
     assert offsets is not None
-    pairs, codes = _halved(array("f", _bytes(torch.cat([scales, offsets], 1))), held.name), _bytes(packed)
+    pairs, codes = _halved(array("f", _bytes(torch.cat([scales, offsets], 1).float())), held.name), _bytes(packed)
     count = len(packed)
     blocks = b"".join(pairs[4 * at : 4 * at + 4] + codes[16 * at : 16 * at + 16] for at in range(count))
     return uint8, (count, BLOCK_BYTES), blocks

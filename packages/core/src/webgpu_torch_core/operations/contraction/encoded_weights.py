@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from ...ir import expression as ir
-from ...ir.dtypes import dtype, float32, uint8
+from ...ir.dtypes import bfloat16, dtype, float32, uint8
 from ...ir.encodings import ENCODINGS, Encoding, codes
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import contiguous_strides
@@ -41,6 +41,8 @@ _SHARES = (1.0, 0.92, 0.84)
 _CUTS = (0.0, 0.04, 0.08)
 #: how many times scales and offsets are fitted to the nearest numbers under those before
 _FITS = 2
+#: what scales and offsets are kept as: half of float32's bytes, with its range
+_KEPT = bfloat16
 #: how many numbers are looked at together in all tries
 _MOST_TRIED = 1 << 25
 
@@ -102,20 +104,20 @@ def _starts(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Te
     return scales, zeros_like(scales)
 
 
-def _searched(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the best found places, scales and offsets of groups, as llama.cpp's encoders search them."""
+def _searched(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Tensor]:
+    """Return the best found scales and offsets of groups, as llama.cpp's encoders search them."""
 
-    def fitted(scales: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        places = book.places(_divided(grouped - offsets.unsqueeze(-1), scales))
-        return places, *_fitted(grouped, book.values[places], centred)
+    def fitted(scales: Tensor, offsets: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        numbers = book.values[book.places(_divided(grouped - offsets.unsqueeze(-1), scales))]
+        return numbers, _fitted(grouped, numbers, centred)
 
-    places, *tried = fitted(*_starts(grouped, book, centred))
-    away = grouped - tried[0].unsqueeze(-1) * book.values[places] - tried[1].unsqueeze(-1)
+    numbers, tried = fitted(*_starts(grouped, book, centred))
+    away = grouped - tried[0].unsqueeze(-1) * numbers - tried[1].unsqueeze(-1)
     best = away.square().sum(-1).argmin(0).unsqueeze(0)  # (1, rows, groups)
     scales, offsets = (each.gather(0, best).squeeze(0) for each in tried)
     for _ in range(_FITS):
-        places, scales, offsets = fitted(scales, offsets)
-    return places, scales, offsets
+        _, (scales, offsets) = fitted(scales, offsets)
+    return scales, offsets
 
 
 def encode_weight(
@@ -134,7 +136,7 @@ def encode_weight(
         offset: whether each group has an offset.
 
     Returns:
-        uint8 bytes of shape (rows, columns * bits / 8), float32 scales of shape (rows, columns / group), and float32 offsets of
+        uint8 bytes of shape (rows, columns * bits / 8), bfloat16 scales of shape (rows, columns / group), and bfloat16 offsets of
         that shape, or None.
 
     Raises:
@@ -149,11 +151,14 @@ def encode_weight(
     if found.bits < 8 or offset:
         step = max(1, _MOST_TRIED // (max(2 * len(_SHARES), len(_CUTS) ** 2) * columns))
         parts = [_searched(grouped[at : at + step], book, offset) for at in range(0, rows, step)]
-        places, scales, offsets = (cat(each) for each in zip(*parts, strict=True))
+        scales, offsets = (cat(each) for each in zip(*parts, strict=True))
     else:
         reach = min(book.greatest, -book.least) if book.least < 0 else book.greatest
         scales = grouped.abs().amax(-1) / reach
-        places, offsets = book.places(_divided(grouped, scales)), scales
+        offsets = zeros_like(scales)
+    # The numbers are the nearest under what is kept of scales and offsets.
+    scales, offsets = scales.to(_KEPT), offsets.to(_KEPT)
+    places = book.places(_divided(grouped - offsets.float().unsqueeze(-1), scales.float()))
     return pack_bits(book.order[places].reshape(rows, columns), found), scales, offsets if offset else None
 
 
@@ -166,15 +171,18 @@ def pack_bits(bits: Tensor, encoding: str | Encoding) -> Tensor:
 
 
 @kernel_cache
-def _decoding_kernel(found: Encoding, rows: int, columns: int, group: int, kind: dtype, has_offset: bool) -> Pointwise:
+def _decoding_kernel(
+    found: Encoding, rows: int, columns: int, group: int, kind: dtype, factors: tuple[dtype, ...]
+) -> Pointwise:
+    """Return the kernel; ``factors`` are the types of scales and, where there are any, of offsets."""
     groups, words = columns // group, group // found.lanes
     shape = (rows, groups, words, found.lanes)
     word = ir.load(0, 0, (columns // found.lanes, words, 1, 0), uint8)
-    operands = [Operand(uint8, rows * columns // found.lanes), Operand(float32, rows * groups)]
-    value = found.unpack(word, ir.coordinate(3) if found.lanes > 1 else 0) * ir.load(1, 0, (groups, 1, 0, 0), float32)
-    if has_offset:
-        operands.append(Operand(float32, rows * groups))
-        value = value + ir.load(2, 0, (groups, 1, 0, 0), float32)
+    operands = [Operand(uint8, rows * columns // found.lanes), *(Operand(each, rows * groups) for each in factors)]
+    scale, *offsets = [ir.cast(ir.load(at, 0, (groups, 1, 0, 0), each), float32) for at, each in enumerate(factors, 1)]
+    value = found.unpack(word, ir.coordinate(3) if found.lanes > 1 else 0) * scale
+    for each in offsets:
+        value = value + each
     return Pointwise(
         tuple(operands), (Output(kind, rows * columns, None),), (), f"decode_{found.name}", shape,
         (Store(0, 0, contiguous_strides(shape), ir.cast(value, kind)),),
@@ -188,10 +196,10 @@ def decode_weight(
 
     Args:
         packed: uint8 of shape (rows, columns * bits / 8).
-        scales: float32 of shape (rows, columns / group).
+        scales: of a float type, of shape (rows, columns / group).
         encoding: as :func:`encode_weight`'s.
         dtype: of the result.
-        offsets: float32 of the scales' shape, added after scaling; None adds nothing.
+        offsets: of a float type, of the scales' shape, added after scaling; None adds nothing.
 
     Raises:
         ValueError: there is no such encoding, or the shapes do not fit.
@@ -204,8 +212,9 @@ def decode_weight(
         raise ValueError(f"offsets of shape {tuple(offsets.shape)} do not fit scales of shape {tuple(scales.shape)}")
     group = columns // scales.shape[1]
     _check_groups(found, columns, group)
-    kernel = _decoding_kernel(found, rows, columns, group, dtype, offsets is not None)
-    operands = [packed.contiguous(), *(each.to(float32).contiguous() for each in (scales, offsets) if each is not None)]
+    factors = [each for each in (scales, offsets) if each is not None]
+    kernel = _decoding_kernel(found, rows, columns, group, dtype, tuple(each.dtype for each in factors))
+    operands = [each.contiguous() for each in (packed, *factors)]
     return record(kernel, tuple(operands), (), ((rows, columns),))
 
 
