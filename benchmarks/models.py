@@ -68,6 +68,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str, str | None, str]] = {
     "qwen3": ("decoder_families", "Qwen3ForCausalLM", _QWEN3, "float32", None, "decode"),
     "qwen3-bf16": ("decoder_families", "Qwen3ForCausalLM", _QWEN3, "bfloat16", None, "decode"),
     "qwen3-4b-f16": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_4B, "float16", None, "decode"),
+    "qwen3-4b-int4": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_4B, "float16", "int4", "decode"),
     "llama-f16": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", None, "decode"),
     "llama-int8": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", "int8", "decode"),
     "llama-int4": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", "int4", "decode"),
@@ -89,7 +90,7 @@ TINY = {
     "decoder_layers": 2,
 }
 #: the case with whose results on PyTorch's side another one's are compared, where it is not its own
-COMPARED = {"llama-int8": "llama-f16", "llama-int4": "llama-f16"}
+COMPARED = {"llama-int8": "llama-f16", "llama-int4": "llama-f16", "qwen3-4b-int4": "qwen3-4b-f16"}
 #: deviation of drawn weights
 DEVIATION = 0.02
 

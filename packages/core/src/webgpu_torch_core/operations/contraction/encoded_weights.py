@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from ...ir import expression as ir
-from ...ir.dtypes import bfloat16, dtype, float32, uint8
+from ...ir.dtypes import bfloat16, dtype, float16, float32, uint8
 from ...ir.encodings import ENCODINGS, Encoding, codes
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import contiguous_strides
@@ -43,6 +43,8 @@ _CUTS = (0.0, 0.04, 0.08)
 _FITS = 2
 #: what scales and offsets are kept as: half of float32's bytes, with its range
 _KEPT = bfloat16
+#: up to how many rows a product reads its weights once and rounds none of them
+_FEW = 8
 #: how many numbers are looked at together in all tries
 _MOST_TRIED = 1 << 25
 
@@ -221,5 +223,11 @@ def decode_weight(
 def encoded_linear(
     input: Tensor, packed: Tensor, scales: Tensor, encoding: str | Encoding, offsets: Tensor | None = None
 ) -> Tensor:
-    """Return ``input @ decode_weight(packed, scales, encoding, offsets=offsets).T``: [..., columns] gives [..., rows]."""
-    return matmul(input, decode_weight(packed, scales, encoding, input.dtype, offsets).t())
+    """Return ``input @ decode_weight(packed, scales, encoding, offsets=offsets).T``: [..., columns] gives [..., rows].
+
+    Weights are decoded to float16 for many rows of float16, which matrix units multiply; else to float32, as sums are.
+    """
+    kind = input.dtype
+    if kind is not float16 or input.numel() <= _FEW * input.shape[-1]:
+        input = input.to(float32)
+    return matmul(input, decode_weight(packed, scales, encoding, input.dtype, offsets).t()).to(kind)
