@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, int32, int64
-from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.expression import Expression, rewrite, topological
 
 #: NumPy's name of each element type's storage (bfloat16 is kept as its bits)
 TYPES = {
@@ -64,6 +64,7 @@ class Printer:
 
     def value(self, root: Expression) -> str:
         """Return the name of a variable holding an expression's value."""
+        root = rewrite(root, _bare_test)
         if self.wide:
             return self._spelled(root, self.names)
         for node in topological(root):
@@ -73,7 +74,7 @@ class Printer:
 
     def position(self, root: Expression) -> str:
         """Return the name of a variable holding the number of an element."""
-        return self._spelled(root, self.positions) if self.wide else self.value(root)
+        return self._spelled(rewrite(root, _bare_test), self.positions) if self.wide else self.value(root)
 
     def _spelled(self, node: Expression, names: dict[Expression, str]) -> str:
         """Return a node's name among values, or among positions, in which integers have 64 bits."""
@@ -92,6 +93,8 @@ class Printer:
             return f"p{node.payload}"
         if step == "cast":
             source = convert(arguments[0], node.arguments[0].dtype, kind)
+        elif step == "select" and any(each.step == "load" for each in node.arguments):
+            source = f"r.select({', '.join(arguments)}, True)"
         elif step in STEPS:
             source = STEPS[step].format(*arguments)
         elif step in ("load_at", "load_rows"):
@@ -120,6 +123,14 @@ class Printer:
             with numpy.errstate(all="ignore"):
                 self.constants[name] = numpy.dtype(TYPES[kind.name]).type(value)
         return name
+
+
+def _bare_test(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return the test of which another step asks whether it is not 0 as a number."""
+    if node.step != "not_equal" or arguments[0].step != "cast" or arguments[1].step != "constant":
+        return None
+    (test,) = arguments[0].arguments
+    return test if test.dtype is bool_ and not arguments[1].payload else None
 
 
 def convert(name: str, source: dtype, target: dtype) -> str:

@@ -53,8 +53,15 @@ def from_bfloat16(bits: Array) -> Array:
 def to_bfloat16(values: Array) -> Array:
     """Return float32 values as bfloat16 bits: nearest, ties to even, NaN kept."""
     bits = np.asarray(values, np.float32).view(np.uint32)
-    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
-    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+    rounded = bits >> np.uint32(16)
+    rounded &= np.uint32(1)
+    rounded += np.uint32(0x7FFF)
+    rounded += bits
+    rounded >>= np.uint32(16)
+    missing = np.isnan(values)
+    return (
+        np.where(missing, np.uint16(0x7FC0), rounded.astype(np.uint16)) if missing.any() else rounded.astype(np.uint16)
+    )
 
 
 def to_integer(values: Array, kind: Any) -> Array:
@@ -65,8 +72,10 @@ def to_integer(values: Array, kind: Any) -> Array:
     values = np.asarray(values)
     if values.dtype.kind != "f":
         return values.astype(kind)
-    wide = values.astype(np.float64)
     target = np.dtype(kind)
+    if values.size and values.min() > -(1 << 31) and values.max() < 1 << 31:
+        return values.astype(np.int32 if target.itemsize <= 4 else np.int64).astype(kind, copy=False)
+    wide = values.astype(np.float64)
     carrier, bound = (np.int32, 2.0**31) if target.kind == "i" and target.itemsize <= 4 else (np.int64, 2.0**63)
     inside = (wide > -bound - 1) & (wide < bound) if carrier is np.int32 else (wide >= -bound) & (wide < bound)
     return np.where(inside, wide, -bound).astype(carrier).astype(kind)
@@ -126,7 +135,11 @@ def truncate_divide(a: Array, b: Array) -> Array:
 def remainder(a: Array, b: Array) -> Array:
     """Return the remainder with the divisor's sign; of floats, as PyTorch, a zero keeps the dividend's."""
     if is_integer(a):
-        return np.remainder(a, b)
+        if np.ndim(b) or not b:
+            return np.remainder(a, b)
+        # NumPy has vector instructions for the quotient by one number only.
+        whole = np.floor_divide(a, b)
+        return np.subtract(a, np.multiply(whole, b))
     rest = _rest(a, b)
     return np.where(np.not_equal(rest, 0) & (np.less(rest, 0) != np.less(b, 0)), rest + b, rest)
 
@@ -148,8 +161,8 @@ MANY = 1 << 12
 _WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
-def select(test: Array, a: Array, b: Array) -> Array:
-    """Return the first value where a test holds, else the second, both of one type.
+def select(test: Array, a: Array, b: Array, views: bool = False) -> Array:
+    """Return the first value where a test holds, else the second, both of one type; a copy where they may be ``views`` of operands.
 
     Long arrays are chosen from by masks over their bits: ``numpy.where`` branches, which processors guess wrong at random tests.
     """
@@ -158,6 +171,10 @@ def select(test: Array, a: Array, b: Array) -> Array:
         return np.array(a if test else b)
     if max(test.size, a.size, b.size) < MANY or a.dtype != b.dtype:
         return np.where(test, a, b)
+    if not test.any():
+        return _filled(b, views, test, a)
+    if test.all():
+        return _filled(a, views, test, b)
     kind = _WORDS[a.dtype.itemsize]
     mask, one, other = test.view(np.int8).astype(kind), a.view(kind), b.view(kind)
     if not other.ndim and not other:
@@ -174,6 +191,16 @@ def select(test: Array, a: Array, b: Array) -> Array:
     else:
         chosen = chosen & mask ^ other
     return chosen.view(a.dtype)
+
+
+def _filled(chosen: Array, views: bool, *others: Array) -> Array:
+    """Return an array in the shape that it has together with others."""
+    shape = np.broadcast(chosen, *others).shape
+    if shape == chosen.shape and not views:
+        return chosen
+    result = np.empty(shape, chosen.dtype)
+    result[...] = chosen
+    return result
 
 
 def sign(a: Array) -> Array:
@@ -237,8 +264,25 @@ def philox(c0: Array, c1: Array, c2: Array, c3: Array, k0: Array, k1: Array, wor
 
 def total(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
     """Return a sum over axes, accumulated in double precision for floats."""
-    wide = np.float64 if np.dtype(kind).kind == "f" else kind
-    return np.add.reduce(values, axis=axes, keepdims=True, dtype=wide).astype(kind)
+    return added(values, axes, np.float64 if np.dtype(kind).kind == "f" else kind).astype(kind)
+
+
+#: elements of rows that are short, and of those that are added at a time: their doubles stay in memory that is already mapped
+_SHORT, _TOGETHER = 64, 1 << 13
+
+
+def added(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
+    """Return a sum over axes in a type; short rows of float32 numbers as products with ones, which BLAS adds many of at once."""
+    length = values.shape[-1] if axes == (values.ndim - 1,) and values.ndim > 1 else 0
+    single = values.dtype == np.float32 and kind is np.float64
+    row = values[:1].size
+    if not (single and 0 < length <= _SHORT and values.strides[-1] == values.itemsize and row <= _TOGETHER):
+        return np.add.reduce(values, axis=axes, keepdims=True, dtype=kind)
+    found, ones = np.empty((*values.shape[:-1], 1)), np.ones((length, 1))
+    step = _TOGETHER // row
+    for start in range(0, len(values), step):
+        np.matmul(values[start : start + step].astype(np.float64), ones, out=found[start : start + step])
+    return found
 
 
 def product(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
@@ -280,7 +324,11 @@ def further(found: Any, kind: str, values: Array, axes: tuple[int, ...], of: Any
         return np.where(better, best, found[0]), np.where(better, place + start, found[1])
     ufunc = _JOINED[kind]
     wide = np.float64 if kind in ("sum", "product") and np.dtype(of).kind == "f" else None
-    piece = ufunc.reduce(values, axis=axes, keepdims=True, dtype=wide)
+    piece = (
+        added(values, axes, wide)
+        if kind == "sum" and wide is not None
+        else ufunc.reduce(values, axis=axes, keepdims=True, dtype=wide)
+    )
     return piece if found is None else ufunc(found, piece)
 
 

@@ -1,0 +1,89 @@
+"""What printed kernels call, against NumPy's plain functions: short and long arrays, numbers, strange values."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from webgpu_torch_backend_cpu import runtime
+
+STRANGE = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 3e38, -3e38, 2.0**31, -(2.0**31), 2.0**63, 1e-45, 0.5])
+SHAPES = st.sampled_from([(3,), (5000,), (4, 1500), (1, 5000), (90, 64), (4000, 3), (2, 300, 20)])
+
+
+def drawn(shape: tuple[int, ...], seed: int, strange: bool) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    values = generator.normal(size=shape).astype(np.float32) * 100
+    if strange:
+        values[generator.random(shape) < 0.1] = generator.choice(STRANGE)
+    return values
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    SHAPES,
+    st.integers(0, 99),
+    st.sampled_from((0.0, 0.5, 1.0)),
+    st.tuples(*[st.sampled_from("array row number".split())] * 3),
+)
+def test_drawn_choices(shape: tuple[int, ...], seed: int, share: float, kinds: tuple[str, ...]) -> None:
+    test, one, other = (
+        each if kind == "array" else each[:1] if kind == "row" else each.reshape(-1)[0]
+        for kind, each in zip(
+            kinds, (np.random.default_rng(seed).random(shape) < share, drawn(shape, seed, True), drawn(shape, seed + 1, True)), strict=True
+        )
+    )  # fmt: skip
+    expected = np.where(test, one, other)
+    for views in (False, True):
+        found = runtime.select(test, one, other, views)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected if test.ndim else np.array(one if test else other))
+        assert not views or not any(np.shares_memory(found, each) for each in (one, other))
+
+
+@settings(max_examples=40, deadline=None)
+@given(SHAPES, st.integers(0, 99), st.booleans(), st.booleans())
+def test_drawn_sums(shape: tuple[int, ...], seed: int, strange: bool, turned: bool) -> None:
+    values = drawn(shape, seed, strange)
+    values = values.T if turned else values
+    axes = (values.ndim - 1,)
+    with np.errstate(all="ignore"):
+        found = runtime.total(values, axes, np.float32)
+        expected = np.add.reduce(values.astype(np.float64), axis=axes, keepdims=True).astype(np.float32)
+    assert found.dtype == np.float32
+    # What cancels leaves the rounding of sums in double precision.
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SHAPES, st.integers(0, 99), st.booleans())
+def test_drawn_conversions(shape: tuple[int, ...], seed: int, strange: bool) -> None:
+    values = drawn(shape, seed, strange)
+    theirs = torch.from_numpy(values)
+    with np.errstate(all="ignore"):
+        for kind in ("int8", "int16", "int32", "int64", "uint8"):
+            expected = theirs.to(getattr(torch, kind)).numpy()
+            # Where the number does not fit, PyTorch's vector instructions and its others differ.
+            fits = np.abs(values) < (2.0**31 if kind != "int64" else 2.0**63)
+            assert np.array_equal(runtime.to_integer(values, np.dtype(kind).type)[fits], expected[fits])
+        bits = theirs.to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+        assert np.array_equal(runtime.to_bfloat16(values)[~np.isnan(values)], bits[~np.isnan(values)])
+        assert np.isnan(runtime.from_bfloat16(runtime.to_bfloat16(values)))[np.isnan(values)].all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["int8", "uint8", "int32", "int64"]),
+    st.integers(-9, 9).filter(bool),
+    st.integers(0, 99),
+    st.booleans(),
+)
+def test_drawn_remainders_by_one_number(kind: str, by: int, seed: int, strange: bool) -> None:
+    limits = np.iinfo(kind)
+    values = np.random.default_rng(seed).integers(limits.min, limits.max, 5000, kind, endpoint=True)
+    if strange:
+        values[:2] = limits.min, limits.max
+    divisor = np.dtype(kind).type(abs(by) if limits.min == 0 else by)
+    with np.errstate(all="ignore"):
+        assert np.array_equal(runtime.remainder(values, divisor), np.remainder(values, divisor))
