@@ -271,7 +271,7 @@ def total(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
 _SHORT, _TOGETHER = 64, 1 << 13
 
 
-def added(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
+def added(values: Array, axes: tuple[int, ...], kind: type) -> Array:
     """Return a sum over axes in a type; short rows of float32 numbers as products with ones, which BLAS adds many of at once."""
     length = values.shape[-1] if axes == (values.ndim - 1,) and values.ndim > 1 else 0
     single = values.dtype == np.float32 and kind is np.float64

@@ -129,8 +129,7 @@ def embedding_bag(
     if mode == "max" or padding_idx is not None:
         _require_rows(flat, weight.shape[0])
     if offsets is None:
-        bags = input.shape[0]
-        numbers = torch.arange(bags, device=input.device).unsqueeze(1).expand(input.shape).reshape(-1)
+        bags, numbers = input.shape[0], None
     else:
         bags = offsets.shape[0] - (1 if include_last_offset else 0)
         numbers = _bag_numbers(offsets[:bags], flat.shape[0])
@@ -143,19 +142,29 @@ def embedding_bag(
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     counted = None if padding_idx is None else flat != padding_idx
     if mode == "max":
+        if numbers is None:
+            numbers = torch.arange(bags, device=input.device).unsqueeze(1).expand(input.shape).reshape(-1)
         return _bag_maxima(rows, numbers, counted, bags)
     kind, rows = rows.dtype, wide(rows)
     if per_sample_weights is not None:
         rows = rows * wide(per_sample_weights).reshape(-1, 1)
     if counted is not None:
         rows = torch.where(counted.unsqueeze(1), rows, torch.zeros_like(rows.detach()))
-    total = rows.detach().new_zeros(shape).index_add(0, numbers, rows)
+    total = _in_bags(rows, numbers, bags)
     if mode == "sum":
         return total.to(kind)
     ones = torch.ones(flat.shape, dtype=rows.dtype, device=weight.device)
     ones = ones if counted is None else counted.to(rows.dtype)
-    sizes = ones.new_zeros((bags,)).index_add(0, numbers, ones)
+    sizes = _in_bags(ones, numbers, bags)
     return (total / sizes.clamp(min=1).unsqueeze(1)).to(kind)
+
+
+def _in_bags(rows: Tensor, numbers: Tensor | None, bags: int) -> Tensor:
+    """Return the sums of rows by the number of their bag; without numbers bags are as long as each other."""
+    shape = (bags, *rows.shape[1:])
+    if numbers is None:
+        return rows.reshape(bags, -1, *rows.shape[1:]).sum(1)
+    return rows.detach().new_zeros(shape).index_add(0, numbers, rows)
 
 
 def _bag_maxima(rows: Tensor, numbers: Tensor, counted: Tensor | None, bags: int) -> Tensor:
