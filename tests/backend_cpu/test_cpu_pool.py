@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import webgpu_torch_core as torch
 from webgpu_torch_backend_cpu.device import Pool
-from webgpu_torch_core.record.devices import canonical_device, engine_for
+from webgpu_torch_core.record.devices import canonical_device, engine_for, synchronize
 
 
 def test_numpy_views_outlive_their_tensor() -> None:
@@ -28,6 +28,21 @@ def test_freed_buffers_are_used_again_and_can_be_given_back() -> None:
     assert device.pool.nbytes == kept
     device.empty_cache()
     assert device.pool.nbytes == 0
+
+
+def test_what_a_run_used_last_is_used_again() -> None:
+    device = engine_for(canonical_device("cpu")).device
+    start = torch.ones(100_000).contiguous()
+    synchronize("cpu")
+    device.empty_cache()
+    middle = start + 1
+    synchronize("cpu")
+    total = middle.sum()
+    del middle
+    # Nobody but the run itself refers to it now.
+    synchronize("cpu")
+    assert device.pool.nbytes >= 400_000
+    assert total.item() == 200_000
 
 
 def test_the_pool_is_bounded() -> None:

@@ -14,7 +14,7 @@ SHAPES = st.sampled_from([(3,), (5000,), (4, 1500), (1, 5000), (90, 64), (4000, 
 
 def drawn(shape: tuple[int, ...], seed: int, strange: bool) -> np.ndarray:
     generator = np.random.default_rng(seed)
-    values = generator.normal(size=shape).astype(np.float32) * 100
+    values = np.asarray(generator.normal(size=shape) * 100, np.float32)
     if strange:
         values[generator.random(shape) < 0.1] = generator.choice(STRANGE)
     return values
@@ -43,11 +43,11 @@ def test_drawn_choices(shape: tuple[int, ...], seed: int, share: float, kinds: t
 
 
 @settings(max_examples=40, deadline=None)
-@given(SHAPES, st.integers(0, 99), st.booleans(), st.booleans())
-def test_drawn_sums(shape: tuple[int, ...], seed: int, strange: bool, turned: bool) -> None:
+@given(SHAPES | st.just(()), st.integers(0, 99), st.booleans(), st.booleans(), st.integers(0, 3))
+def test_drawn_sums(shape: tuple[int, ...], seed: int, strange: bool, turned: bool, count: int) -> None:
     values = drawn(shape, seed, strange)
     values = values.T if turned else values
-    axes = (values.ndim - 1,)
+    axes = tuple(range(values.ndim))[max(values.ndim - count, 0) :]
     with np.errstate(all="ignore"):
         found = runtime.total(values, axes, np.float32)
         expected = np.add.reduce(values.astype(np.float64), axis=axes, keepdims=True).astype(np.float32)

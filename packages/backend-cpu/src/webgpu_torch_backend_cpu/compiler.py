@@ -52,12 +52,21 @@ def _print(kernel: Any) -> tuple[str, dict[str, Any]]:
 
 
 class PointwiseWriter(Writer):
-    """Boxes, in blocks of the first dimension; values, then stores."""
+    """Boxes, in blocks of the dimension whose elements lie farthest apart; values, then stores."""
 
     def write(self) -> None:
         for shape, stores in boxes.pieces(self.kernel.shape, self.kernel.stores):
-            block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
-            self.stores(stores, self.printer(shape, block), shape, block, indent)
+            axis = _outermost(shape, stores[0].strides)
+            size = shape[axis] if shape else 1
+            block, indent = self.loop(size, number_of_elements(shape) // max(size, 1))
+            subscript = f"{':, ' * axis}{block}" if block else ""
+            self.stores(stores, self.printer(shape, block, None, "", axis), shape, subscript, indent)
+
+
+def _outermost(shape: Shape, strides: Shape) -> int:
+    """Return the dimension of more than one element along which the next one lies farthest away, of equal ones the first."""
+    axes = [axis for axis, size in enumerate(shape) if size > 1]
+    return max(axes, key=lambda axis: abs(strides[axis]), default=0)
 
 
 _REDUCTIONS = {

@@ -153,6 +153,8 @@ class CpuDevice(Device):
         if run.finished:
             for array in run.table[count:]:
                 self.pool.give(array)
+            # What nobody else refers to any more goes to the pool when its buffer does, unless the table still has the array.
+            run.table.clear()
 
     def _prepared(self, plan: Plan) -> Any:
         if plan.prepared is None:

@@ -274,9 +274,9 @@ _SHORT, _TOGETHER = 64, 1 << 13
 def added(values: Array, axes: tuple[int, ...], kind: type) -> Array:
     """Return a sum over axes in a type; short rows of float32 numbers as products with ones, which BLAS adds many of at once."""
     length = values.shape[-1] if axes == (values.ndim - 1,) and values.ndim > 1 else 0
-    single = values.dtype == np.float32 and kind is np.float64
-    row = values[:1].size
-    if not (single and 0 < length <= _SHORT and values.strides[-1] == values.itemsize and row <= _TOGETHER):
+    short = 0 < length <= _SHORT and values.dtype == np.float32 and kind is np.float64
+    row = values[:1].size if short else 0
+    if not 0 < row <= _TOGETHER or values.strides[-1] != values.itemsize:
         return np.add.reduce(values, axis=axes, keepdims=True, dtype=kind)
     found, ones = np.empty((*values.shape[:-1], 1)), np.ones((length, 1))
     step = _TOGETHER // row

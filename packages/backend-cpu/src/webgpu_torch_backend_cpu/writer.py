@@ -138,7 +138,7 @@ class Writer:
         return found
 
     def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: str, indent: str) -> None:
-        """Write the values of all stores, then the stores; a single one may be written as it is computed."""
+        """Write the values of all stores, then the stores, in a block's subscript; a single one may be written as it is computed."""
         if len(stores) == 1 and self._direct(stores[0], printer, domain, block, indent):
             return
         self.put(stores, self.store_values(stores, printer, indent, first_may_be_view=True), domain, block, indent)
