@@ -93,8 +93,8 @@ class Printer:
             return f"p{node.payload}"
         if step == "cast":
             source = convert(arguments[0], node.arguments[0].dtype, kind)
-        elif step == "select" and any(each.step == "load" for each in node.arguments):
-            source = f"r.select({', '.join(arguments)}, True)"
+        elif step == "select" and not any(each.step == "load" for each in node.arguments):
+            source = f"r.select({', '.join(arguments)}, False)"
         elif step in STEPS:
             source = STEPS[step].format(*arguments)
         elif step in ("load_at", "load_rows"):

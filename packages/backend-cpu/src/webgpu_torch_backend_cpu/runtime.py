@@ -161,7 +161,7 @@ MANY = 1 << 12
 _WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
-def select(test: Array, a: Array, b: Array, views: bool = False) -> Array:
+def select(test: Array, a: Array, b: Array, views: bool = True) -> Array:
     """Return the first value where a test holds, else the second, both of one type; a copy where they may be ``views`` of operands.
 
     Long arrays are chosen from by masks over their bits: ``numpy.where`` branches, which processors guess wrong at random tests.
