@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 import warnings
 import weakref
@@ -166,3 +167,20 @@ def test_memory_is_one() -> None:
     storage = tensor.untyped_storage()
     storage.note = 1
     assert weakref.ref(storage)() is storage
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_files(weights_only: bool) -> None:
+    for writer, reader in ((ours, ours), (ours, torch), (torch, ours)):
+        tensor = writer.arange(3.0)
+        stream = io.BytesIO()
+        writer.save([tensor, tensor.storage(), writer.UntypedStorage([1, 2]), writer.LongStorage([5]), tensor], stream)
+        stream.seek(0)
+        found = reader.load(stream, weights_only=weights_only)
+        assert [each.tolist() for each in found] == [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1, 2], [5], [0.0, 1.0, 2.0]]
+        assert isinstance(found[1], reader.FloatStorage)
+        # PyTorch reads bytes as a row of them, too.
+        assert isinstance(found[2], reader.ByteStorage)
+        found[1][0] = 9
+        assert found[0][0] == 9
+        assert found[0] is found[4]

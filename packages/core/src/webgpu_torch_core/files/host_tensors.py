@@ -42,15 +42,17 @@ def brief(value: object) -> str:
 class HostStorage:
     """Bytes shared by tensors; two tensors share memory exactly when they hold the same storage object."""
 
-    __slots__ = ("data", "dtype", "key", "location")
+    __slots__ = ("data", "dtype", "key", "location", "typed")
 
-    def __init__(self, dtype: dtype, data: object, key: str = "", location: str = "cpu") -> None:
+    def __init__(self, dtype: dtype, data: object, key: str = "", location: str = "cpu", typed: bool = True) -> None:
         self.dtype = dtype
         self.data = memoryview(data).cast("B")  # type: ignore[arg-type]
         self.key = key
         """The storage's name in the file it came from."""
         self.location = location
         """The device it was saved from, as PyTorch writes it (``cpu``, ``cuda:0``)."""
+        self.typed = typed
+        """Whether it is a row of elements rather than of bytes."""
 
     def __repr__(self) -> str:
         return f"HostStorage(dtype={self.dtype!r}, nbytes={self.data.nbytes}, key={self.key!r})"

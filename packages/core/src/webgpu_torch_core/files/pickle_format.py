@@ -47,6 +47,7 @@ _LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 def read_pickle(
     path: object,
     make_tensor: Callable[[HostTensor], object] | None = None,
+    make_storage: Callable[[HostStorage], object] | None = None,
     run: Callable[[memoryview, Builder], object] | None = None,
 ) -> object:
     """Return the object that ``torch.save`` wrote to ``path``, as ``torch.load(path, weights_only=True)`` does. Instead of
@@ -62,7 +63,7 @@ def read_pickle(
     byteorder = bytes(entries.get(prefix + "byteorder", default_byteorder)[:20])
     if byteorder not in (b"little", b"big"):
         raise CheckpointError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
-    loader = _Loader(entries, prefix + "data/", byteorder == b"big", make_tensor)
+    loader = _Loader(entries, prefix + "data/", byteorder == b"big", make_tensor, make_storage)
     try:
         if run is not None:
             return run(entries[prefix + "data.pkl"], loader)
@@ -226,16 +227,20 @@ class _Loader:
         prefix: str,
         swap: bool,
         make_tensor: Callable[[HostTensor], object] | None,
+        make_storage: Callable[[HostStorage], object] | None = None,
     ) -> None:
         self._entries = entries
         self._prefix = prefix
         self._swap = swap
         self._make_tensor = make_tensor
+        self._make_storage = make_storage
+        # From the identity of a storage that the caller made to it and to what the file has.
+        self._made: dict[int, tuple[object, HostStorage]] = {}
         self._storages: dict[str, HostStorage] = {}
         # From the identity of a finished tensor to where it came from; the tensor is kept so that the identity stays its.
         self._origins: dict[int, tuple[object, HostTensor]] = {}
 
-    def persistent(self, reference: object) -> HostStorage:
+    def persistent(self, reference: object) -> object:
         """Return the storage that a tuple ``('storage', type, key, location, count)`` refers to."""
         match reference:
             case ("storage", Global(module="torch" | "torch.storage", name=kind), str(key), str(location), int(count)):
@@ -252,7 +257,11 @@ class _Loader:
         storage = self._storages[key]
         if storage.dtype is not element:
             raise CheckpointError(f"storage {brief(key)} is referred to as {storage.dtype!r} and as {element!r}")
-        return storage
+        if self._make_storage is None:
+            return storage
+        made = self._make_storage(storage)
+        self._made[id(made)] = made, storage
+        return made
 
     def _open_storage(self, key: str, element: dtype, location: str, count: int) -> HostStorage:
         data = self._entries.get(self._prefix + key)
@@ -276,6 +285,7 @@ class _Loader:
 
     def _tensor(self, storage: object, offset: object, shape: object, strides: object, requires_grad: object,
                 element: dtype | None = None) -> object:  # fmt: skip
+        storage = self._made.get(id(storage), (None, storage))[1]
         if not isinstance(storage, HostStorage) or not isinstance(requires_grad, bool):
             raise CheckpointError(
                 f"a tensor is made of a storage and a flag, got {brief(storage)}, {brief(requires_grad)}"

@@ -27,7 +27,9 @@ _ALIGNMENT = 64
 """Storages start at multiples of this many bytes, as PyTorch's do, so that they can be mapped."""
 
 
-def write_pickle(path: object, obj: object, describe: Callable[[object], HostTensor | None] | None = None) -> None:
+def write_pickle(
+    path: object, obj: object, describe: Callable[[object], HostTensor | HostStorage | None] | None = None
+) -> None:
     """Write ``obj`` as ``torch.save(obj, path)`` does; the file appears under its name only when it is complete. Instead
     of a path an open binary file will do.
 
@@ -80,7 +82,7 @@ def _padding(position: int, info: ZipInfo) -> bytes:
 class _Pickler:
     """Writes pickle protocol 2, the one ``torch.save`` writes; storages are collected in :attr:`storages`."""
 
-    def __init__(self, describe: Callable[[object], HostTensor | None]) -> None:
+    def __init__(self, describe: Callable[[object], HostTensor | HostStorage | None]) -> None:
         self._describe = describe
         self._out = bytearray(b"\x80\x02")
         # From identity to the memo's index and the object, which must live for its identity to be its own.
@@ -114,7 +116,10 @@ class _Pickler:
         if tensor is None:
             write_object(self, value)
             return
-        self._tensor(tensor)
+        if isinstance(tensor, HostStorage):
+            self._storage(tensor)
+        else:
+            self._tensor(tensor)
         self._remember(value)
 
     # What writers of other objects need
@@ -299,7 +304,9 @@ class _Pickler:
             raise TypeError(f"cannot save a storage of {storage.dtype!r}")
         self._out += b"("
         for text in ("storage", None, str(key), storage.location):
-            if text is None:
+            if text is None and not storage.typed:
+                self._global("torch.storage", "UntypedStorage")
+            elif text is None:
                 self._global("torch", _STORAGE_NAMES[storage.dtype.name])
             else:
                 self._out += b"X" + struct.pack("<I", len(text.encode())) + text.encode()

@@ -7,8 +7,10 @@ import os
 from typing import Any
 
 from .. import files
+from ..ir.dtypes import uint8
 from ..ir.layouts import layout
 from ..operations.creation.factories import from_bytes
+from ..operations.creation.typed_storage import TypedStorage
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..record.devices import canonical_device, device, host_device
 from ..tensors.tensor import Tensor, storage_size
@@ -63,7 +65,12 @@ def save(
         )
     storages: dict[tuple[int, Any], HostStorage] = {}
 
-    def describe(value: Any) -> HostTensor | None:
+    def describe(value: Any) -> HostTensor | HostStorage | None:
+        if isinstance(value, TypedStorage):
+            described = describe(value.untyped().as_elements(value.dtype))
+            return described.storage if isinstance(described, HostTensor) else described
+        if isinstance(value, UntypedStorage):
+            return HostStorage(uint8, value.host_bytes(), typed=False)
         if not isinstance(value, Tensor) or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
             return None
         storage = value._storage
@@ -152,10 +159,15 @@ def load(
         result.__dict__.update(host.attributes)
         return result
 
+    def make_storage(host: HostStorage) -> TypedStorage:
+        return TypedStorage.of_tensor(make(HostTensor(host, (len(host.data) // host.dtype.itemsize,))))
+
     if not trusted:
-        return files.read_pickle(f, make)
+        return files.read_pickle(f, make, make_storage)
     options.setdefault("encoding", "utf-8")
-    return files.read_pickle(f, make, lambda data, builder: read_trusted(data, builder, pickle_module, **options))
+    return files.read_pickle(
+        f, make, make_storage, lambda data, builder: read_trusted(data, builder, pickle_module, **options)
+    )
 
 
 def _check_map(wanted: object) -> None:
