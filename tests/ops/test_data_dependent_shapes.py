@@ -6,8 +6,9 @@ import pytest
 import torch
 import webgpu_torch as facade
 import webgpu_torch_core as core
-from hypothesis import given, settings, strategies
+from hypothesis import HealthCheck, given, settings, strategies
 from ops_oracle import both_raise, check, sample, to_ours, to_torch
+from webgpu_torch_core.operations.indexing import nonzero
 
 
 @pytest.mark.parametrize("kind", [torch.int64, torch.bool, torch.float32])
@@ -19,6 +20,40 @@ def test_unique_slices(kind: torch.dtype, device: str) -> None:
                 lambda t, x, dim=dim, name=name: getattr(t, name)(x, return_inverse=True, return_counts=True, dim=dim),
                 [x], device, gradient=False,
             )  # fmt: skip
+
+
+KINDS = (torch.float32, torch.float16, torch.int64, torch.uint8, torch.bool)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    strategies.lists(strategies.sampled_from([1, 3, 4, 64, 256]), min_size=1, max_size=3),
+    strategies.sampled_from(KINDS),
+    strategies.sampled_from([0.0, 0.3, 1.0]),
+    strategies.booleans(),
+    strategies.integers(0, 9),
+)
+def test_elements_that_a_mask_chooses(
+    device: str, shape: list[int], kind: torch.dtype, share: float, turned: bool, seed: int
+) -> None:  # fmt: skip
+    random = torch.Generator().manual_seed(seed)
+    x = (torch.randn(shape, generator=random) * 9).to(kind)
+    mask = torch.rand(shape, generator=random) < share
+    if turned:
+        x, mask = x.transpose(0, -1), mask.transpose(0, -1)
+    ours, chosen = (to_ours(each, device) for each in (x, mask))
+    before = nonzero._LARGE
+    try:
+        # Work is handed over at once where much is to be looked at.
+        nonzero._LARGE = 2 if seed % 2 else before
+        for _ in range(2):
+            found = ours[chosen]
+            assert torch.equal(to_torch(found), x[mask])
+            assert found.untyped_storage().nbytes() == x[mask].untyped_storage().nbytes()
+            assert torch.equal(to_torch(chosen.nonzero()), mask.nonzero())
+            assert torch.equal(to_torch(ours), x)
+    finally:
+        nonzero._LARGE = before
 
 
 @pytest.mark.parametrize("size", [0, 3, 300])

@@ -78,6 +78,8 @@ LARGE = Tile(128, 256, 8, 16, 8, span=8, band=8)
 MIDDLE = Tile(128, 128, 8, 8, 8)
 NARROW = Tile(128, 64, 16, 8, 8, pad=4)
 FLAT = Tile(64, 128, 16, 8, 8, pad=4)
+#: the same with two blocks in workgroup memory, where there is room
+FLAT_AHEAD = Tile(64, 128, 16, 8, 8, stages=2, span=4)
 # Heads of attention and channels of image networks are often multiples of 40 and 80 rather than of 64.
 EIGHTY = Tile(128, 80, 16, 8, 8, pad=4)
 FORTY = Tile(128, 40, 16, 8, 4, pad=4)
@@ -89,10 +91,10 @@ TINY = Tile(32, 32, 16, 4, 4)
 #: the share of an adapter's operations per second that tiles reach with all units busy, and how many steps of k pass
 #: before they do
 _SHARES = {
-    LARGE: (0.94, 200), NARROW: (0.82, 24), FLAT: (0.78, 24), EIGHTY: (0.7, 24), FORTY: (0.58, 24), SMALL: (0.54, 16),
+    LARGE: (0.94, 200), NARROW: (0.82, 24), FLAT: (0.78, 24), FLAT_AHEAD: (0.84, 24), EIGHTY: (0.7, 24), FORTY: (0.58, 24), SMALL: (0.54, 16),
     LOW: (0.48, 16), THIN: (0.48, 16), TINY: (0.26, 16), MIDDLE: (0.6, 24),
 }  # fmt: skip
-_BY_BLOCK = {each.block: found for each, found in _SHARES.items()}
+_BY_BLOCK = {(each.block, each.stages): found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split; with more
 #: blocks it reaches all of it
 _ALONE, _ALONE_WITH_MANY = 0.68, 0.9
@@ -172,7 +174,7 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     Blocks count whole, however little of them is inside the result, and units wait for the one with most blocks.
     A large block has a unit to itself; smaller ones share it and hide each other's waiting.
     """
-    share, lead = _BY_BLOCK[tile.block]
+    share, lead = _BY_BLOCK[tile.block, tile.stages]
     alone = _ALONE_WITH_MANY if tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS else _ALONE
     return blocks_seconds(kernel, tile, facts, share * facts.flops, lead, 1.0 if tile.block == LARGE.block else alone)
 

@@ -252,7 +252,7 @@ def _known(kernel: Scatter) -> Scatter:
     return kernel
 
 
-def _scatter(
+def scatter_elements(
     input: Tensor,
     lanes: tuple[int, ...],
     entries: tuple[int, ...],
@@ -263,12 +263,13 @@ def _scatter(
     name: str,
     report: Report | None = None,
 ) -> Tensor:
-    """Record a scatter into a contiguous copy of ``input``; operand 0 is the base; ``report``: what the index reports."""
+    """Record a scatter of values, numbered by coordinates of the shapes ``lanes`` and ``entries``, into a contiguous copy of
+    ``input``; operand 0 is the base; ``report``: what the index reports."""
     total_type = compute_dtype(input.dtype)
     if kind in ("sum", "product") and total_type is not input.dtype and input.dtype.category == 2:
         # Sums of 16-bit floats are rounded once, at the end.
         base = input.detach().to(total_type)
-        total = _scatter(base, lanes, entries, index, ir.cast(value, total_type), kind, operands, name, report)
+        total = scatter_elements(base, lanes, entries, index, ir.cast(value, total_type), kind, operands, name, report)
         return total.to(input.dtype)
     base = input.contiguous()
     if not (base._layout.offset == 0 and base._storage.value.numel == base.numel()):
@@ -325,7 +326,7 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
     coordinates[axis] = position
     value = ir.load(2, source._layout.offset, source_strides, source.dtype)
     place = reporting(element_index(target, coordinates), given, position, input.shape[axis], report and report.wraps)
-    return _scatter(input, lanes, (shape[axis],), place, value, kind, (index, source), name, report)
+    return scatter_elements(input, lanes, (shape[axis],), place, value, kind, (index, source), name, report)
 
 
 @operation("scatter")
@@ -479,4 +480,4 @@ def _write_positions(
     value = ir.load(2, source._layout.offset, tuple(source._layout.strides[each] for each in order), source.dtype)
     target = contiguous_layout(input._layout.shape)
     place = reporting(element_index(target, coordinates), given, position, input.shape[axis], report and report.wraps)
-    return _scatter(input, lanes, (index.numel(),), place, value, kind, (index, source), name, report)
+    return scatter_elements(input, lanes, (index.numel(),), place, value, kind, (index, source), name, report)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...ir import expression as ir
 from ...ir.dtypes import bool_, int32, int64
 from ...ir.layouts import broadcast_shapes, contiguous_strides, layout
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_empty, check_apart, no_view
+from ..common import attach_empty, check_apart, needs_gradient, no_view
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..host_algorithms import has_algorithm, host_call
@@ -17,7 +18,7 @@ from ..in_place.writing import check_distinct
 from ..movement.joining import cat, stack
 from ..movement.splitting import unbind
 from ..outputs import into
-from .gathering import take_positions
+from .gathering import scatter_elements, take_positions
 from .index_checks import positions_inside
 
 
@@ -73,30 +74,77 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
         total = places.new_full((), places.numel())
         missing = 0 if size is None else size - places.numel()
         return (cat([places, places.new_zeros((missing,))]) if missing > 0 else places[:size]), total
-    inside, before, total = _running_count(flags)
+    inside, totals, total = _running_count(flags)
     length = flags.numel()
     count = int(total.item()) if size is None else min(size, length)
     # Not before the count is read: so it is part of the kernel that writes.
-    places = _places(flags, inside, before, total)[:count].to(int64)
+    places = _places(flags.new_empty((length,), dtype=inside.dtype), flags, inside, totals, total)[:count].to(int64)
     if size is None:
         return places, total
     places = where(arange(count, device=input.device) < total, places, 0)
     return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
 
 
+def chooses(input: Tensor, mask: Tensor) -> bool:
+    """Return whether :func:`chosen_elements` may take elements by a mask."""
+    plain = not (needs_gradient(input) or input.dtype.is_complex)
+    return plain and input.numel() > 0 and input._layout.shape == mask._layout.shape and input.device == mask.device
+
+
+def chosen_elements(input: Tensor, mask: Tensor) -> Tensor:
+    """Return the elements where a mask of the same shape holds, in order, without a gradient.
+
+    Their positions are stored nowhere: each element goes to its place at once.
+    """
+    length = input.numel()
+    flags = (mask.detach() if mask.dtype is bool_ else mask.detach() != 0).reshape(-1)
+    inside, totals, total = _running_count(flags)
+    count = int(total.item())
+    values = input.detach().reshape(-1)
+    found = _gathered(values.new_empty((length,)), values, flags, inside, totals, total)
+    if length >= _LARGE:
+        # The device need not wait until more is recorded: it has nothing to do, as the count has just been read.
+        found._storage.value.engine.flush()
+    return found if count == length else found[:count].clone()
+
+
 @remembered
-def _places(flags: Tensor, inside: Tensor, before: Tensor, total: Tensor) -> Tensor:
-    """Return the positions of the elements that are not zero, in order, and behind them those of the others."""
-    running = (inside + before).reshape(-1)
-    numbers = arange(flags.numel(), dtype=running.dtype, device=flags.device)
-    # The elements that are zero go behind the others: every place is written once, and neighbours write side by side.
-    slots = where(flags, running - 1, numbers - running + total.to(running.dtype))
-    return numbers.new_zeros((flags.numel(),)).scatter(0, slots, numbers)
+def _places(room: Tensor, flags: Tensor, inside: Tensor, totals: Tensor, total: Tensor) -> Tensor:
+    """Return the positions of the elements that are not zero, in order, and behind them anything; ``room`` is overwritten."""
+    numbers = arange(flags.numel(), dtype=inside.dtype, device=flags.device)
+    return _compacted(room, flags, inside, totals, total, numbers)
+
+
+@remembered
+def _gathered(
+    room: Tensor, values: Tensor, flags: Tensor, inside: Tensor, totals: Tensor, total: Tensor
+) -> Tensor:  # fmt: skip
+    """Return the values whose flags hold, in order, and behind them anything; ``room`` is overwritten."""
+    return _compacted(room, flags, inside, totals, total, values)
+
+
+def _compacted(
+    room: Tensor, flags: Tensor, inside: Tensor, totals: Tensor, total: Tensor, values: Tensor
+) -> Tensor:  # fmt: skip
+    """Write each value whose flag holds to the place that running counts say.
+
+    The values of the others go anywhere behind them, to few places, which are not worth any memory's time.
+    """
+    kind, shape = inside.dtype, inside._layout.shape
+    running = inside + (totals - inside[:, -1]).unsqueeze(1)
+    others = arange(flags.numel(), dtype=kind, device=flags.device).reshape(shape) - running
+    slots = where(flags.reshape(shape), running - 1, (others & (_SPREAD - 1)) + total.to(kind))
+    lines = values.reshape(shape)
+    index, value = (
+        ir.load(number, each._layout.offset, each._layout.strides, each.dtype)
+        for number, each in enumerate((slots, lines), 1)
+    )
+    return scatter_elements(room, (), shape, index, value, None, (slots, lines), "compact")
 
 
 @remembered
 def _running_count(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how many flags hold in a line up to each place [lines, length], in the lines before [lines, 1], and in all."""
+    """Return how many flags hold in a line up to each place [lines, length], in the lines up to each [lines], and in all."""
     length, kind = flags.numel(), int32 if flags.numel() < 1 << 31 else int64
     line = _LINE
     while length % line:
@@ -104,11 +152,13 @@ def _running_count(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     inside = flags.reshape(-1, line if line >= _SHORT else length).cumsum(1, dtype=kind)
     lines = inside[:, -1]
     totals = lines.cumsum(0, dtype=kind)
-    return inside, (totals - lines).unsqueeze(1), totals[-1].to(int64)
+    return inside, totals, totals[-1].to(int64)
 
 
 #: most and fewest elements that are counted as a line of many
 _LINE, _SHORT = 4096, 256
+#: elements from which on handing work over pays; among how many places (a power of two) what nobody wants is spread
+_LARGE, _SPREAD = 1 << 20, 1 << 16
 
 
 @operation("composite", title="MaskedSelectBackward0")

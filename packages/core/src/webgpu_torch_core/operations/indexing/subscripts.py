@@ -32,7 +32,7 @@ from ..movement.views import make_view, permute, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
 from .index_checks import Report, check_positions, positions_inside, require_inside
-from .nonzero import coordinates, masked_scatter, nonzero_positions
+from .nonzero import chooses, chosen_elements, coordinates, masked_scatter, nonzero_positions
 from .scatter_reductions import scatter_reduce
 
 if TYPE_CHECKING:
@@ -260,7 +260,9 @@ def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
     if len(entries) == 1 and isinstance(entries[0], Tensor) and entries[0].dtype in (bool_, uint8) and self.ndim:
         mask = entries[0]
         if mask.ndim == self.ndim:
-            # Of everything: positions need not be taken apart into dimensions.
+            # Of everything: positions need not be taken apart into dimensions, nor known where no gradient asks for them.
+            if chooses(self, mask):
+                return chosen_elements(self, mask)
             positions = _mask_positions(self, mask, 0, apart=False)[0]
             return take_positions(self.reshape(-1), 0, positions, "IndexBackward0")
     view, indices = _apply_basic(self, entries)
