@@ -2,9 +2,10 @@
 
     python scripts/pack_wheels.py dist/*.whl
 
-Python loses what only readers of the repository need: comments, and the docstrings that ``help`` shows to nobody, which are
-those of modules that are no packages, of private names, of functions within functions, and of what the reference has no name of. What is left is the same program, each statement on its own line as before, so tracebacks name the lines of the
-repository. Zopfli then searches for the shortest stream of deflate, which every reader of ZIP files understands.
+Python loses what only readers of the repository need: comments, and the docstrings that ``help`` shows to nobody, which are those
+of modules that are no packages, and of names that the reference does not have.
+What is left is the same program, each statement on its own line as before, so tracebacks name the lines of the repository. Zopfli
+then searches for the shortest stream of deflate, which every reader of ZIP files understands.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import zopfli.zlib
@@ -29,38 +30,56 @@ NEEDED, MADE_BY = 20, 3 << 8 | 20
 UTF8 = 0x800
 #: zlib's header and check sum around the stream
 HEADER, CHECK = 2, 4
-#: of which the reference has no name
-INTERNAL = (
-    "webgpu_torch_backend_wgpu/", "webgpu_torch_backend_cpu/", "webgpu_torch_core/replay/", "webgpu_torch_core/scheduling/",
-)  # fmt: skip
 #: what has docstrings
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def unseen(tree: ast.Module, path: str) -> Iterator[tuple[Documented, ast.Expr]]:
+def shown() -> frozenset[str]:
+    """Return the names that the reference has an entry of, and those of the functions and classes that stand behind them."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
+    from generator.public_names import NAMESPACES, entries, unwrapped
+
+    return frozenset(
+        name
+        for namespace in NAMESPACES
+        for module in namespace.modules
+        for entry in entries(module)
+        for name in (
+            entry.name,
+            getattr(unwrapped(entry.value), "__name__", entry.name),
+            *(each for each, _ in entry.more),
+        )
+    )
+
+
+def unseen(tree: ast.Module, path: str, names: Container[str]) -> Iterator[tuple[Documented, ast.Expr]]:
     """Yield what of a module has a docstring that nobody is shown, and the docstring."""
 
-    def visited(owner: Documented, hidden: bool, inner: bool) -> Iterator[tuple[Documented, ast.Expr]]:
+    def visited(owner: Documented, hidden: bool) -> Iterator[tuple[Documented, ast.Expr]]:
         first = owner.body[0] if owner.body else None
         if hidden and isinstance(first, ast.Expr) and ast.get_docstring(owner, clean=False) is not None:
             yield owner, first
+        known = isinstance(owner, ast.ClassDef) and not hidden
         for each in owner.body:
             if isinstance(each, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-                private = each.name.startswith("_") and not each.name.endswith("__")
-                yield from visited(each, inner or private, inner or private or not isinstance(each, ast.ClassDef))
+                listed = each.name in names or each.name.rstrip("_") in names
+                # Members of a class are shown with it, and what a function makes may get a name that is shown.
+                member = known and (not each.name.startswith("_") or each.name.endswith("__"))
+                made = isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef))
+                yield from visited(each, not (listed or member or made))
 
     read = any(isinstance(each, ast.Name) and each.id == "__doc__" for each in ast.walk(tree))
-    yield from visited(tree, not read and not path.endswith("/__init__.py"), path.startswith(INTERNAL))
+    yield from visited(tree, not read and not path.endswith("/__init__.py"))
 
 
-def shortened(source: str, path: str) -> str:
+def shortened(source: str, path: str, names: Container[str]) -> str:
     """Return the program of a wheel's file without comments and docstrings that nobody is shown, its statements on the same lines."""
     lines = source.splitlines(keepends=True)
     for each in tokenize.generate_tokens(io.StringIO(source).readline):
         if each.type == tokenize.COMMENT:
             row, column = each.start
             lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
-    for owner, docstring in unseen(ast.parse(source), path):
+    for owner, docstring in unseen(ast.parse(source), path, names):
         first, last = docstring.lineno - 1, docstring.end_lineno or docstring.lineno
         # A body of nothing else keeps a statement.
         lines[first] = " " * docstring.col_offset + "...\n" if len(owner.body) == 1 else "\n"
@@ -68,13 +87,13 @@ def shortened(source: str, path: str) -> str:
     return "".join(lines)
 
 
-def contents(archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
+def contents(archive: zipfile.ZipFile, names: Container[str]) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
     """Yield what a wheel's packed twin has: its files, and RECORD last, which holds their hashes and lengths."""
     rows = []
     for entry in archive.infolist():
         data = archive.read(entry)
         if entry.filename.endswith(".py"):
-            data = shortened(data.decode(), entry.filename).encode()
+            data = shortened(data.decode(), entry.filename, names).encode()
         if entry.filename.endswith(".dist-info/RECORD"):
             rows.append(f"{entry.filename},,\n")
             yield entry, "".join(rows).encode()
@@ -96,11 +115,11 @@ def stamp(moment: tuple[int, int, int, int, int, int]) -> tuple[int, int]:
     return hour << 11 | minute << 5 | second // 2, (year - 1980) << 9 | month << 5 | day
 
 
-def packed(wheel: Path) -> bytes:
+def packed(wheel: Path, names: Container[str]) -> bytes:
     """Return a wheel with the same files in the same order, packed well."""
     body, directory = bytearray(), bytearray()
     with zipfile.ZipFile(wheel) as archive:
-        entries = list(contents(archive))
+        entries = list(contents(archive, names))
     for entry, data in entries:
         name = entry.filename.encode()
         method, stored = compressed(data)
@@ -127,8 +146,9 @@ def packed(wheel: Path) -> bytes:
 
 def main() -> None:
     """Pack the wheels that are named, each in its place."""
+    names = shown()
     for path in map(Path, sys.argv[1:]):
-        data = packed(path)
+        data = packed(path, names)
         print(f"{path.name}: {path.stat().st_size} -> {len(data)} bytes", flush=True)
         path.write_bytes(data)
 

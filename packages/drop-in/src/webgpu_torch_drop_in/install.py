@@ -15,7 +15,7 @@ from typing import Any
 
 from webgpu_torch.version import __version__ as PYTORCH_VERSION
 
-from . import records, safetensors_twin
+from . import records, safetensors_twin, tokenizers_twin
 from .completion import complete, complete_loaded, own_module, stub_module
 
 # Built against PyTorch's own libraries: importing one would end in a loader's error or load PyTorch itself.
@@ -82,7 +82,8 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
         """Answer for the distributions that are stood in for, which some libraries ask for their versions."""
-        brought = {"safetensors": safetensors_twin.VERSION} if safetensors_twin.is_brought() else {}
+        twins = {"safetensors": safetensors_twin, "tokenizers": tokenizers_twin}
+        brought = {name: twin.VERSION for name, twin in twins.items() if twin.is_brought()}
         for package, version in {"torch": PYTORCH_VERSION, **brought}.items():
             if context is None or context.name in (None, package):
                 yield StandingDistribution(package, version)
@@ -139,4 +140,5 @@ def install() -> None:
     take_names()
     attach_changes()
     safetensors_twin.bring()
+    tokenizers_twin.bring()
     install_in_spawned()
