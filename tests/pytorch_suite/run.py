@@ -1,11 +1,11 @@
 """Runs files of PyTorch's own tests, unchanged, over this library and over PyTorch, and counts what passes in both.
 
-``python tests/pytorch_suite/run.py FOLDER FILE[:N] [FILE[:N] ...] [--patience SECONDS] [--each SECONDS] [--keep FOLDER] [--page]`` takes
-a folder with PyTorch's ``test`` files, runs each of the named ones once with PyTorch and once with this library under the name ``torch``, on the CPU, in
-processes of their own, and prints per file what both pass. Helpers (``torch.testing._internal``) come from the PyTorch that is
-installed; nothing is fetched. ``FILE:5`` runs each fifth test, chosen by its name; ``--each 20`` ends a test after 20 s, which it then
-has failed. ``--keep`` names a folder for the outcomes, where PyTorch's are looked up before they are found out again. ``--page`` writes
-``docs/pytorch-tests.md``.
+``python tests/pytorch_suite/run.py FOLDER FILE[:N] [FILE[:N] ...] [--seed N] [--patience SECONDS] [--each SECONDS] [--keep FOLDER]`` takes
+a folder with PyTorch's ``test`` files, runs each of the named ones with PyTorch, and what PyTorch passes with this library under the
+name ``torch``, on the CPU, in processes of their own, and prints per file what both pass. Helpers (``torch.testing._internal``) come
+from the PyTorch that is installed; nothing is fetched. ``FILE:60`` runs 60 tests, chosen by their names and the seed; ``--each 20`` ends
+a test after 20 s, which it then has failed. ``--keep`` names a folder for the outcomes, where PyTorch's are looked up before they are
+found out again; ``--page`` writes the rows of these files in ``docs/pytorch-tests.md``.
 """
 
 from __future__ import annotations
@@ -24,25 +24,41 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs/pytorch-tests.md"
 
+HEAD = """# PyTorch's own tests
+
+Files of PyTorch's tests, unchanged, over this library under the name `torch`, on the CPU: of the tests that PyTorch itself passes,
+how many pass here. Of a file with many tests some ran, drawn by their names; what PyTorch fails or skips is not counted, and a test that
+takes longer than its limit has failed. Helpers come from PyTorch 2.13, files of tests from PyTorch 2.1 and 2.4.
+`tests/pytorch_suite/run.py FOLDER FILE ... --page` wrote this table.
+
+| file | on | ran | PyTorch passes | of these pass here | share |
+| --- | --- | --- | --- | --- | --- |
+"""
+
 Outcomes = dict[str, tuple[str, str]]
 
 
-def outcomes(folder: Path, file: str, every: int, ours: bool, given: argparse.Namespace) -> tuple[Outcomes, str]:
-    """Return (outcome, error) by test, and why the file was not collected, if it was not."""
+def outcomes(
+    folder: Path, file: str, sample: int, given: argparse.Namespace, only: list[str] | None = None
+) -> tuple[Outcomes, str]:
+    """Return (outcome, error) by test, and why the file was not collected, if it was not; of these tests only: with this library."""
     why = ""
     with tempfile.TemporaryDirectory() as scratch:
-        name = f"{Path(file).stem}-{every}-{'ours' if ours else 'pytorch'}.jsonl"
+        name = f"{Path(file).stem}-{sample}-{given.seed}-{'pytorch' if only is None else 'ours'}.jsonl"
         place = Path(given.keep or scratch, name)
-        if ours or not place.exists():
+        if only is not None or not place.exists():
             place.unlink(missing_ok=True)
-            why = _run(folder, file, every, ours, given, place)
+            choice = Path(scratch, "only.txt")
+            choice.write_text("\n".join(only or []), encoding="utf-8")
+            chosen = {"SAMPLE": str(sample), "SEED": str(given.seed)} if only is None else {"ONLY": str(choice)}
+            why = _run(folder, file, only is not None, given, {**chosen, "OUTCOMES": str(place)})
         rows = [json.loads(each) for each in place.read_text(encoding="utf-8").splitlines()] if place.exists() else []
     lost = [row["error"] for row in rows if row["name"] is None]
     found = {row["name"]: (row["outcome"], row["error"]) for row in rows if row["name"] is not None}
     return found, lost[0] if lost else why if not found else ""
 
 
-def _run(folder: Path, file: str, every: int, ours: bool, given: argparse.Namespace, place: Path) -> str:
+def _run(folder: Path, file: str, ours: bool, given: argparse.Namespace, asked: dict[str, str]) -> str:
     """Run a file in a process of its own and return the end of what it says."""
     plugins = [
         part for name in (*(("over_drop_in",) if ours else ()), "older_names", "recorded") for part in ("-p", name)
@@ -62,7 +78,7 @@ def _run(folder: Path, file: str, every: int, ours: bool, given: argparse.Namesp
     ]
     line += ["-q", "--tb=native", "-W", "ignore", f"--timeout={given.each}", file]
     environment = {
-        **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder), os.environ.get("PYTHONPATH", ""))), "OUTCOMES": str(place), "EVERY": str(every),
+        **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder), os.environ.get("PYTHONPATH", ""))), **asked,
         "TESTS": str(folder), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu", "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     try:
@@ -74,12 +90,12 @@ def _run(folder: Path, file: str, every: int, ours: bool, given: argparse.Namesp
     return (done.stdout + done.stderr)[-1500:]
 
 
-def counted(folder: Path, file: str, every: int, given: argparse.Namespace) -> dict[str, object]:
+def counted(folder: Path, file: str, sample: int, given: argparse.Namespace) -> dict[str, object]:
     """Return a file's row: how many tests PyTorch passes, how many of these pass here, and the commonest errors."""
-    reference, reference_why = outcomes(folder, file, every, False, given)
-    found, why = outcomes(folder, file, every, True, given)
+    reference, reference_why = outcomes(folder, file, sample, given)
     passes = [name for name, (outcome, _) in reference.items() if outcome == "passed"]
-    # Tests that did not get their turn count as failed, unless the file was cut short for both.
+    found, why = outcomes(folder, file, sample, given, passes)
+    # Tests that did not get their turn have failed.
     equal = [name for name in passes if found.get(name, ("", ""))[0] == "passed"]
     errors = Counter(
         (found[name][1].splitlines() or ["no message"])[0][:100] if name in found else "did not run"
@@ -87,26 +103,21 @@ def counted(folder: Path, file: str, every: int, given: argparse.Namespace) -> d
         if name not in equal
     )
     return {
-        "file": file, "every": every, "reference": len(passes), "ours": len(equal), "why": why or reference_why,
+        "file": file, "sample": sample, "reference": len(passes), "ours": len(equal), "why": why or reference_why,
         "errors": errors.most_common(40), "failed": [name for name in passes if name not in equal],
     }  # fmt: skip
 
 
-def page(rows: list[dict[str, object]]) -> str:
-    """Return the documentation's page."""
-    lines = [
-        "# PyTorch's own tests\n",
-        "Files of PyTorch's tests, unchanged, over this library under the name `torch`, on the CPU: of the tests that PyTorch itself passes,",
-        f"how many pass here ({date.today().isoformat()}). Of a file with many tests some ran, chosen by their names.",
-        "`tests/pytorch_suite/run.py FOLDER FILE ... --page` wrote this page.\n",
-        "| file | ran | PyTorch passes | of these pass here | share |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+def page(rows: list[dict[str, object]], before: str) -> str:
+    """Return the documentation's page; files that did not run now keep their rows of the page before."""
+    kept = {line.split("`")[1]: line for line in before.splitlines() if line.startswith("| `")}
     for row in rows:
         share = f"{row['ours'] / row['reference']:.0%}" if row["reference"] else ""  # type: ignore[operator]
-        ran = "all" if row["every"] == 1 else f"1 in {row['every']}"
-        lines.append(f"| `{row['file']}` | {ran} | {row['reference']} | {row['ours']} | {share} |")
-    return "\n".join(lines) + "\n"
+        ran = f"{row['sample']} drawn" if row["sample"] else "all"
+        kept[str(row["file"])] = (
+            f"| `{row['file']}` | {date.today().isoformat()} | {ran} | {row['reference']} | {row['ours']} | {share} |"
+        )
+    return HEAD + "\n".join(kept[file] for file in sorted(kept)) + "\n"
 
 
 def main() -> None:
@@ -114,6 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("files", nargs="+")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=int, default=600)
     parser.add_argument("--each", type=int, default=60)
     parser.add_argument("--keep", type=Path)
@@ -121,8 +133,8 @@ def main() -> None:
     given = parser.parse_args()
     rows = []
     for each in given.files:
-        file, _, every = each.partition(":")
-        row = counted(given.folder.absolute(), file, int(every or 1), given)
+        file, _, sample = each.partition(":")
+        row = counted(given.folder.absolute(), file, int(sample or 0), given)
         rows.append(row)
         print(f"{file:34} PyTorch passes {row['reference']}, of these pass here {row['ours']}", flush=True)
         if row["why"]:
@@ -130,7 +142,7 @@ def main() -> None:
         for error, count in row["errors"][:12]:  # type: ignore[index]
             print(f"    {count:4} {error}", flush=True)
     if given.page:
-        PAGE.write_text(page(rows), encoding="utf-8")
+        PAGE.write_text(page(rows, PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""), encoding="utf-8")
 
 
 if __name__ == "__main__":

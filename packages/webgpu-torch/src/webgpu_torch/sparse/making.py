@@ -1,11 +1,7 @@
-"""Sparse tensors, as ``torch.sparse``: by coordinates, or with rows or columns compressed, of elements or of blocks.
-
-They are made of positions and values, multiplied, added, summed, turned into one another and made dense.
-"""
+"""Functions that make sparse tensors: of positions and values, of what is dense, of diagonals."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,78 +9,14 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor, device, dtype, layout
 from webgpu_torch_core.dispatch.overrides import public
 
+from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+
 if TYPE_CHECKING:
-    from ._compressed import CompressedTensor
-    from ._coordinates import SparseTensor
-    from ._sparse_base import AnySparse
-
-#: how such tensors are stored
-sparse_coo = layout("sparse_coo")
-sparse_csr = layout("sparse_csr")
-sparse_csc = layout("sparse_csc")
-sparse_bsr = layout("sparse_bsr")
-sparse_bsc = layout("sparse_bsc")
-
-__all__ = [
-    "addmm",
-    "check_sparse_tensor_invariants",
-    "log_softmax",
-    "mm",
-    "sampled_addmm",
-    "softmax",
-    "sparse_bsc_tensor",
-    "sparse_bsr_tensor",
-    "sparse_compressed_tensor",
-    "sparse_coo_tensor",
-    "sparse_csc_tensor",
-    "sparse_csr_tensor",
-    "spdiags",
-    "sum",
-    "to_sparse",
-    "to_sparse_bsc",
-    "to_sparse_bsr",
-    "to_sparse_csc",
-    "to_sparse_csr",
-]
+    from .base import AnySparse
+    from .compressed import CompressedTensor
+    from .coordinates import SparseTensor
 
 
-class check_sparse_tensor_invariants(contextlib.ContextDecorator):
-    """A switch for checks of positions, also for a block or a function: it is read back as it was set; positions are always checked.
-
-    Args:
-        enable: whether it is on in the block.
-    """
-
-    _enabled = False
-
-    def __init__(self, enable: bool = True) -> None:
-        self._wanted = enable
-        self._before: list[bool] = []
-
-    @staticmethod
-    def is_enabled() -> bool:
-        """Return whether it is on."""
-        return check_sparse_tensor_invariants._enabled
-
-    @staticmethod
-    def enable() -> None:
-        """Turn it on."""
-        check_sparse_tensor_invariants._enabled = True
-
-    @staticmethod
-    def disable() -> None:
-        """Turn it off."""
-        check_sparse_tensor_invariants._enabled = False
-
-    def __enter__(self) -> None:
-        self._before.append(self.is_enabled())
-        check_sparse_tensor_invariants._enabled = self._wanted
-
-    def __exit__(self, *_: object) -> None:
-        check_sparse_tensor_invariants._enabled = self._before.pop()
-
-
-# Their class is loaded when the first one is made: calls then look for them among their arguments.
 def sparse_coo_tensor(
     indices: Tensor | Sequence[Sequence[int]],
     values: Tensor | Sequence[object] | float,
@@ -110,7 +42,7 @@ def sparse_coo_tensor(
     Raises:
         RuntimeError: positions and values do not fit together, or positions are not inside of the sizes.
     """
-    from ._coordinates import SparseTensor
+    from .coordinates import SparseTensor
 
     del check_invariants
     held = torch.as_tensor(values, dtype=dtype, device=device)
@@ -161,7 +93,7 @@ def sparse_compressed_tensor(
     Raises:
         RuntimeError: the parts do not fit together, lines are not in order, or places are outside of the sizes.
     """
-    from ._compressed_checks import compressed
+    from .checks import compressed
 
     del pin_memory, check_invariants
     if layout not in (sparse_csr, sparse_csc, sparse_bsr, sparse_bsc):
@@ -314,10 +246,10 @@ def to_sparse(
         RuntimeError: the layout has no blocks, or the sizes are no multiples of theirs.
     """
     if layout not in (None, sparse_coo):
-        from ._compressed import of_dense
+        from .compressed import of_dense
 
         return of_dense(input, layout, blocksize, dense_dim)
-    from ._coordinates import _from_dense
+    from .coordinates import _from_dense
 
     if blocksize is not None:
         raise RuntimeError(f"to_sparse(): blocksize {tuple(blocksize)} is for blocks, which sparse_coo has not")
@@ -342,38 +274,6 @@ def to_sparse_bsr(input: Tensor, blocksize: Sequence[int], dense_dim: int | None
 def to_sparse_bsc(input: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
     """Return the blocks of ``[*batch, m, n, *dense]`` that are not zero, columns compressed; as many in each of the batch."""
     return to_sparse(input, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
-
-
-def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """Return a product of matrices ``[m, k] @ [k, n]`` of which the first, at least, is sparse."""
-    return mat1 @ mat2
-
-
-def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: dtype | None = None) -> Tensor:
-    """Return the sum of a sparse tensor, ``[sparse dimensions ...]`` over some of them or over all."""
-    return input.sum(dim, dtype=dtype) if dim is not None else input.sum(dtype=dtype)
-
-
-def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0) -> Tensor:
-    """Return ``beta * mat + alpha * (mat1 @ mat2)`` of matrices ``[m, n]``, ``[m, k]`` and ``[k, n]``, the first of a product sparse."""
-    return torch.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[arg-type]
-
-
-def sampled_addmm(
-    input: CompressedTensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0
-) -> CompressedTensor:
-    """Return ``beta * input + alpha * (mat1 @ mat2)`` where the sparse matrix ``input`` ``[m, n]`` has values, and nowhere else."""
-    return input.sampled_addmm(mat1, mat2, beta=beta, alpha=alpha)
-
-
-def softmax(input: SparseTensor, dim: int, *, dtype: dtype | None = None) -> SparseTensor:
-    """Return the softmax along a sparse dimension of the elements that are there: what is not there counts as minus infinity."""
-    return input.softmax(dim, dtype)
-
-
-def log_softmax(input: SparseTensor, dim: int, *, dtype: dtype | None = None) -> SparseTensor:
-    """Return the logarithm of the softmax along a sparse dimension of the elements that are there."""
-    return input.softmax(dim, dtype, logarithms=True)
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: layout | None = None) -> AnySparse:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor, layout
 
-from ._compressed import CompressedTensor
-from .sparse import sparse_bsc, sparse_bsr, sparse_csr
+from .compressed import CompressedTensor
+from .layouts import sparse_bsc, sparse_bsr, sparse_csr
 
 
 def compressed(

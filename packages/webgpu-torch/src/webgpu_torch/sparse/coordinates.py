@@ -10,8 +10,8 @@ from webgpu_torch_core import Size, Tensor
 from webgpu_torch_core import layout as Layout
 from webgpu_torch_core.tensors.type_aliases import Number
 
-from ._sparse_base import Answer, AnySparse, added, text_of
-from .sparse import sparse_coo
+from .base import Answer, AnySparse, added, text_of
+from .layouts import sparse_coo
 
 
 class SparseTensor(AnySparse):
@@ -134,7 +134,7 @@ class SparseTensor(AnySparse):
         del sparse_dim, dense_dim
         if layout in (None, sparse_coo):
             return self
-        from ._compressed import of_elements
+        from .compressed import of_elements
 
         if self.sparse_dim() != 2:
             raise RuntimeError(

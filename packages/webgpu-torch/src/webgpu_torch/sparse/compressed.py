@@ -13,10 +13,11 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 from webgpu_torch_core import layout as Layout
 
-from ._blocks import apart, joined, somewhere
-from ._coordinates import SparseTensor
-from ._sparse_base import CALLED, Answer, AnySparse, added, refuse, text_of
-from .sparse import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, to_sparse
+from .base import CALLED, Answer, AnySparse, added, refuse, text_of
+from .blocks import apart, joined, somewhere
+from .coordinates import SparseTensor
+from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from .making import to_sparse
 
 _TRANSPOSED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
 

@@ -15,7 +15,7 @@ from webgpu_torch_core import Size, Tensor
 from webgpu_torch_core import layout as Layout
 from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 
-from .sparse import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 
 Arguments: TypeAlias = tuple[Any, ...]
 Named: TypeAlias = dict[str, Any]

@@ -1,0 +1,45 @@
+"""Functions of sparse tensors that PyTorch has in ``torch.sparse``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor, dtype
+
+if TYPE_CHECKING:
+    from .compressed import CompressedTensor
+    from .coordinates import SparseTensor
+
+
+def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """Return a product of matrices ``[m, k] @ [k, n]`` of which the first, at least, is sparse."""
+    return mat1 @ mat2
+
+
+def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: dtype | None = None) -> Tensor:
+    """Return the sum of a sparse tensor, ``[sparse dimensions ...]`` over some of them or over all."""
+    return input.sum(dim, dtype=dtype) if dim is not None else input.sum(dtype=dtype)
+
+
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0) -> Tensor:
+    """Return ``beta * mat + alpha * (mat1 @ mat2)`` of matrices ``[m, n]``, ``[m, k]`` and ``[k, n]``, the first of a product sparse."""
+    return torch.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[arg-type]
+
+
+def sampled_addmm(
+    input: CompressedTensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0
+) -> CompressedTensor:
+    """Return ``beta * input + alpha * (mat1 @ mat2)`` where the sparse matrix ``input`` ``[m, n]`` has values, and nowhere else."""
+    return input.sampled_addmm(mat1, mat2, beta=beta, alpha=alpha)
+
+
+def softmax(input: SparseTensor, dim: int, *, dtype: dtype | None = None) -> SparseTensor:
+    """Return the softmax along a sparse dimension of the elements that are there: what is not there counts as minus infinity."""
+    return input.softmax(dim, dtype)
+
+
+def log_softmax(input: SparseTensor, dim: int, *, dtype: dtype | None = None) -> SparseTensor:
+    """Return the logarithm of the softmax along a sparse dimension of the elements that are there."""
+    return input.softmax(dim, dtype, logarithms=True)
