@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import zlib
+from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 
@@ -13,6 +16,8 @@ PLACE = os.environ["OUTCOMES"]
 SAMPLE, SEED = int(os.environ.get("SAMPLE", "0")), os.environ.get("SEED", "0")
 #: a file with the names of the tests that run, one a line, in place of a choice
 ONLY = os.environ.get("ONLY")
+#: seconds of the processor's time after which a test has failed; what waits has a longer limit of its own
+EACH = float(os.environ.get("EACH", "60"))
 _outcomes: dict[str, tuple[str, str]] = {}
 
 
@@ -31,6 +36,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     elif SAMPLE:
         chosen = set(sorted(items, key=lambda each: zlib.crc32(f"{SEED} {each.nodeid}".encode()))[:SAMPLE])
         items[:] = [each for each in items if each in chosen]
+
+
+class TookLong(BaseException):
+    """A test has used up its time: no test catches it."""
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise TookLong(f"took longer than {EACH:g} s of the processor's time")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    del item
+    signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, EACH)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:

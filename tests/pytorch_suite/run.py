@@ -4,7 +4,7 @@
 a folder with PyTorch's ``test`` files, runs each of the named ones with PyTorch, and what PyTorch passes with this library under the
 name ``torch``, on the CPU, in processes of their own, and prints per file what both pass. Helpers (``torch.testing._internal``) come
 from the PyTorch that is installed; nothing is fetched. ``FILE:60`` runs 60 tests, chosen by their names and the seed; ``--each 20`` ends
-a test after 20 s, which it then has failed. ``--keep`` names a folder for the outcomes, where PyTorch's are looked up before they are
+a test after 20 s of the processor's time, which it then has failed. ``--keep`` names a folder for the outcomes, where PyTorch's are looked up before they are
 found out again; ``--page`` writes the rows of these files in ``docs/pytorch-tests.md``.
 """
 
@@ -51,7 +51,9 @@ def outcomes(
             choice = Path(scratch, "only.txt")
             choice.write_text("\n".join(only or []), encoding="utf-8")
             chosen = {"SAMPLE": str(sample), "SEED": str(given.seed)} if only is None else {"ONLY": str(choice)}
-            why = _run(folder, file, only is not None, given, {**chosen, "OUTCOMES": str(place)})
+            why = _run(
+                folder, file, only is not None, given, {**chosen, "OUTCOMES": str(place), "EACH": str(given.each)}
+            )
         rows = [json.loads(each) for each in place.read_text(encoding="utf-8").splitlines()] if place.exists() else []
     lost = [row["error"] for row in rows if row["name"] is None]
     found = {row["name"]: (row["outcome"], row["error"]) for row in rows if row["name"] is not None}
@@ -76,7 +78,7 @@ def _run(folder: Path, file: str, ours: bool, given: argparse.Namespace, asked: 
         ".",
         "--noconftest",
     ]
-    line += ["-q", "--tb=native", "-W", "ignore", f"--timeout={given.each}", file]
+    line += ["-q", "--tb=native", "-W", "ignore", f"--timeout={10 * given.each}", file]
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder), os.environ.get("PYTHONPATH", ""))), **asked,
         "TESTS": str(folder), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu", "OMP_NUM_THREADS": "1",

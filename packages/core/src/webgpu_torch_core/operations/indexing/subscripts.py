@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -38,6 +39,9 @@ from .scatter_reductions import scatter_reduce
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
+#: what PyTorch says of masks of bytes
+_BYTES = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+
 # Subscripts
 
 
@@ -47,6 +51,17 @@ class _Indices(list["Tensor | None"]):
     def __init__(self) -> None:
         super().__init__()
         self.found: set[int] = set()
+
+
+class _Entries(list[Any]):
+    """One entry per dimension; those ``behind`` the ellipsis are ``more`` places further than in the subscript."""
+
+    behind: int
+    more: int
+
+    def place(self, position: int) -> int:
+        """Return which of the subscript's parts an entry was."""
+        return position - self.more if position >= self.behind else position
 
 
 def _means_tuple(subscript: Any) -> bool:
@@ -61,7 +76,7 @@ def _means_tuple(subscript: Any) -> bool:
     )
 
 
-def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
+def _expand_subscript(input: Tensor, subscript: Any) -> _Entries:
     """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
 
     items = list(subscript) if isinstance(subscript, tuple) or _means_tuple(subscript) else [subscript]
@@ -78,6 +93,13 @@ def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
         if each is not None and each is not Ellipsis and not isinstance(each, bool)
     )
     if consumed > input.ndim:
+        if not isinstance(subscript, tuple) and hasattr(subscript, "__index__") and not isinstance(subscript, Tensor):
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
+                "0-dim tensor to a number"
+            )
+        if not isinstance(subscript, tuple) and isinstance(subscript, slice):
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
     dots = [position for position, each in enumerate(entries) if each is Ellipsis] or [len(entries)]
     fill = [slice(None)] * (input.ndim - consumed)
@@ -87,10 +109,12 @@ def _expand_subscript(input: Tensor, subscript: Any) -> list[Any]:
         rest, behind = entries[dots[0] + 1 : dots[1]], entries[dots[1] :]
         if not all(each is Ellipsis or isinstance(each, slice) for each in behind):
             raise IndexError(f"no dimension is left behind a second ellipsis of a tensor of dimension {input.ndim}")
-    return [*entries[: dots[0]], *fill, *(each for each in rest if each is not Ellipsis)]
+    found = _Entries([*entries[: dots[0]], *fill, *(each for each in rest if each is not Ellipsis)])
+    found.behind, found.more = dots[0] + len(fill), len(fill) - 1
+    return found
 
 
-def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None) -> tuple[Tensor, _Indices]:
+def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) -> tuple[Tensor, _Indices]:
     """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None.
 
     ``tracked``: whether what will be written has a gradient, None if nothing will be: leaves are refused before masks, and
@@ -100,7 +124,7 @@ def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None)
     indices = _Indices()
     masks: list[tuple[int, Tensor]] = []
     dim = 0
-    for each in entries:
+    for part, each in enumerate(entries):
         if each is None:
             view = view.unsqueeze(dim)
             indices.append(None)
@@ -116,6 +140,8 @@ def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None)
             dim += 1
         elif isinstance(each, Tensor):
             if each.dtype in (bool_, uint8):
+                if each.dtype is uint8:
+                    warnings.warn(_BYTES, UserWarning, stacklevel=2)
                 masks.append((dim, each))
                 indices.extend([None] * each.ndim)
                 dim += each.ndim
@@ -123,12 +149,12 @@ def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None)
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             elif each.ndim == 0:
                 # PyTorch reads a 0-d integer tensor as a number: a view, even beside index tensors.
-                view = view.select(dim, _in_range(int(each.item()), view._layout.shape[dim], dim))
+                view = view.select(dim, _in_range(int(each.item()), view._layout.shape[dim], entries.place(part)))
             else:
                 indices.append(each if each.device == input.device else each.to(input.device))
                 dim += 1
         elif hasattr(each, "__index__"):
-            view = view.select(dim, _in_range(each.__index__(), view._layout.shape[dim], dim))
+            view = view.select(dim, _in_range(each.__index__(), view._layout.shape[dim], entries.place(part)))
         elif isinstance(each, str):
             raise TypeError(f"new(): invalid data type '{type(each).__name__}'")
         else:
@@ -145,6 +171,7 @@ def _apply_basic(input: Tensor, entries: list[Any], tracked: bool | None = None)
 
 
 def _in_range(position: int, size: int, dim: int) -> int:
+    # PyTorch counts the parts of a subscript, not the dimensions.
     if not -size <= position < size:
         raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
     return position
@@ -312,17 +339,26 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
             value = value.squeeze(0)
         view.copy_(value)
         return
-    if value.numel() == 1 and _is_one_mask(entries):
+    if _fills(entries, value):
         # A single mask fills with any one number; elements that are picked are not converted.
         value = value.to(self.dtype)
     check_writable(view, needs_gradient(view, value))
     _put(view, indices, value, accumulate=False)
 
 
-def _is_one_mask(entries: list[Any]) -> bool:
+def _fills(entries: list[Any], value: Tensor) -> bool:
+    """Return whether one value is written where one mask holds.
+
+    Raises:
+        RuntimeError: the mask is of bytes.
+    """
     # A 0-d tensor of integers counts as a number, a truth value as an index that is no mask.
     kinds = [None if isinstance(each, bool) else each.dtype for each in entries if _is_index(each)]
-    return len(kinds) == 1 and kinds[0] in (bool_, uint8)
+    if value.numel() != 1 or len(kinds) != 1 or kinds[0] not in (bool_, uint8):
+        return False
+    if kinds[0] is uint8:
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
+    return True
 
 
 def _is_index(entry: object) -> bool:
@@ -332,11 +368,6 @@ def _is_index(entry: object) -> bool:
 def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> None:
     plain = view
     view, together, first = _joint(view, indices)
-    if value.dtype is not view.dtype:
-        raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {type_title(view)} for the destination "
-            f"and {type_title(value)} for the source."
-        )
     shape, last = view._layout.shape, first + sum(each is not None for each in indices)
     target = (*shape[:first], *together, *shape[last:])
     while value.ndim > len(target) and value.shape[0] == 1:
@@ -348,6 +379,11 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> No
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
             f"{list(target)}"
         ) from None
+    if value.dtype is not view.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {type_title(view)} for the destination "
+            f"and {type_title(value)} for the source."
+        )
     chosen, report = _looked_at(plain, indices, together)
     flat, position = _combined(view, [each.expand(together) for each in chosen], first)
     rows = value.reshape((*shape[:first], position.numel(), *shape[last:]))
@@ -370,7 +406,10 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
     if not isinstance(indices, tuple | list):
         raise TypeError(f"index_put_(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
     check_leaf(self)
-    view, found = _apply_basic(self, _expand_subscript(self, tuple(indices)))
+    entries = _expand_subscript(self, tuple(indices))
+    if not accumulate and _fills(entries, values):
+        values = values.to(self.dtype)
+    view, found = _apply_basic(self, entries)
     if all(each is None for each in found):
         # Every index was a single position: a plain view is written.
         _ = view.add_(values) if accumulate else view.copy_(values)

@@ -12,7 +12,7 @@ from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Size, Tensor
-from ..common import no_view, require_layout, sizes_from
+from ..common import no_view, require_layout
 from ..creation.factories import arange, as_tensor
 from ..indexing.nonzero import coordinates, nonzero_positions
 from ..outputs import into
@@ -349,11 +349,16 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Flat positions as coordinates of a shape, a tensor per dimension.
 
     Raises:
-        TypeError: the positions are not integers.
+        TypeError: the positions are not integers, or the shape is no int or sequence of ints.
     """
     if indices.dtype.category != 1:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype!r}")
-    sizes = list(sizes_from((shape,)))
+    if not isinstance(shape, int | Sequence):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    for each in sizes:
+        if not isinstance(each, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(each)}")
     if any(each < 0 for each in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     found: list[Tensor] = []
