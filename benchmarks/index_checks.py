@@ -48,8 +48,10 @@ def operations(size: int) -> dict[str, Callable[[], Any]]:
     each = partial(next, cycle([torch.randperm(size, device=place) for _ in range(2)]))
     table, square = x[: size // WIDTH * WIDTH].reshape(-1, WIDTH), x[: size // 100 * 100].reshape(-1, 100)
     first, second = (positions(limit, size) for limit in square.shape)
-    scores = torch.randn(max(size // CLASSES, 1), CLASSES, device=place)
-    labels = positions(CLASSES, scores.shape[0])
+    count = max(size // CLASSES, 1)
+    labels = positions(CLASSES, count)
+    # Losses of the same scores would be computed together, as many as there is room for.
+    scores = partial(next, cycle([torch.randn(count, CLASSES, device=place) for _ in range(TENSORS)]))
     return {
         "x.gather(0, i)": lambda: x.gather(0, at()),
         "x.take(i)": lambda: x.take(at()),
@@ -61,7 +63,7 @@ def operations(size: int) -> dict[str, Callable[[], Any]]:
         "x.index_put((i, j), y)": lambda: square.index_put((first(), second()), y),
         "embedding(i, x)": lambda: functional.embedding(rows(), table),
         "one_hot(i, 10)": lambda: functional.one_hot(labels(), CLASSES),
-        "cross_entropy(x, i)": lambda: functional.cross_entropy(scores, labels()),
+        "cross_entropy(x, i)": lambda: functional.cross_entropy(scores(), labels()),
     }
 
 

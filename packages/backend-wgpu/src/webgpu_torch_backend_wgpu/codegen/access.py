@@ -160,35 +160,60 @@ def evaluate(
     ``computed`` are the expressions besides loads whose values are ``kept``, ``reduced`` those of earlier reductions, ``accumulators`` a contraction's sums by lane, ``products`` an
     attention's by lane, which are in the reductions' place.
     """
-    groups: dict[Any, Name] = {}
     bits = lane_bits(roots, buffers.vector, bool(products)) if lanes > 1 else {}
+    groups: dict[Any, Name] = {}
     blocks: dict[tuple[Node, ...], Name] = {}
     reports = Reports(buffers.module)
     lowerings: list[Lowering] = []
     for lane in range(lanes):
 
         def leaf(node: Expression, index: Node | None, lane: int = lane) -> Node:
-            if node.step == "load":
-                before = kept(node, lane) if kept is not None else None
-                return before or buffers.load(node, coordinates, lane, groups)
-            if index is not None:
-                return buffers.load_at(node, index)
+            before = kept(node, lane) if kept is not None and node.step == "load" else None
+            if before is not None:
+                return before
             if node.step == "reduced":
                 return products[node.payload][lane] if products else reduced[node.payload]
             if node.step == "accumulator":
                 return accumulators[lane]
-            position = coordinates[node.payload]
-            moved = position + ir.fixed(lane) if lane and node.payload == buffers.vector else position
-            return convert_to("i32", moved)
+            return _read(buffers, node, index, coordinates, lane, groups)
 
         given = {node: value for node in computed if kept is not None and (value := kept(node, lane)) is not None}
         lowerings.append(Lowering(buffers.module, leaf, blocks, given, reports))
+    return _computed(roots, _Lanes(lowerings, bits), reports)
 
-    computing = _Lanes(lowerings, bits)
-    # What is found wrong is written before anything is read at these positions: later its registers are needed.
-    for node in topological(*roots):
-        if node.step == "checked":
-            for wrong, *words in computing.values(node.arguments[1:]):
-                reports.add(wrong, tuple(words))
+
+def evaluate_apart(buffers: Buffers, roots: Sequence[Expression], places: Sequence[Sequence[Node]]) -> list[list[Node]]:
+    """Write the statements that compute expressions at several coordinates; return their values as [place][expression]."""
+    reports, lowerings = Reports(buffers.module), []
+    for coordinates in places:
+
+        def leaf(node: Expression, index: Node | None, coordinates: Sequence[Node] = coordinates) -> Node:
+            return _read(buffers, node, index, coordinates, 0, {})
+
+        lowerings.append(Lowering(buffers.module, leaf, reports=reports))
+    return _computed(roots, _Lanes(lowerings, {}), reports)
+
+
+def _read(
+    buffers: Buffers,
+    node: Expression,
+    index: Node | None,
+    coordinates: Sequence[Node],
+    lane: int,
+    groups: dict[object, Name],
+) -> Node:
+    """Return the value of a load, of a load at an index, or of a coordinate."""
+    if node.step == "load":
+        return buffers.load(node, coordinates, lane, groups)
+    if index is not None:
+        return buffers.load_at(node, index)
+    position = coordinates[node.payload]
+    moved = position + ir.fixed(lane) if lane and node.payload == buffers.vector else position
+    return convert_to("i32", moved)
+
+
+def _computed(roots: Sequence[Expression], computing: _Lanes, reports: Reports) -> list[list[Node]]:
+    """Write what computes expressions in every lane, then what was found wrong: all reads are under way by then."""
+    found = computing.values(roots)
     reports.write()
-    return computing.values(roots)
+    return found

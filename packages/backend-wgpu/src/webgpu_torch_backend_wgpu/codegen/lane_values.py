@@ -14,7 +14,7 @@ GROUP = 4
 def lane_bits(roots: Sequence[Expression], vector: int | None, apart: bool = False) -> dict[Expression, int]:
     """Return the bits of a lane's number that nodes depend on, for those that do not depend on all of them.
 
-    Numbers, parameters and reductions depend on none. Lane ``i`` is ``i`` behind the first one in dimension ``vector``: where
+    Numbers, parameters, reductions, other coordinates and what is read at these depend on none. Lane ``i`` is ``i`` behind the first one in dimension ``vector``: where
     a position is a multiple of four and ``i``, its quotient by four depends on the higher bits, its rest on the lower two.
     ``apart``: each lane has reductions of its own.
     """
@@ -22,8 +22,8 @@ def lane_bits(roots: Sequence[Expression], vector: int | None, apart: bool = Fal
     places: dict[Expression, tuple[int, int] | None] = {}
     for node in topological(*roots):
         places[node] = _place(node, vector, places)
-        found = None if apart and node.step == "reduced" else _own_bits(node, places)
-        if found is None and node.arguments and node.step != "load_at" and all(each in bits for each in node.arguments):
+        found = None if apart and node.step == "reduced" else _own_bits(node, vector, places)
+        if found is None and node.arguments and all(each in bits for each in node.arguments):
             found = 0
             for each in node.arguments:
                 found |= bits[each]
@@ -32,9 +32,14 @@ def lane_bits(roots: Sequence[Expression], vector: int | None, apart: bool = Fal
     return bits
 
 
-def _own_bits(node: Expression, places: dict[Expression, tuple[int, int] | None]) -> int | None:
+def _own_bits(node: Expression, vector: int | None, places: dict[Expression, tuple[int, int] | None]) -> int | None:
     if node.step in ("constant", "parameter", "reduced"):
         return 0
+    if node.step == "coordinate":
+        return None if node.payload == vector else 0
+    if node.step == "load":
+        # One that moves with the lanes differs.
+        return None if vector is None or any(node.payload[2][vector : vector + 1]) else 0
     if node.step not in ("shift_right", "bitwise_and") or node.arguments[1].step != "constant":
         return None
     place, amount = places[node.arguments[0]], node.arguments[1].payload

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, reduce
 
 from webgpu_torch_core.backend.interface import REPORT_SLOTS
 from webgpu_torch_core.ir.expression import Expression, topological
@@ -16,6 +16,12 @@ from .module import Module
 from .statements import Store
 from .steps import convert, spell
 from .types import element_type, literal
+
+#: the argument of ``checked`` that is its code, before the words that are found
+CODE = 2
+
+#: steps whose values are read or drawn, not computed from others
+READ = ("load", "load_at", "coordinate", "reduced", "accumulator", "argument", "philox")
 
 #: what gives the value of a load, load_at (with its index), coordinate, reduced, accumulator or argument
 Leaf = Callable[[Expression, Node | None], Node]
@@ -30,38 +36,49 @@ class Reports:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self._found: dict[Node, tuple[Node, ...]] = {}
+        self._found: dict[Node, tuple[Lowering, Expression]] = {}
         self._written: set[Node] = set()
 
-    def add(self, wrong: Node, words: tuple[Node, ...]) -> None:
-        """Report a code and two words that were found, where something is wrong."""
+    def add(self, wrong: Node, lowering: Lowering, node: Expression) -> None:
+        """Report what a ``checked`` node tells, where something is wrong."""
         if wrong not in self._written:
-            self._found.setdefault(wrong, words)
+            self._found.setdefault(wrong, (lowering, node))
 
     def write(self) -> None:
         """Write what has been added."""
         if not self._found:
             return
-        body = self.module.body
-        if len(self._found) == 1:
-            [(wrong, words)] = self._found.items()
-            self._write(wrong, words)
-        else:
-            with body.when(reduce(operator.or_, self._found)):
-                # The first one stays: it is written last.
-                for wrong, words in reversed(self._found.items()):
-                    self._write(wrong, words)
+        # Of what finds the same code, one is told: any of them will do.
+        codes: dict[Expression, list[Node]] = {}
+        for wrong, (_, node) in self._found.items():
+            codes.setdefault(node.arguments[CODE], []).append(wrong)
+        with self.module.body.when(reduce(operator.or_, self._found)):
+            if len(codes) == 1:
+                self._write([*self._found])
+            else:
+                # The first code stays: it is written last.
+                for found in reversed(codes.values()):
+                    with self.module.body.when(reduce(operator.or_, found)):
+                        self._write(found)
         self._written.update(self._found)
         self._found.clear()
 
-    def _write(self, wrong: Node, words: tuple[Node, ...]) -> None:
+    def _write(self, found: list[Node]) -> None:
         body = self.module.body
+        *others, last = found
+        code, *words = self._told(last, CODE)
+        for wrong in reversed(others):
+            own = self._told(wrong, CODE + 1)
+            words = [Call("select", (after, each, wrong), each.type) for each, after in zip(own, words, strict=True)]
         buffer = self.module.buffer("reports", 0, element_type("int32", self.module.capabilities), True)
-        with body.when(wrong):
-            start = body.let(self.module.fresh(), (convert_to("u32", words[0]) % REPORT_SLOTS) * REPORT_WORDS)
-            # Threads that find something at once overwrite each other: any of them will do.
-            for number, word in enumerate(words):
-                body.add(Store(buffer, start + number if number else start, word))
+        start = body.let(self.module.fresh(), (convert_to("u32", code) % REPORT_SLOTS) * REPORT_WORDS)
+        # Threads that find something at once overwrite each other: any of them will do.
+        for number, word in enumerate((code, *words)):
+            body.add(Store(buffer, start + number if number else start, word))
+
+    def _told(self, wrong: Node, first: int) -> list[Node]:
+        lowering, node = self._found[wrong]
+        return lowering.aside(node.arguments[first:])
 
 
 class Lowering:
@@ -90,25 +107,34 @@ class Lowering:
 
     def value(self, root: Expression) -> Node:
         """Write what computes an expression; return a name or a literal."""
-        if any(each.arguments for each in self.given):
-            self._value_of_given(root)
-        for node in topological(root) if root not in self.values else ():
-            if node not in self.values:
-                self.values[node] = self._named(node)
+        self._compute(root)
         if self._own_reports:
             self.reports.write()
         return self.values[root]
 
-    def _value_of_given(self, root: Expression) -> None:
-        """Do what :meth:`value` does, without what only given values are computed from."""
+    def aside(self, roots: Sequence[Expression]) -> list[Node]:
+        """Return the values of expressions in a block that nothing after it sees, computed from what is there already."""
+        before = dict(self.values)
+        for each in roots:
+            self._compute(each)
+        found = [self.values[each] for each in roots]
+        self.values = before
+        return found
+
+    def _compute(self, root: Expression) -> None:
+        """Write what computes an expression, without what only given values and what only reports are computed from."""
         pending = [root]
         while pending:
-            missing = [each for each in pending[-1].arguments if each not in self.values]
-            if not missing and pending[-1] not in self.values:
-                self.values[pending[-1]] = self._named(pending[-1])
-            pending += missing
-            while pending and pending[-1] in self.values:
-                pending.pop()
+            node = pending[-1]
+            needed = _looked_at(node) if node.step == "checked" else node.arguments
+            # The first on top: it comes first.
+            missing = [each for each in needed[::-1] if each not in self.values]
+            if missing and node not in self.values:
+                pending += missing
+                continue
+            if node not in self.values:
+                self.values[node] = self._named(node)
+            pending.pop()
 
     def _named(self, node: Expression) -> Node:
         if node.step == "constant":
@@ -120,13 +146,12 @@ class Lowering:
 
     def _node(self, node: Expression) -> Node:
         module, step = self.module, node.step
-        arguments = [self.values[each] for each in node.arguments]
         if step == "parameter":
             return module.parameter(node.payload, node.dtype)
         if step == "checked":
-            value, wrong, *words = arguments
-            self.reports.add(wrong, tuple(words))
-            return value
+            self.reports.add(self.values[node.arguments[1]], self, node)
+            return self.values[node.arguments[0]]
+        arguments = [self.values[each] for each in node.arguments]
         if step == "cast":
             return self._cast(node, arguments[0])
         if step == "load_at":
@@ -156,6 +181,13 @@ class Lowering:
             # Some compilers drop a conversion to f16 that is followed by one back.
             value, source = Call("wt_half_rounded", (convert_to("f32", value),), "f32"), ("float32", "f32")
         return convert(value, source, (node.dtype.name, module.type(node.dtype).scalar))
+
+
+@lru_cache(maxsize=8192)
+def _looked_at(node: Expression) -> tuple[Expression, ...]:
+    """Return what a ``checked`` node needs where nothing is wrong: of what it tells only what is read."""
+    value, wrong, *told = node.arguments
+    return value, wrong, *(each for each in topological(*told) if each.step in READ)
 
 
 def as_index(value: Node) -> Node:

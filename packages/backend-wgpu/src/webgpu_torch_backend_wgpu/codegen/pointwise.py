@@ -8,7 +8,7 @@ from webgpu_torch_core.ir.kernels import Pointwise
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
-from .access import LANES, Buffers, aligned, evaluate, group_of
+from .access import LANES, Buffers, aligned, evaluate, evaluate_apart, group_of
 from .ir import Node, fixed
 from .module import LINEAR_GROUP, THREAD, Module, split_index
 
@@ -55,13 +55,13 @@ def generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
     base = body.let("base", LINEAR_GROUP * (workgroup * APART) + THREAD)
     body.leave(base >= count)
     with body.when(base < max(count - workgroup * (APART - 1), 0)):
-        done: list[tuple[list[Node], list[list[Node]]]] = []
-        for number in range(APART):
-            at = body.let(module.fresh("at"), base + fixed(number * workgroup))
-            coordinates = split_index(module, at, kernel.shape)
-            done.append((coordinates, _values(kernel, buffers, coordinates)))
-        for coordinates, values in done:
-            _store(kernel, buffers, coordinates, values)
+        places = [
+            split_index(module, body.let(module.fresh("at"), base + fixed(number * workgroup)), kernel.shape)
+            for number in range(APART)
+        ]
+        values = evaluate_apart(buffers, [store.value for store in kernel.stores], places)
+        for coordinates, found in zip(places, values, strict=True):
+            _store(kernel, buffers, coordinates, [found])
     with body.otherwise(), body.loop("i", base, lambda i: i < count, workgroup) as i:
         coordinates = split_index(module, i, kernel.shape)
         _store(kernel, buffers, coordinates, _values(kernel, buffers, coordinates))

@@ -25,21 +25,18 @@ from ..common import attach, attach_empty, check_apart, kernel_cache, needs_grad
 from ..elementwise.overloads import where
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
-from .index_checks import Report, check_positions, check_selected, check_source, check_written, reporting
+from .index_checks import (
+    Report,
+    check_positions,
+    check_selected,
+    check_source,
+    check_written,
+    reporting,
+    wrapped_position,
+)
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
-
-
-def wrapped_position(given: Any, size: int) -> Any:
-    """Return an index expression with negative positions counted from the end, kept inside the dimension.
-
-    Positions outside are an error in PyTorch; kernels cannot raise, so they read the nearest element instead of memory
-    that is not theirs.
-    """
-    near = ir.cast(given, int32)
-    position = ir.select(near < 0, near + size, near)
-    return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
 
 
 def _check_index(name: str, index: Tensor) -> None:

@@ -108,14 +108,17 @@ def positions_inside(
 
 @kernel_cache
 def _positions_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds, reports: bool) -> Pointwise:
-    position = _position(index, kind)
-    value = ir.cast(position, int64)
-    if bounds.wraps:
-        value = ir.select(position < 0, value + bounds.size, value)
+    given = _position(index, kind)
+    value = ir.cast(given, int64)
+    if bounds.size <= int32.maximum:
+        position = wrapped_position(given, bounds.size)
+        value = ir.cast(position, int64)
+    elif bounds.wraps:
+        value = ir.select(given < 0, value + bounds.size, value)
     if bounds.ignored is not None:
-        value = ir.select(ir.binary("equal", position, bounds.ignored), ir.constant(0, int64), value)
+        value = ir.select(ir.binary("equal", given, bounds.ignored), ir.constant(0, int64), value)
     if reports:
-        value = ir.checked(value, _outside(position, bounds), ir.parameter(0, int32), position)
+        value = ir.checked(value, _outside(given, bounds), ir.parameter(0, int32), given)
     return Pointwise(
         (Operand(kind, numel),), (Output(int64, index.numel, None),), (int32,) * reports, "positions", index.shape,
         (Store(0, 0, contiguous_strides(index.shape), value),),
@@ -137,16 +140,23 @@ def _indicators_kernel(index: Layout, numel: int, kind: dtype, size: int, report
     given, column = ir.load(0, index.offset, (*index.strides, 0), kind), ir.coordinate(index.ndim)
     value = ir.select(ir.binary("equal", given, ir.cast(column, kind)), ir.constant(1, int64), ir.constant(0, int64))
     if reports:
-        # Looked at once, not in every column.
-        nearest = ir.apply("minimum", ir.apply("maximum", ir.cast(given, int32), 0), size - 1)
-        wrong = ir.binary("not_equal", given, ir.cast(nearest, kind))
-        first = ir.binary("equal", column, 0)
-        value = ir.checked(value, ir.binary("bitwise_and", first, wrong), ir.parameter(0, int32), given)
+        value = ir.checked(value, _outside(given, Bounds(size, False, None)), ir.parameter(0, int32), given)
     shape = (*index.shape, size)
     return Pointwise(
         (Operand(kind, numel),), (Output(int64, number_of_elements(shape), None),), (int32,) * reports, "one_hot", shape,
         (Store(0, 0, contiguous_strides(shape), value),),
     )  # fmt: skip
+
+
+def wrapped_position(given: Any, size: int) -> Any:
+    """Return an index expression with negative positions counted from the end, kept inside the dimension.
+
+    Positions outside are an error in PyTorch; kernels cannot raise, so they read the nearest element instead of memory
+    that is not theirs.
+    """
+    near = ir.cast(given, int32)
+    position = ir.select(near < 0, near + size, near)
+    return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
 
 
 class IntegerDivisionByZero(RuntimeError, ZeroDivisionError):
@@ -233,7 +243,12 @@ def _outside(position: ir.Expression, bounds: Bounds) -> ir.Expression:
     last, least = bounds.size - 1, -bounds.size if bounds.wraps else 0
     if position.dtype is int32:
         last, least = min(last, int32.maximum), max(least, int32.minimum)
-    wrong = ir.binary("bitwise_or", position < least, ir.binary("less", last, position))
+    if position.dtype is int64 and int32.minimum <= least <= last <= int32.maximum:
+        # What stands for itself inside is equal to it: cheaper than two comparisons of 64 bits.
+        nearest = ir.apply("minimum", ir.apply("maximum", ir.cast(position, int32), least), last)
+        wrong = ir.binary("not_equal", position, ir.cast(nearest, int64))
+    else:
+        wrong = ir.binary("bitwise_or", position < least, ir.binary("less", last, position))
     if bounds.ignored is not None:
         wrong = ir.binary("bitwise_and", wrong, ir.binary("not_equal", position, bounds.ignored))
     return wrong
