@@ -388,42 +388,6 @@ def test_families(name: str, device: str) -> None:
         torch.testing.assert_close(found_, wanted_, equal_nan=True)
 
 
-#: functions whose results of nothing have PyTorch's strides: some follow the input's, some are row-major
-OF_NOTHING = {
-    "softmax": lambda library, x: library.softmax(x, 0),
-    "log_softmax": lambda library, x: library.log_softmax(x, -1),
-    "softmin": lambda library, x: library.nn.functional.softmin(x, 0),
-    "layer_norm": lambda library, x: library.nn.functional.layer_norm(x, x.shape[-1:]),
-    "rms_norm": lambda library, x: library.nn.functional.rms_norm(x, x.shape[-1:]),
-    "roll": lambda library, x: library.roll(x, 1, 0),
-    "relu6": lambda library, x: library.nn.functional.relu6(x),
-    "hardtanh": lambda library, x: library.nn.functional.hardtanh(x),
-    "flip": lambda library, x: library.flip(x, [0]),
-    "cumsum": lambda library, x: library.cumsum(x, 0),
-    "cummax": lambda library, x: library.cummax(x, 0).values,
-    "sort": lambda library, x: library.sort(x, 0).values,
-    "gelu": lambda library, x: library.nn.functional.gelu(x),
-    "where": lambda library, x: library.where(x > 0, x, x),
-}
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.sampled_from(sorted(OF_NOTHING)),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=3),
-    st.integers(0, 2),
-)
-def test_strides_of_nothing(name, dimensions, empty):
-    shape = [size for size, _ in dimensions]
-    shape[empty % len(shape)] = 0
-    strides = [stride for _, stride in dimensions]
-    expected, actual = (
-        OF_NOTHING[name](library, library.empty_strided(shape, strides, dtype=library.float32))
-        for library in (torch, ours)
-    )
-    assert actual.stride() == expected.stride()
-
-
 #: parts of subscripts: truth values, masks, positions
 PARTS = {
     "truth": lambda library: True,
@@ -477,10 +441,3 @@ def test_searches_in_other_types(boundaries, values, numbers, one):
                 answers.append(type(error))
     assert answers[2:] == answers[:2]
     assert ours.searchsorted(ours.arange(4), 2.5).item() == torch.searchsorted(torch.arange(4), 2.5).item() == 3
-
-
-@pytest.mark.parametrize("name", ["relu6", "hardtanh"])
-def test_limits_of_no_complex_numbers_are_refused(name):
-    for library in (torch, ours):
-        with pytest.raises(NotImplementedError):
-            getattr(library.nn.functional, name)(library.zeros(0, dtype=library.complex64))

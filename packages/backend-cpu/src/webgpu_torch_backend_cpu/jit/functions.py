@@ -203,6 +203,17 @@ def _shift(step: str) -> Callable[[Expression, Expression], Expression]:
     return shift
 
 
+def _extremum(step: str) -> Callable[[Expression, Expression], Expression | None]:
+    def extremum(a: Expression, b: Expression) -> Expression | None:
+        if a.dtype.category != 2:
+            return None
+        # Of zeros of both signs the second, as NumPy; the machine's own prefers a sign.
+        better = binary("less", b, a) if step == "maximum" else binary("less", a, b)
+        return select(better | binary("not_equal", a, a), a, b)
+
+    return extremum
+
+
 def _sign_bit(a: Expression) -> Expression:
     if a.dtype.category != 2:
         return a < 0
@@ -215,6 +226,7 @@ _FUNCTIONS = {"exp": exp, "log": log, "log1p": log1p, "expm1": expm1, "tanh": ta
 #: steps as steps that machines have; None where a machine (or its library of mathematical functions) has it for the type
 _LOWERED: dict[str, Callable[..., Expression | None]] = {
     "sign": _sign, "floor_divide": _floor_divide, "remainder": _remainder, "fmod": _fmod, "truncate_divide": _truncate_divide,
+    "maximum": _extremum("maximum"), "minimum": _extremum("minimum"),
     "shift_left": _shift("shift_left"), "shift_right": _shift("shift_right"), "sign_bit": _sign_bit,
     "reciprocal_sqrt": lambda a: 1.0 / apply("sqrt", a),
     "is_infinite": lambda a: binary("equal", apply("absolute", a), math.inf),

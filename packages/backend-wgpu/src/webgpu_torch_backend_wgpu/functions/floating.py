@@ -35,8 +35,9 @@ define("fn wt_maximum(a: f32, b: f32) -> f32 { return select(b, a, ((a > b) & !w
 define("fn wt_minimum(a: f32, b: f32) -> f32 { return select(b, a, ((a < b) & !wt_isnan(b)) | wt_isnan(a)); }")
 define("fn wt_fmax(a: f32, b: f32) -> f32 { return select(b, a, ((a > b) & !wt_isnan(a)) | wt_isnan(b)); }")
 define("fn wt_fmin(a: f32, b: f32) -> f32 { return select(b, a, ((a < b) & !wt_isnan(a)) | wt_isnan(b)); }")
-define("fn wt_maximum_number(x: f32, number: f32) -> f32 { return select(max(x, number), x, wt_isnan(x)); }")
-define("fn wt_minimum_number(x: f32, number: f32) -> f32 { return select(min(x, number), x, wt_isnan(x)); }")
+# Beside a zero the operand keeps its own zero's sign, as in PyTorch's relu.
+define("fn wt_maximum_number(x: f32, number: f32) -> f32 { return select(x, number, (x < number) & !wt_isnan(x)); }")
+define("fn wt_minimum_number(x: f32, number: f32) -> f32 { return select(x, number, (x > number) & !wt_isnan(x)); }")
 define("fn wt_clamp(x: f32, low: f32, high: f32) -> f32 { return wt_minimum(wt_maximum(x, low), high); }")
 
 define("fn wt_power_of_two(n: i32) -> f32 { return bitcast<f32>(u32(n + 127) << 23u); }")

@@ -27,7 +27,7 @@ RULES: dict[str, str] = {
         "products": "product convolution",
         "arithmetic": (
             "add sub mul true_divide_ neg reciprocal square abs power_ lerp_tensor_ addcmul addcdiv select_ eq ne isnan isinf "
-            "isfinite logical_and logical_or logical_xor logical_not"
+            "isfinite logical_and logical_or logical_xor logical_not nan_to_num"
         ),
         "functions": (
             "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh sigmoid "

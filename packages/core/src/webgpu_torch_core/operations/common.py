@@ -209,15 +209,35 @@ def one_tuple_of_sizes(function: str, size: object, position: int) -> tuple[int,
     return sizes_from((size,))
 
 
-def result_layout(operands: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
-    """Return the layout of a result: dimensions in the order that they have in the operands, without gaps."""
+def result_layout(operands: tuple[object, ...], shape: tuple[int, ...], numbers_apart: bool = False) -> Layout:
+    """Return the layout of a result: dimensions in the order that they have in the operands, without gaps.
+
+    A number counts as a tensor without dimensions, unless ``numbers_apart``; what has no elements tells that.
+    """
     found = [each._layout for each in operands if isinstance(each, Tensor)]
-    if all(each.shape == shape for each in found):
+    alone = numbers_apart or len(found) == len(operands) or 0 not in shape
+    if alone and all(each.shape == shape for each in found):
         if all(each.is_contiguous for each in found):
             return contiguous_layout(shape)
         if is_dense(found[0]) and all(each.strides == found[0].strides for each in found):
             return layout(shape, found[0].strides)
     return layout(shape, dense_strides(shape, *(broadcast_strides(each, shape) for each in found)))
+
+
+def laid_out(result: Tensor, wanted: Layout) -> Tensor:
+    """Return equal or undefined elements in another dense order in memory."""
+    if wanted.strides == result._layout.strides:
+        return result
+    return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)
+
+
+def row_major(input: Tensor) -> Tensor:
+    """Return a tensor with the strides of row-major memory, also one without elements, which ``contiguous`` takes as it is."""
+    if input._layout.numel or input._layout.strides == contiguous_layout(input._layout.shape).strides:
+        return input.contiguous()
+    shown = layout(input._layout.shape, contiguous_layout(input._layout.shape).strides, input._layout.offset)
+    same = Tensor._from_storage(input._storage, shown, input.dtype, input.device)
+    return attach(same, "CloneBackward0", (input,), lambda grad: grad)
 
 
 def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:

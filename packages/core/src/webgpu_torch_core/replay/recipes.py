@@ -195,7 +195,8 @@ def _merged(
     found = None
     if {each for each in outputs if tape.slots[each]() is not None} == set(wanted):
         found = joined(*described(entries, len(tape.slots)), frozenset(wanted), engine.limits)
-    if found is None or not outputs.isdisjoint(found.operands):
+    # What has no elements is not computed.
+    if found is None or not set(wanted) <= set(found.outputs) or not outputs.isdisjoint(found.operands):
         return recipe
     numbers = [number for entry in entries for number in entry.parameters]
     parameters = tuple([numbers[each] for each in found.parameters])

@@ -15,8 +15,14 @@ from webgpu_torch_core.api.functional import softmax as _softmax
 from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
-from webgpu_torch_core.operations.common import refuse_types
-from webgpu_torch_core.operations.elementwise.activation import hardsigmoid_of, hardswish_of, hardtanh_of, mish_of
+from webgpu_torch_core.operations.common import dtype_title, refuse_types
+from webgpu_torch_core.operations.elementwise.activation import (
+    hardsigmoid_of,
+    hardswish_of,
+    hardtanh_of,
+    mish_of,
+    prelu_of,
+)
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.record.devices import has_float64, on_host
 
@@ -57,9 +63,12 @@ def tanh(input: Tensor) -> Tensor:
     return input.tanh()
 
 
-@titled("PreluKernelBackward0")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """``x`` where positive, ``weight * x`` elsewhere; ``weight`` has one element or one per channel (dimension 1)."""
+    """``x`` where positive, ``weight * x`` elsewhere; ``weight`` has one element or one per channel (dimension 1).
+
+    Raises:
+        RuntimeError: the two are of different types or of integers, or the weights do not fit the channels.
+    """
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.numel() != 1:
@@ -74,7 +83,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape(1, -1, *(1 for _ in input.shape[2:]))
     else:
         weight = weight.reshape(())
-    return torch.where(input > 0, input, input * weight)
+    if weight.dtype is not input.dtype:
+        names = (dtype_title(each.dtype) for each in (input, weight))
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {' and '.join(names)}")
+    refuse_types("prelu_cpu", input, 0, 1, 3)
+    return prelu_of(input, weight)
 
 
 def rrelu(
@@ -115,12 +128,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if not input.dtype.is_signed and min_val < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    if not input.numel() and not input.dtype.is_complex:
-        # PyTorch makes the result like the input, of which nothing keeps the strides.
-        return written(target, input.clone(), inplace)
-    if not input.dtype.is_floating_point:
-        return written(target, input.clamp(int(min_val), int(max_val)), inplace)
-    return written(target, hardtanh_of(input, low=float(min_val), high=float(max_val)), inplace)
+    number = float if input.dtype.is_floating_point else int
+    return written(target, hardtanh_of(input, low=number(min_val), high=number(max_val)), inplace)
 
 
 @titled("HardsigmoidBackward0")
@@ -175,6 +184,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 @titled("SoftshrinkBackward0")
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x`` moved towards zero by ``lambd``, and zero within that distance."""
+    refuse_types("softshrink_check", input, 0, 1, 3)
     if lambd < 0:
         raise RuntimeError(
             f"lambda must be in range [0, {input.dtype.maximum}] for input dtype {input.dtype}, but found {lambd}."
@@ -186,6 +196,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 @titled("HardshrinkBackward0")
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x``, and zero where ``|x| <= lambd``."""
+    refuse_types("hardshrink_cpu", input, 0, 1, 3)
     return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), input), out)
 
 
@@ -193,6 +204,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``x`` where above ``threshold``, ``value`` elsewhere; NaN stays."""
     target, input = input, before(input, inplace)
+    refuse_types("threshold_cpu", input, 0, 3)
     return written(target, torch.where(input <= threshold, torch.full_like(input, value), input), inplace)
 
 

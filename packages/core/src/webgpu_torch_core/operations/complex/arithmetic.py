@@ -13,7 +13,7 @@ from ...ir.scalar import equal as equal_
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient
-from ..elementwise.call import Elementwise, default_float
+from ..elementwise.call import Elementwise, default_float, finish_out
 from ..reduction.reductions import sum_to_size
 from .interleaving import ZERO, join, part_alias
 from .views import as_complex, complex_view, conj, number_parts, part, view_as_real
@@ -352,3 +352,21 @@ def logical_xor_rule(function: Any, input: Any, other: Any) -> Tensor:
 
 def logical_not_rule(function: Any, input: Tensor) -> Tensor:
     return input == 0
+
+
+def nan_to_num_rule(
+    function: Callable[..., Tensor],
+    input: Tensor,
+    *numbers: float | None,
+    out: Tensor | None = None,
+    **named: float | None,
+) -> Tensor:
+    """Both parts of each element, each by itself.
+
+    Raises:
+        RuntimeError: a gradient is asked for.
+    """
+    if needs_gradient(input):
+        raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
+    result = input.clone() if not input.numel() else complex_view(function(view_as_real(input), *numbers, **named))
+    return result if out is None else finish_out(result, out)

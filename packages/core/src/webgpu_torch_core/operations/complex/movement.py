@@ -50,7 +50,7 @@ def flip_rule(function: Any, input: Tensor, *dims: Any, **named: Any) -> Tensor:
     chosen = [wrap_dimension(each, input.ndim) for each in sizes_from((named["dims"],) if "dims" in named else dims)]
     # A 0-d tensor takes 0 for a dimension; its real view has one of another meaning.
     chosen = chosen if input.ndim else []
-    return complex_view(function(view_as_real(input), chosen))
+    return complex_view(function(view_as_real(input), chosen)) if input.numel() else input.clone()
 
 
 def roll_rule(function: Any, input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
@@ -59,6 +59,8 @@ def roll_rule(function: Any, input: Tensor, shifts: Any, dims: Any = None) -> Te
     chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
     if chosen and not input.ndim:
         raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
+    if not input.numel():
+        return input.clone()
     amounts = [shifts] if isinstance(shifts, int) else list(shifts)
     return complex_view(function(view_as_real(input), amounts, chosen))
 

@@ -9,7 +9,7 @@ from ...ir.layouts import wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_shape
+from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_shape, row_major
 from ..creation.factories import arange
 from ..elementwise.call import finish_out
 from ..movement.joining import cat
@@ -97,8 +97,8 @@ def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, o
     """Running products by doubling (Hillis and Steele, 1986): log2(n) products of whole rows."""
     source = as_complex(input if dtype is None else input.to(dtype))
     axis = wrap_dimension(dim, source.ndim)
-    if source.ndim == 0:
-        return _into(source.clone(), out)
+    if source.ndim == 0 or not source.numel():
+        return _into(row_major(source.clone()), out)
     line = source.movedim(axis, -1)
     step, count = 1, line.shape[-1]
     while step < count:
@@ -168,7 +168,7 @@ def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None
     """Running log-sums by doubling, on the branch of the logarithm that adding one element after the other ends on."""
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0 or not input.numel():
-        return _into(input.clone(), out)
+        return _into(row_major(input.clone()), out)
     # The sum starts with the logarithm of zero, whose angle is lost.
     source = line = e.logaddexp(input.movedim(axis, -1), input.new_full((), complex(-math.inf, 0.0)))
     step, count = 1, line.shape[-1]

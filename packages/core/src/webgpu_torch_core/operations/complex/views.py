@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, bool_
 from ...ir.layouts import complex_layout, contiguous_strides, layout, part_layout, real_layout
+from ...tensors.memory_formats import dense_layout
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, require_tensor, type_title
+from ..creation.factories import ones_like
 from ..elementwise.call import default_float, finish_out
 from ..elementwise.overloads import _out
 from ..in_place.writing import make_in_place
@@ -182,7 +184,9 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
     result = input
     if input.dtype.is_complex:
-        result = join(part(input, 0), -part(input, 1), title="ConjPhysicalBackward0")
+        # Of nothing its order of dimensions stays.
+        target = None if input.numel() else dense_layout(input._layout, None)
+        result = join(part(input, 0), -part(input, 1), target, title="ConjPhysicalBackward0")
     return _into(result, out)
 
 
@@ -235,7 +239,7 @@ def isreal(input: Tensor) -> Tensor:
     """Whether elements have no imaginary part."""
     if input.dtype.is_complex:
         return part(input, 1) == 0
-    return input.new_ones(input.shape, dtype=_bool())
+    return ones_like(input, dtype=_bool())
 
 
 def _bool() -> Any:

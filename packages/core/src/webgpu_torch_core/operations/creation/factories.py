@@ -27,7 +27,15 @@ from ...record.devices import MetaEngine, canonical_device, device, engine_for, 
 from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
-from ..common import kernel_cache, one_tuple_of_sizes, record_on, require_layout, require_tensor, sizes_from
+from ..common import (
+    kernel_cache,
+    laid_out,
+    one_tuple_of_sizes,
+    record_on,
+    require_layout,
+    require_tensor,
+    sizes_from,
+)
 from ..complex.interleaving import complex_alias, join
 from ..elementwise.call import default_float
 from ..outputs import into
@@ -299,14 +307,6 @@ def empty(
     return result.requires_grad_() if requires_grad else result
 
 
-def _laid_out_as(result: Tensor, input: Tensor, memory_format: memory_format | None) -> Tensor:
-    """Return equal or undefined elements in the order in memory that a copy of ``input`` would have."""
-    wanted = dense_layout(input._layout, memory_format)
-    if wanted.strides == result._layout.strides:
-        return result
-    return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)
-
-
 def _like(name: str, doc: str, make: Any) -> Any:
     def function(
         input: Tensor,
@@ -322,7 +322,7 @@ def _like(name: str, doc: str, make: Any) -> Any:
         require_tensor(name, "input", 1, input)
         place = input.device if device is None else canonical_device(device)
         result = make(input._layout.shape, as_dtype(dtype) or input.dtype, place)
-        result = _laid_out_as(result, input, memory_format)
+        result = laid_out(result, dense_layout(input._layout, memory_format))
         return result.requires_grad_() if requires_grad else result
 
     function.__name__ = function.__qualname__ = name
@@ -354,7 +354,7 @@ def full_like(
     if isinstance(fill_value, Tensor):
         fill_value = _single_number("full_like", fill_value)
     result = filled(input._layout.shape, fill_value, as_dtype(dtype) or input.dtype, place)
-    result = _laid_out_as(result, input, memory_format)
+    result = laid_out(result, dense_layout(input._layout, memory_format))
     return result.requires_grad_() if requires_grad else result
 
 

@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 # Activations
 
 
+def _of_floats(name):
+    """Declare an activation that takes floating-point numbers only, by the name that PyTorch's kernel and node have."""
+    return elementwise(
+        namespace="internal",
+        promotion="float",
+        method=False,
+        title=f"{name.capitalize()}Backward0",
+        refuses=floats_only(f"{name}_cpu"),
+    )
+
+
 def _refuse_flags(operands, promoted):
     del operands
     if promoted is bool_:
@@ -135,10 +146,11 @@ def _(grad, input):
     return grad * where(less(input, 0.0), 1.0 - share, share)
 
 
-@elementwise(namespace="internal", method=False, title="HardtanhBackward0")
+@elementwise(namespace="internal", method=False, title="HardtanhBackward0", like_nothing=(0, 1, 2))
 def hardtanh_of(input: Expression, *, low: float = -1.0, high: float = 1.0) -> Expression:
     """``input`` limited to ``[low, high]``."""
-    return _minimum(_maximum(input, low), high)
+    # Of equal zeros the second is returned: the input, as in PyTorch.
+    return _minimum(high, _maximum(low, input))
 
 
 @hardtanh_of.backward
@@ -147,13 +159,7 @@ def _(grad: Expression, input: Expression, low: float, high: float) -> Expressio
     return where((input <= low) | (input >= high), 0.0, grad)
 
 
-@elementwise(
-    namespace="internal",
-    promotion="float",
-    method=False,
-    title="HardsigmoidBackward0",
-    refuses=floats_only("hardsigmoid_cpu"),
-)
+@_of_floats("hardsigmoid")
 def hardsigmoid_of(input: Expression) -> Expression:
     """``min(max(input + 3, 0), 6) / 6``."""
     return _minimum(_maximum(input + 3.0, 0.0), 6.0) / 6.0
@@ -164,13 +170,7 @@ def _(grad: Expression, input: Expression) -> Expression:
     return where(less(-3.0, input) & less(input, 3.0), grad * (1.0 / 6.0), 0.0)
 
 
-@elementwise(
-    namespace="internal",
-    promotion="float",
-    method=False,
-    title="HardswishBackward0",
-    refuses=floats_only("hardswish_cpu"),
-)
+@_of_floats("hardswish")
 def hardswish_of(input: Expression) -> Expression:
     """``input * min(max(input + 3, 0), 6) / 6``."""
     return input * _minimum(_maximum(input + 3.0, 0.0), 6.0) / 6.0
@@ -181,9 +181,7 @@ def _(grad: Expression, input: Expression) -> Expression:
     return where(input <= -3.0, 0.0, where(less(input, 3.0), grad * (input / 3.0 + 0.5), grad))
 
 
-@elementwise(
-    namespace="internal", promotion="float", method=False, title="MishBackward0", refuses=floats_only("mish_cpu")
-)
+@_of_floats("mish")
 def mish_of(input: Expression) -> Expression:
     """``input * tanh(softplus(input))``."""
     return input * _tanh(where(less(20.0, input), input, _log1p(_exp(input))))
@@ -193,6 +191,17 @@ def mish_of(input: Expression) -> Expression:
 def _(grad: Expression, input: Expression) -> Expression:
     share = _tanh(where(less(20.0, input), input, _log1p(_exp(input))))
     return grad * (share + input * (1.0 / (1.0 + _exp(-input))) * (1.0 - share * share))
+
+
+@elementwise(namespace="internal", method=False, title="PreluKernelBackward0", like_nothing=(2,))
+def prelu_of(input: Expression, weight: Expression) -> Expression:
+    """``input`` where positive, else ``weight * input``, element by element."""
+    return where(less(0.0, input), input, input * weight)
+
+
+@prelu_of.backward
+def _(grad: Expression, input: Expression, weight: Expression) -> tuple[Expression, Expression]:
+    return where(less(0.0, input), grad, grad * weight), where(less(0.0, input), 0.0, grad * input)
 
 
 @elementwise(namespace="internal", method=False)

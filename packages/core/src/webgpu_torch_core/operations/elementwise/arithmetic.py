@@ -138,7 +138,7 @@ def neg(input):
     return -input
 
 
-@elementwise(aliases=("absolute",), refuses=no_booleans("abs_cpu"))
+@elementwise(aliases=("absolute",), refuses=no_booleans("abs_cpu"), like_nothing=(3,))
 def abs(input):
     """``|input|``."""
     return _absolute(input)
@@ -178,7 +178,12 @@ def _refuse_power_of_flags(operands, promoted):
 
 
 @elementwise(
-    method=False, namespace="internal", rounds_numbers=True, title=_power_title, refuses=_refuse_power_of_flags
+    method=False,
+    namespace="internal",
+    rounds_numbers=True,
+    numbers_apart=True,
+    title=_power_title,
+    refuses=_refuse_power_of_flags,
 )
 def power_(input, exponent):
     """``input ** exponent``."""
@@ -207,7 +212,7 @@ def _weighted_title(operands):
     return f"LerpBackward{int(isinstance(operands[2], Tensor))}"
 
 
-@elementwise(method=False, namespace="internal", title=_weighted_title)
+@elementwise(method=False, namespace="internal", title=_weighted_title, numbers_apart=True)
 def lerp_tensor_(input, end, weight):
     """``input + weight * (end - input)``, computed from the nearer end as PyTorch does."""
     difference = end - input

@@ -12,7 +12,7 @@ from ...ir import expression as ir
 from ...ir import interpreter
 from ...ir.dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout
+from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, dense_strides, layout
 from ...ir.steps import differentiate
 from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
@@ -139,7 +139,20 @@ class Elementwise:
         kind = result_type(*operands)
         if self.facts.refuses is not None:
             self.facts.refuses(operands, kind)
-        return rule(self.name, operands)(None, *in_one_precision(operands, kind), *extras)
+        result = rule(self.name, operands)(None, *in_one_precision(operands, kind), *extras)
+        if not result._layout.numel:
+            result._layout = self._result_layout(operands, result._layout.shape, kind)
+        return result
+
+    def _result_layout(self, operands: tuple[object, ...], shape: tuple[int, ...], kind: dtype) -> Layout:
+        facts = self.facts
+        if facts.row_major:
+            return contiguous_layout(shape)
+        if kind.category in facts.like_nothing and 0 in shape:
+            return layout(shape, next(each._layout.strides for each in operands if isinstance(each, Tensor)))
+        ordered = (*operands[facts.decides :], *operands[: facts.decides])
+        found = result_layout(ordered, shape, facts.numbers_apart)
+        return layout(shape, dense_strides(shape, found.strides)) if facts.in_two_steps and 0 in shape else found
 
     def _resolve(self, identity: tuple[Any, ...], operands: tuple[Any, ...], extras: tuple[Any, ...]) -> Resolution:
         shape = broadcast_shapes(*(each._layout.shape for each in operands if isinstance(each, Tensor)))
@@ -171,9 +184,7 @@ class Elementwise:
         if result is not bool_ and result is not promoted and result.category == promoted.category:
             expression = ir.cast(expression, promoted)
         value = ir.cast(expression, result)
-        decides = self.facts.decides
-        ordered = (*operands[decides:], *operands[:decides])
-        out = contiguous_layout(shape) if self.facts.row_major else result_layout(ordered, shape)
+        out = self._result_layout(operands, shape, promoted)
         kernel = Pointwise(
             tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
             (Store(0, 0, out.strides, value),),

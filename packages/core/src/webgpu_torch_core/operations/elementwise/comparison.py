@@ -61,13 +61,13 @@ def isnan(input):
     return not_equal(input, input) if _is_integer(input) else is_nan(input)
 
 
-@elementwise(promotion="bool", in_place=False)
+@elementwise(promotion="bool", in_place=False, like_nothing=(0, 1), in_two_steps=True)
 def isinf(input):
     """Whether an element is infinite."""
     return not_equal(input, input) if _is_integer(input) else is_infinite(input)
 
 
-@elementwise(promotion="bool", in_place=False)
+@elementwise(promotion="bool", in_place=False, like_nothing=(0, 1))
 def isfinite(input):
     """Whether an element is neither NaN nor infinite."""
     return equal(input, input) if _is_integer(input) else _bitwise_not(is_nan(input) | is_infinite(input))
@@ -133,7 +133,12 @@ def _(grad, input, other):
 
 
 @elementwise(
-    method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1", refuses=no_booleans("clamp_cpu")
+    method=False,
+    namespace="internal",
+    rounds_numbers=True,
+    numbers_apart=True,
+    title="ClampBackward1",
+    refuses=no_booleans("clamp_cpu"),
 )
 def clamp_both(input, min, max):
     """``min(max(input, min), max)``."""
@@ -148,7 +153,7 @@ def _(grad, input, min, max):
     return where(inside, grad, 0.0), where(low, grad, 0.0), where(less(max, input) | less(max, min), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1")
+@elementwise(method=False, namespace="internal", rounds_numbers=True, numbers_apart=True, title="ClampBackward1")
 def clamp_low(input, min):
     """``max(input, min)``."""
     return _maximum(min, input)
@@ -159,7 +164,7 @@ def _(grad, input, min):
     return where(less_equal(min, input), grad, 0.0), where(less(input, min), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal", rounds_numbers=True, title="ClampBackward1")
+@elementwise(method=False, namespace="internal", rounds_numbers=True, numbers_apart=True, title="ClampBackward1")
 def clamp_high(input, max):
     """``min(input, max)``."""
     return _minimum(max, input)

@@ -238,13 +238,13 @@ def _(grad, input):
     return where(equal(square, 0.0), 0.0, grad * ((angle * _cos(angle) - _sin(angle)) / square))
 
 
-@elementwise(promotion="float", title="Deg2RadBackward0")
+@elementwise(promotion="float", title="Deg2RadBackward0", like_nothing=(0, 1, 2))
 def deg2rad(input):
     """Degrees in radians."""
     return input * DEGREE
 
 
-@elementwise(promotion="float", title="Rad2DegBackward0")
+@elementwise(promotion="float", title="Rad2DegBackward0", like_nothing=(0, 1, 2))
 def rad2deg(input):
     """Radians in degrees."""
     return input * (1.0 / DEGREE)

@@ -23,6 +23,10 @@ class Facts(NamedTuple):
         divides: integers are divided by the second operand: zero there is an error.
         decides: the operand whose order of dimensions counts first for the result's.
         row_major: the result is row-major, whatever order its operands' dimensions have.
+        like_nothing: categories of the promoted type of which a result without elements keeps the first operand's strides:
+            PyTorch makes it before it computes.
+        numbers_apart: PyTorch computes with a number in a form of its own, and not as with a tensor without dimensions.
+        in_two_steps: PyTorch compares a first result with a number, which tells in layouts of what has no elements.
         result_dtype: a function of the operands that gives the result's type, where it is not the promoted one.
     """
 
@@ -36,4 +40,7 @@ class Facts(NamedTuple):
     divides: bool = False
     decides: int = 0
     row_major: bool = False
+    like_nothing: tuple[int, ...] = ()
+    numbers_apart: bool = False
+    in_two_steps: bool = False
     result_dtype: Callable[[tuple[Any, ...]], dtype] | None = None

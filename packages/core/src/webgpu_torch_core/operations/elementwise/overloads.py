@@ -13,7 +13,18 @@ from ...ir.host_bytes import check_number, stored
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import attach, is_half, needs_gradient, refuse_types, require_tensor, type_title
+from ..common import (
+    attach,
+    is_half,
+    laid_out,
+    needs_gradient,
+    refuse_types,
+    require_tensor,
+    result_layout,
+    row_major,
+    type_title,
+)
+from ..creation.factories import filled
 from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
 from .call import default_float, finish_out, result_type
 
@@ -110,7 +121,8 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
         if simple is not None and input.dtype.category == 2 and kind is input.dtype:
             return _out(_simple_power(simple, input, exponent), out)
         if exponent == 0:
-            ones, shape, given = input.new_ones(input.shape, dtype=kind), input.shape, input.dtype
+            shape, given = input._layout.shape, input.dtype
+            ones = laid_out(filled(shape, 1, kind, input.device), result_layout((input,), shape))
             if needs_gradient(input):
                 # One whatever the input, NaN included.
                 ones = attach(ones, "PowBackward0", (input,), lambda grad: grad.new_zeros(shape, dtype=given))
@@ -316,7 +328,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         value = number.real
     filled = value if isinstance(value, Tensor) else input.new_full((), value)
     filled = filled.to(dtype=input.dtype, device=input.device)
-    return e.select_(filled, input.contiguous(), mask.contiguous()).contiguous()
+    return row_major(e.select_(filled, row_major(input), row_major(mask)))
 
 
 @operation("elementwise", method=False)
@@ -372,7 +384,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return input._layout.shape == other._layout.shape and bool((input == other).all().item())
 
 
-@operation("elementwise", title="NanToNumBackward0")
+@operation("composite")
 def nan_to_num(
     input: Tensor,
     nan: Number | None = 0.0,
@@ -381,14 +393,21 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """NaN and infinities replaced by numbers."""
+    """NaN and infinities replaced by numbers, in each part of complex ones."""
     if input.dtype.category < 2 or not input.numel():
         return _out(input.clone(), out)
     high = input.dtype.maximum if posinf is None else posinf
     low = input.dtype.minimum if neginf is None else neginf
-    result = where(e.isnan(input), nan, input)
-    result = where(e.eq(input, math.inf), high, result)
-    return _out(where(e.eq(input, -math.inf), low, result), out)
+    plain = input.detach()
+    result = where(e.isnan(plain), nan, plain)
+    result = where(e.eq(plain, math.inf), high, result)
+    result = where(e.eq(plain, -math.inf), low, result)
+    if needs_gradient(input):
+        saved = input._save()
+        # A product, as PyTorch's, so that NaN passes everywhere.
+        slope = lambda grad: grad * e.isfinite(saved.unpack()).to(grad.dtype)  # noqa: E731
+        result = attach(result, "NanToNumBackward0", (input,), slope)
+    return _out(result, out)
 
 
 for _name in (

@@ -33,7 +33,7 @@ def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
     require_tensor("nextafter", "input", 1, input)
     require_tensor("nextafter", "other", 2, other)
     kind = result_type(input, other)
-    if kind is float16 or kind is bfloat16:
+    if (kind is float16 or kind is bfloat16) and input.numel() and other.numel():
         return into(_next_of_half(input.to(kind), other.to(kind)), out)
     return e.nextafter_(input, other, out=out)
 
@@ -42,14 +42,14 @@ def _next_of_half(input: Tensor, other: Tensor) -> Tensor:
     """Return the next 16-bit numbers: as integers in the order of the numbers, they are one apart."""
 
     def place(value: Tensor) -> Tensor:
-        bits = value.detach().contiguous().view(int16).to(int32)
+        bits = value.detach().view(int16).to(int32)
         return where(bits < 0, -(bits & 0x7FFF), bits)
 
     first, second = place(input), place(other)
     moved = first + (second - first).sign()
     bits = where(moved < 0, -moved - 0x8000, moved).to(int16)
     result = where(first == second, other.detach(), bits.view(input.dtype))
-    result = result.masked_fill(input.isnan() | other.isnan(), math.nan)
+    result = where(input.detach().isnan() | other.detach().isnan(), math.nan, result)
     saved = [each.detach() for each in (input, other)]
 
     def run_backward(grad: Tensor) -> tuple[Tensor, Tensor]:

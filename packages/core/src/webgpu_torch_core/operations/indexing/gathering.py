@@ -71,14 +71,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     if index.numel():
         _check_index("gather", index)
     check_apart(out, input, index)
-    if input.ndim == 0:
-        return into(no_view(gather(input.reshape(1), 0, index.reshape(1)).reshape(index.shape)), out, True)
     if index.numel() == 0:
-        return into(gather_known(input, 0, index), out, True)
-    if input.ndim == 1 and index.ndim == 0:
-        return into(gather(input, dim, index.reshape(1)).reshape(()), out, True)
-    if input.ndim != index.ndim:
+        return into(gather_known(input if input.ndim else input.reshape(1), 0, index), out, True)
+    if max(input.ndim, 1) != max(index.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    if not input.ndim or not index.ndim:
+        # What has no dimensions counts as a row of one element.
+        row = gather(input.reshape(-1), 0, index.reshape(-1))
+        return into(no_view(row.reshape(index.shape)), out, True)
     axis = wrap_dimension(dim, input.ndim)
     for each, (have, size) in enumerate(zip(index._layout.shape, input._layout.shape, strict=True)):
         if each != axis and have > size:
@@ -292,16 +292,20 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
     axis = wrap_dimension(dim, input.ndim)
     if index.numel():
         _check_index(name, index)
-    if input.ndim == 0:
-        flat = scatter_along(input.reshape(1), 0, index.reshape(1), source.reshape(-1), kind, name)
-        return no_view(flat.reshape(()))
-    shape = index._layout.shape
-    if index.numel() and index.ndim != input.ndim:
-        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     if index.numel() == 0:
         return input.clone(memory_format=contiguous_format)
-    if source.ndim != index.ndim and source.ndim:
-        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    if max(index.ndim, 1) != max(input.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    if not input.ndim or not index.ndim:
+        # What has no dimensions counts as a row of one element.
+        flat = scatter_along(input.reshape(-1), 0, index.reshape(-1), source, kind, name)
+        return no_view(flat.reshape(input._layout.shape))
+    shape = index._layout.shape
+    short = 0 < source.ndim < index.ndim
+    source = source if source.ndim else source.reshape(1)
+    if source.ndim != index.ndim:
+        error = IndexError if short else RuntimeError
+        raise error("Index tensor must have the same number of dimensions as src tensor")
     for each in range(input.ndim):
         if (each != axis and shape[each] > input.shape[each]) or shape[each] > source.shape[each]:
             raise RuntimeError(

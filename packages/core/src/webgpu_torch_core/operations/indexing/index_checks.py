@@ -12,6 +12,7 @@ from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
 from ...record.checks import LARGEST, check_base, check_number, looks
 from ...record.node import running
+from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Tensor
 from ..common import kernel_cache, record
 
@@ -128,8 +129,9 @@ def _positions_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds, re
 def indicators(name: str, index: Tensor, size: int, error: Callable[[int], Exception]) -> Tensor:
     """Return int64 numbers: 1 at each position, 0 elsewhere, along a new last dimension of a size.
 
-    Positions outside are refused as by :func:`require_inside`.
+    Positions outside are refused as by :func:`require_inside`, sizes that nobody has memory for with a RuntimeError.
     """
+    check_countable((*index._layout.shape, size), index.numel() * size, int64)
     report = require_inside(name, index, size, error, by_reader=index.numel() > 0 and size > 0)
     kernel = _indicators_kernel(index._layout, index._storage.value.numel, index.dtype, size, report is not None)
     return record(kernel, (index,), () if report is None else (report.code,), ((*index._layout.shape, size),))

@@ -48,7 +48,9 @@ def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce:
     if reduce == "sum":
         return attach_scatter(result, base, dim, index, src, "sum", "ScatterReduceBackward0")
     if needs_gradient(input, src):
-        return (_attach_product if reduce == "prod" else _attach_extremum)(result, base, dim, index, src)
+        if reduce == "prod":
+            return _attach_product(result, base, dim, index, src)
+        return _attach_extremum(result, input, dim, index, src, include_self)
     return result
 
 
@@ -80,8 +82,8 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
     return attach(result, "ScatterReduceBackward0", (input, index, src), run_backward)
 
 
-def _attach_extremum(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """Equal winners share the gradient, as PyTorch's scatter_reduce amax/amin."""
+def _attach_extremum(result: Tensor, input: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool) -> Tensor:
+    """Equal winners share the gradient, as PyTorch's scatter_reduce amax/amin; what is not included counts among them, too."""
     saved, kept = (input._save(), index._save(), src._save()), result._save_result()
 
     def run_backward(grad: Tensor) -> Any:
@@ -90,6 +92,7 @@ def _attach_extremum(result: Tensor, input: Tensor, dim: int, index: Tensor, src
         theirs = (src == gather(value, dim, index)).to(grad.dtype)
         count = scatter_add(own, dim, index, theirs)
         share = grad / count
-        return share * own, None, gather(share, dim, index) * theirs
+        ours = share * own if include_self else scatter(share * own, dim, index, 0)
+        return ours, None, gather(share, dim, index) * theirs
 
     return attach(result, "ScatterReduceBackward0", (input, index, src), run_backward)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import is_dense, layout, wrap_dimension
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
-from ..common import attach, sizes_from, wide
+from ..common import attach, row_major, sizes_from, wide
 from ..in_place.writing import make_in_place
 from ..movement.views import as_strided, diagonal, select_dimension
 from ..outputs import into
@@ -42,10 +43,24 @@ def _written(input: Tensor, src: Tensor, view: Any, what: str) -> Tensor:
     return result
 
 
+def _written_apart(input: Tensor, src: Tensor, view: Callable[[Tensor], Tensor], what: str, title: str) -> Tensor:
+    """As :func:`_written`; each element has a gradient of its own, also of an input whose elements share memory."""
+    result = _written(input.detach(), src.detach(), view, what)
+    kind = src.dtype
+
+    def run_backward(grad: Tensor) -> tuple[Tensor, Tensor]:
+        kept = grad.clone(memory_format=contiguous_format)
+        view(kept).zero_()
+        return kept, view(grad).to(kind)
+
+    return attach(result, title, (input, src), run_backward)
+
+
 @operation("composite")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """``input`` with ``src`` at one position of a dimension."""
-    return _written(input, src, lambda each: select_dimension(each, dim, index), "slice")
+    chosen = lambda each: select_dimension(each, dim, index)  # noqa: E731
+    return _written_apart(input, src, chosen, "slice", "SelectScatterBackward0")
 
 
 @operation("composite")
@@ -56,13 +71,14 @@ def slice_scatter(
     """``input`` with ``src`` at a slice of a dimension."""
     axis = wrap_dimension(dim, input.ndim)
     chosen = (slice(None),) * axis + (slice(start, end, step),)
-    return into(_written(input, src, lambda each: each[chosen], "slice"), out, True)
+    return into(_written_apart(input, src, lambda each: each[chosen], "slice", "SliceScatterBackward0"), out, True)
 
 
 @operation("composite")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``input`` with ``src`` on a diagonal."""
-    return _written(input, src, lambda each: diagonal(each, offset, dim1, dim2), "slice")
+    chosen = lambda each: diagonal(each, offset, dim1, dim2)  # noqa: E731
+    return _written_apart(input, src, chosen, "slice", "DiagonalScatterBackward0")
 
 
 @operation("composite")
@@ -167,7 +183,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     size = vector_norm(source, p, tuple(each for each in range(input.ndim) if each != axis), True)
     # The small number is PyTorch's, so that gradients at the limit agree.
     factor = (maxnorm / (size + 1e-7)).where(size > maxnorm, 1.0)
-    return into((source.contiguous() * factor).to(input.dtype), out)
+    return into((row_major(source) * factor).to(input.dtype), out)
 
 
 for _function in (index_reduce, put, renorm):

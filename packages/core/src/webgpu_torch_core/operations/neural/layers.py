@@ -15,7 +15,7 @@ from ...tensors.memory_formats import contiguous_format
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, attach, needs_gradient, no_view, require_tensor, type_title
+from ..common import as_dimensions, attach, needs_gradient, no_view, refuse_types, require_tensor, type_title
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..in_place.writing import replaced, snapshot
@@ -159,6 +159,7 @@ def layer_norm(
 
     Raises:
         RuntimeError: the input does not end in ``normalized_shape``.
+        NotImplementedError: it is not of floating-point numbers.
     """
     shape = tuple(normalized_shape)
     if not shape or tuple(input._layout.shape[input.ndim - len(shape) :]) != shape:
@@ -166,6 +167,7 @@ def layer_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
             f"of size{list(input.shape)}"
         )
+    refuse_types("LayerNormKernelImpl", input, 0, 1, 3)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     # 16-bit inputs are rounded once, at the end.
     result = standardized(_wide(input), dims, eps)
@@ -208,6 +210,7 @@ def rms_norm(
 
     Raises:
         RuntimeError: the input does not end in ``normalized_shape``, or the weight has another shape.
+        NotImplementedError: the input is of whole numbers or truth values.
     """
     shape = tuple(normalized_shape)
     if not shape:
@@ -225,6 +228,7 @@ def rms_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
             f"of size{list(input.shape)}"
         )
+    refuse_types("rms_norm", input, 0, 1)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     machine = 2.220446049250313e-16 if input.dtype is float64 else 1.1920928955078125e-07
     wide = _wide(input)
