@@ -39,6 +39,7 @@ TILES = {
     "large": Tile(128, 256, 8, 16, 8),
     "spans and bands": Tile(128, 128, 8, 8, 8, span=8, band=2),
     "two stages": Tile(64, 64, 16, 8, 4, stages=2),
+    "two stages, flat": Tile(64, 128, 16, 8, 8, stages=2, span=4),
     "two stages padded": Tile(64, 32, 8, 4, 4, stages=2, span=4, pad=4, band=3),
     "padded": Tile(64, 64, 16, 4, 4, pad=4),
     "tiny": Tile(32, 32, 16, 4, 4),
