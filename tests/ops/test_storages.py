@@ -81,7 +81,7 @@ QUESTIONS: list[Callable[[Any, Any], Any]] = [
     lambda library, s: pickle.loads(pickle.dumps(s)).tolist()[:3],
     lambda library, s: library.tensor(s, dtype=s.dtype).tolist()[:3],
     lambda library, s: library.tensor(s.untyped(), dtype=s.dtype).tolist()[:3],
-    lambda library, s: library.tensor([], dtype=library.float32).set_(s).tolist(),
+    lambda library, s: library.tensor([], dtype=library.float32).set_(s).tolist()[:3],
     lambda library, s: isinstance(s, library.FloatStorage),
     lambda library, s: library.is_storage(s),
     lambda library, s: s.cpu().tolist()[:3],
