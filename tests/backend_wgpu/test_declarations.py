@@ -63,3 +63,20 @@ def test_a_second_process_parses_nothing() -> None:
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_functions_outlive_what_opened_their_library() -> None:
+    """At the interpreter's end cffi closes libraries before the last objects are released that their functions release."""
+    code = """
+import gc
+from importlib.util import find_spec
+from pathlib import Path
+from webgpu_torch_backend_wgpu.gpu.declarations import interface, opened
+(path,) = [each for each in (Path(find_spec("wgpu").origin).parent / "resources").iterdir() if each.suffix in (".so", ".dylib", ".dll")]
+library = opened(interface("uint32_t wgpuGetVersion(void);"), str(path))
+function = library.wgpuGetVersion
+del library
+gc.collect()
+print(function() > 0)
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import config
-from .declarations import interface
+from .declarations import interface, opened
 from .header import HeaderGpu, Reports, adapter_of, limits_of
 from .interface import MATRIX_FEATURE, Adapter, Gpu, Limits, MatrixUnit, Runtime
 from .processes import runtime_directory
@@ -201,7 +201,7 @@ class DawnRuntime(Runtime):
             raise RuntimeError(works()[1])
         self.path = path
         self.ffi: Any = interface(declarations())
-        self.lib: Any = self.ffi.dlopen(path)
+        self.lib: Any = opened(self.ffi, path)
         self._alive: list[Any] = []
         self._adapters: list[Any] = []
         limits = self.ffi.new("WGPUInstanceLimits *", {"timedWaitAnyMaxCount": _SUBMITS_IN_FLIGHT})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import ctypes
 import hashlib
 import io
 import tempfile
@@ -35,6 +36,16 @@ def interface(declarations: str) -> FFI:
         kept = [parsed, _digest(parsed)]
         cache.put(key, kept)
     return FFI(_NAME, **ast.literal_eval(kept[0]))
+
+
+def opened(interface: FFI, path: str) -> object:
+    """Return a library opened for as long as the process lives.
+
+    What is still held when the interpreter ends is released by the library's functions, after cffi has closed it. ctypes closes
+    none.
+    """
+    ctypes.CDLL(path)
+    return interface.dlopen(path)
 
 
 def _digest(text: str) -> str:

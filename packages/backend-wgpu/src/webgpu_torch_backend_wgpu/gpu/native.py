@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import config
-from .declarations import interface
+from .declarations import interface, opened
 from .header import HeaderGpu, Reports, adapter_of, limits_of
 from .interface import Adapter, Gpu, Runtime
 from .processes import runtime_directory
@@ -50,7 +50,7 @@ def _library() -> Path:
 
 
 _ffi: Any = interface((_resources() / "combined_header.h").read_text(encoding="utf-8"))
-_lib: Any = _ffi.dlopen(str(_library()))
+_lib: Any = opened(_ffi, str(_library()))
 
 #: submits the GPU may be behind before recording waits for it: bounds the memory that unfinished work holds
 SUBMITS_IN_FLIGHT = 64
