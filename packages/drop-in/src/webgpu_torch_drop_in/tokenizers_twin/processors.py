@@ -70,8 +70,9 @@ def _trimmed(encoding: Encoding, prefixed: bool) -> Encoding:
 
     for place, (token, (start, end)) in enumerate(zip(found.tokens, found.offsets, strict=True)):
         leading, trailing = blanks(token), blanks(reversed(token))
-        if leading and prefixed and (place == 0 or start == 0):
-            leading -= 1
+        if leading == 1 and prefixed and (place == 0 or start == 0):
+            # A single one was put there; of several all are the text's.
+            leading = 0
         start = min(start + leading, end)
         found.offsets[place] = (start, max(end - trailing, start))
     return found
