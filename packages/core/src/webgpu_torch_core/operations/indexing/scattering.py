@@ -183,7 +183,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     size = vector_norm(source, p, tuple(each for each in range(input.ndim) if each != axis), True)
     # The small number is PyTorch's, so that gradients at the limit agree.
     factor = (maxnorm / (size + 1e-7)).where(size > maxnorm, 1.0)
-    return into((row_major(source) * factor).to(input.dtype), out)
+    return into(row_major(source * factor).to(input.dtype), out)
 
 
 for _function in (index_reduce, put, renorm):
