@@ -204,7 +204,10 @@ def test_many_drawn_rows(case):
     st.sampled_from((3e38, 1e30, 1.0)),
 )
 def test_sums_and_products_pass_beyond_single_precision(shape, name, seed, size):
-    """Both add in double precision: what is infinite on the way in single precision need not be at the end."""
+    """Both compute in double precision: what is infinite on the way in single precision need not be at the end."""
+    if name == "product":
+        # What is infinite in double precision, too, depends on the order of the factors.
+        size = min(size, 10 ** (300 / shape[1]))
     kernel = RowProgram(
         operands((float32, number_of_elements(shape))), outputs((float32, shape[0])), (), "drawn", shape[:1], shape[1:],
         (Reduction(monoid(name, float32), load(0, 0, contiguous_strides(shape), float32)),),
