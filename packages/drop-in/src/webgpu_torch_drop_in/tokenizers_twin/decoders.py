@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from .pre_tokenizers import byte_characters
-from .stages import Description, SequenceOf, Stage, pattern_of, pattern_written
+from .stages import Description, OfSpaces, SequenceOf, Stage, pattern_of, pattern_written
 
 
 @cache
@@ -135,20 +135,8 @@ class Replace(Decoder):
         return [self._compiled.sub(lambda _: self.content, each) for each in tokens]
 
 
-class Metaspace(Decoder):
+class Metaspace(OfSpaces, Decoder):
     """A character that stands for a space."""
-
-    FIELDS = {"replacement": "\u2581", "prepend_scheme": "always", "split": True}
-    replacement: str
-    prepend_scheme: str
-
-    @classmethod
-    def of(cls, described: Description) -> Metaspace:
-        """Return what a file describes; older ones say ``add_prefix_space``."""
-        given = dict(described)
-        if not given.get("add_prefix_space", True) and "prepend_scheme" not in given:
-            given["prepend_scheme"] = "never"
-        return super().of(given)
 
     def chain(self, tokens: list[str]) -> list[str]:
         """Return the tokens with spaces, of which the first has none in front."""

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
-from .stages import Description, SequenceOf, Stage, pattern_of, pattern_written
+from .stages import Description, OfSpaces, SequenceOf, Stage, pattern_of, pattern_written
 from .text import Piece, category, compiled
 
 WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -156,20 +156,8 @@ class BertPreTokenizer(PreTokenizer):
         return [part for each in words for part in each.split(_punctuation())]
 
 
-class Metaspace(PreTokenizer):
+class Metaspace(OfSpaces, PreTokenizer):
     """Words that begin with a character that stands for a space."""
-
-    FIELDS = {"replacement": "\u2581", "prepend_scheme": "always", "split": True}
-    replacement: str
-    prepend_scheme: str
-
-    @classmethod
-    def of(cls, described: Description) -> Metaspace:
-        """Return what a file describes; older ones say ``add_prefix_space``."""
-        given = dict(described)
-        if not given.get("add_prefix_space", True) and "prepend_scheme" not in given:
-            given["prepend_scheme"] = "never"
-        return super().of(given)
 
     def pieces(self, piece: Piece) -> list[Piece]:
         """Return the words of a text."""

@@ -104,6 +104,22 @@ class SequenceOf:
         return len(self.parts)
 
 
+class OfSpaces:
+    """What is common to the kinds that know a character for spaces."""
+
+    FIELDS: ClassVar[dict[str, Any]] = {"replacement": "\u2581", "prepend_scheme": "always", "split": True}
+    replacement: str
+    prepend_scheme: str
+
+    @classmethod
+    def of(cls, described: Description) -> Self:
+        """Return what a file describes; older ones say ``add_prefix_space``."""
+        given = dict(described)
+        if not given.get("add_prefix_space", True) and "prepend_scheme" not in given:
+            given["prepend_scheme"] = "never"
+        return super().of(given)  # type: ignore[misc]
+
+
 def pattern_of(value: Value) -> re.Pattern[str]:
     """Return the pattern that a field is: a text, a :class:`Regex`, or how files write either."""
     if isinstance(value, dict):
