@@ -58,10 +58,8 @@ def to_bfloat16(values: Array) -> Array:
     rounded += np.uint32(0x7FFF)
     rounded += bits
     rounded >>= np.uint32(16)
-    missing = np.isnan(values)
-    return (
-        np.where(missing, np.uint16(0x7FC0), rounded.astype(np.uint16)) if missing.any() else rounded.astype(np.uint16)
-    )
+    found, missing = rounded.astype(np.uint16), np.isnan(values)
+    return np.where(missing, np.uint16(0x7FC0), found) if missing.any() else found
 
 
 def to_integer(values: Array, kind: Any) -> Array:
