@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import facts
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.facts import TYPICAL, Facts, known_facts
@@ -97,20 +99,53 @@ def test_the_speed_of_a_clock_that_is_too_coarse_is_not_believed() -> None:
     assert TYPICAL["discrete"].threads == 1 << 17
 
 
-@pytest.mark.parametrize("wakes", [0.0, 0.8, 100.0])
-def test_speeds_are_measured_when_clocks_are_up(wakes: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
+class Sleeping:
+    """A made-up GPU of 132 units that starts at a fifth of its clock, and the clock of its host.
 
-    def seconds(*_: object) -> float:
-        # Clocks rise by a tenth in each tenth of a second until the GPU is awake.
-        now[0] += 0.01
-        return 0.004 * 0.9 ** (10 * min(now[0], wakes))
+    ``wakes``: the second at which it begins to rise; ``rises``: the seconds that rising takes.
+    """
 
+    def __init__(self, wakes: float, rises: float) -> None:
+        self.now, self.wakes, self.rises = 0.0, wakes, rises
+
+    def seconds(self, _: object, groups: int, rounds: int, words: int) -> float:
+        """Return how long a dispatch takes on the GPU's clock."""
+        rate = min(max((self.now - self.wakes) / self.rises if self.rises else float(self.now >= self.wakes), 0.0), 1.0)
+        took = 5e-6 + (-(-groups // 132) * rounds * 7e-7 + words * 8 / 3e12) / (0.2 + 0.8 * rate)
+        self.now += took + 2e-4
+        return took
+
+
+def measuring(gpu: Sleeping, monkeypatch: pytest.MonkeyPatch) -> facts._Test:
+    """Return the self-test over a made-up GPU."""
     test = object.__new__(facts._Test)
-    monkeypatch.setattr(test, "_seconds", seconds)
-    monkeypatch.setattr(facts.time, "perf_counter", lambda: now[0])
-    test._warm_up(None)  # type: ignore[arg-type]
-    assert min(wakes, facts._PATIENCE) <= now[0] < min(wakes + facts._STEADY, facts._PATIENCE) + 0.05
+    test.threads, test.typical = 1024, TYPICAL["discrete"]
+    monkeypatch.setattr(test, "_seconds", gpu.seconds)
+    monkeypatch.setattr(facts.time, "perf_counter", lambda: gpu.now)
+    return test
+
+
+@given(wakes=st.floats(0, 3), rises=st.floats(0, 0.9))
+def test_speeds_are_measured_when_clocks_are_up(wakes: float, rises: float) -> None:
+    # A load that lasts two seconds, or one during which the clock rises, wakes what is made up here.
+    assume(wakes + rises < facts._WAKING or rises == 0.0)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        units, flops, bandwidth, dispatch = measuring(Sleeping(wakes, rises), monkeypatch)._speed(None)  # type: ignore[arg-type]
+    awake = 132 * facts._OPERATIONS * 1024 / 7e-7
+    share = flops / awake
+    # What is measured goes together: either all of it was measured asleep, or all awake.
+    assert units == 132
+    assert share == pytest.approx(1.0, rel=0.1) or (wakes > facts._WAKING and share == pytest.approx(0.2, rel=0.1))
+    assert bandwidth == pytest.approx(3e12 * round(share, 1), rel=0.1)
+    assert dispatch == pytest.approx(5e-6)
+
+
+@pytest.mark.parametrize(("wakes", "rises"), [(0.0, 0.0), (0.0, 0.8), (1.2, 0.0), (0.0, 10.0)])
+def test_a_gpu_is_loaded_until_its_clocks_are_up(wakes: float, rises: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Sleeping(wakes, rises)
+    measuring(gpu, monkeypatch)._warm_up(None)  # type: ignore[arg-type]
+    least = min(max(wakes + rises, facts._WAKING), facts._PATIENCE)
+    assert least <= gpu.now < min(max(wakes + rises + facts._STEADY, facts._WAKING), facts._PATIENCE) + 0.05
 
 
 def test_a_first_start_is_quick(webgpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
