@@ -63,14 +63,11 @@ def batch_norm(
     named = (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))
     for name, values in named:
         _check_channels(name, values, channels)
-    kind = input.dtype
     if not training:
         if running_mean is None or running_var is None:
             missing = "running_mean" if running_mean is None else "running_var"
             raise RuntimeError(f"{missing} must be defined in evaluation mode")
-        center = _per_channel(wide(running_mean), spatial)
-        scale = _per_channel((wide(running_var) + eps).rsqrt(), spatial)
-        return _scaled((wide(input) - center) * scale, weight, bias, spatial, kind)
+        return _standardized_by(input, running_mean, running_var, weight, bias, eps)
     if eps <= 0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     dims = (0, *range(2, input.ndim))
@@ -79,7 +76,18 @@ def batch_norm(
             variance, mean = torch.var_mean(wide(input.detach()), dims, correction=0)
             _update(running_mean, mean, momentum)
             _update(running_var, variance * (count / max(count - 1, 1)), momentum)
-    return _scaled(standardized(wide(input), dims, eps), weight, bias, spatial, kind)
+    return _scaled(standardized(wide(input), dims, eps), weight, bias, spatial, input.dtype)
+
+
+@remembered
+def _standardized_by(
+    input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    """Return ``(x - mean) / sqrt(variance + eps) * weight + bias`` per channel of [n, c, …]."""
+    spatial = input.ndim - 2
+    center = _per_channel(wide(mean), spatial)
+    scale = _per_channel((wide(variance) + eps).rsqrt(), spatial)
+    return _scaled((wide(input) - center) * scale, weight, bias, spatial, input.dtype)
 
 
 def instance_norm(
