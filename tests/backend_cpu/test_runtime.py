@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webgpu_torch_backend_cpu import runtime
+from webgpu_torch_backend_cpu import reductions, runtime
 
 STRANGE = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 3e38, -3e38, 2.0**31, -(2.0**31), 2.0**63, 1e-45, 0.5])
-SHAPES = st.sampled_from([(3,), (5000,), (4, 1500), (1, 5000), (90, 64), (4000, 3), (2, 300, 20)])
+SHAPES = st.sampled_from([(3,), (5000,), (4, 1500), (1, 5000), (90, 64), (4000, 3), (2, 300, 20), (3, 512), (70, 2, 96), (4, 130, 9, 11)])
 
 
 def drawn(shape: tuple[int, ...], seed: int, strange: bool) -> np.ndarray:
@@ -49,11 +49,32 @@ def test_drawn_sums(shape: tuple[int, ...], seed: int, strange: bool, turned: bo
     values = values.T if turned else values
     axes = tuple(range(values.ndim))[max(values.ndim - count, 0) :]
     with np.errstate(all="ignore"):
-        found = runtime.total(values, axes, np.float32)
-        expected = np.add.reduce(values.astype(np.float64), axis=axes, keepdims=True).astype(np.float32)
+        found = reductions.total(values, axes, np.float32)
+        wide = values.astype(np.float64)
+        exact = np.add.reduce(wide, axis=axes, keepdims=True)
+        magnitudes = np.add.reduce(np.abs(wide), axis=axes, keepdims=True)
     assert found.dtype == np.float32
-    # What cancels leaves the rounding of sums in double precision.
-    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
+    # Of what passes the largest number the order of the terms decides.
+    same = (magnitudes < np.finfo(np.float32).max) | np.isnan(exact)
+    with np.errstate(all="ignore"):
+        error = np.abs(found.astype(np.float64) - exact)
+    # A group's sum has at most one rounding a term, of at most the sum of the terms' magnitudes; the result has one more.
+    bound = 2.0**-24 * (reductions.GROUP * magnitudes + np.abs(exact)) + 2.0**-149
+    assert np.array_equal(np.isnan(found)[same], np.isnan(exact)[same])
+    assert (error <= bound)[same & ~np.isnan(exact)].all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(SHAPES | st.just(()), st.integers(0, 99), st.booleans(), st.integers(0, 3))
+def test_drawn_products(shape: tuple[int, ...], seed: int, turned: bool, count: int) -> None:
+    signs, powers = np.random.default_rng(seed).integers(0, 2, (2, *shape))
+    # Numbers near 1, so that no product leaves the range of doubles.
+    values = np.asarray((1 - 2 * signs) * (1 + powers * 2.0**-9), np.float32)
+    values = values.T if turned else values
+    axes = tuple(range(values.ndim))[max(values.ndim - count, 0) :]
+    found = reductions.multiplied(values, axes, np.float64)
+    expected = np.multiply.reduce(values.astype(np.float64), axis=axes, keepdims=True)
+    np.testing.assert_allclose(found, expected, rtol=values.size * 2.0**-52)
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,7 +13,7 @@ from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Sca
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
-from . import boxes, runtime, windows
+from . import boxes, reductions, runtime, windows
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printer import TYPES
 from .writer import BLOCK_ELEMENTS, Writer
@@ -23,7 +23,7 @@ LONG_ROW = 1 << 17
 
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 _SCOPE = {
-    "n": np, "r": runtime, "w": windows, "array": np.ndarray, **{f"{name}_": np.dtype(name) for name in set(TYPES.values())}
+    "n": np, "r": runtime, "w": windows, "reductions": reductions, "array": np.ndarray, **{f"{name}_": np.dtype(name) for name in set(TYPES.values())}
 }  # fmt: skip
 _numbers = itertools.count()
 
@@ -70,10 +70,10 @@ def _outermost(shape: Shape, strides: Shape) -> int:
 
 
 _REDUCTIONS = {
-    "sum": "r.total({0}, {1}, n.{2})", "product": "r.product({0}, {1}, n.{2})",
+    "sum": "reductions.total({0}, {1}, n.{2})", "product": "reductions.product({0}, {1}, n.{2})",
     "maximum": "n.maximum.reduce({0}, axis={1}, keepdims=True)", "minimum": "n.minimum.reduce({0}, axis={1}, keepdims=True)",
     "any": "n.logical_or.reduce({0}, axis={1}, keepdims=True)", "all": "n.logical_and.reduce({0}, axis={1}, keepdims=True)",
-    "argmaximum": "r.position({0}, {3}, True)", "argminimum": "r.position({0}, {3}, False)",
+    "argmaximum": "reductions.position({0}, {3}, True)", "argminimum": "reductions.position({0}, {3}, False)",
 }  # fmt: skip
 
 
@@ -124,6 +124,8 @@ class RowWriter(Writer):
         kernel = self.kernel
         simple = len(kernel.reductions) == 1 and not kernel.stores and len(kernel.inner) > 0
         simple = simple and standard_name(kernel.reductions[0].monoid) in _REDUCTIONS
+        # An operand itself is read where it lies.
+        simple = simple and (kernel.reductions[0].value.step != "load" or "position" in _REDUCTIONS[standard_name(kernel.reductions[0].monoid)])
         return simple and kernel.inner[0] > 1 and number_of_elements(kernel.inner) >= LONG_ROW
 
     def _reduce_in_pieces(self, domain: Shape, depth: int, axes: Shape) -> None:
@@ -142,8 +144,8 @@ class RowWriter(Writer):
         rest = "".join(f"{each}, " for each in domain[depth + 1 :])
         inner = number_of_elements(domain[depth + 1 :])
         self.body.append(f"    w0 = r.spread({value}, ({lead}block.stop - start, {rest}))")
-        self.body.append(f"    r0 = r.further(r0, '{name}', w0, {axes}, n.{kind}, start * {inner})")
-        self.body.append(f"r0 = r.finished(r0, '{name}', n.{kind})")
+        self.body.append(f"    r0 = reductions.further(r0, '{name}', w0, {axes}, n.{kind}, start * {inner})")
+        self.body.append(f"r0 = reductions.finished(r0, '{name}', n.{kind})")
 
     def _reduce(self, reduction: Any, value: str, axes: Shape) -> str:
         name = standard_name(reduction.monoid)
