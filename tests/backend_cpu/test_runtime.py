@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_cpu import reductions, runtime
 
 STRANGE = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 3e38, -3e38, 2.0**31, -(2.0**31), 2.0**63, 1e-45, 0.5])
-SHAPES = st.sampled_from([(3,), (5000,), (4, 1500), (1, 5000), (90, 64), (4000, 3), (2, 300, 20), (3, 512), (70, 2, 96), (4, 130, 9, 11)])
+SHAPES = st.sampled_from(
+    [(3,), (5000,), (4, 1500), (1, 5000), (90, 64), (4000, 3), (2, 300, 20), (3, 512), (70, 2, 96), (4, 130, 9, 11)]
+)
 
 
 def drawn(shape: tuple[int, ...], seed: int, strange: bool) -> np.ndarray:

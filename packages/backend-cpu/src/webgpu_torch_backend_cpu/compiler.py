@@ -125,7 +125,10 @@ class RowWriter(Writer):
         simple = len(kernel.reductions) == 1 and not kernel.stores and len(kernel.inner) > 0
         simple = simple and standard_name(kernel.reductions[0].monoid) in _REDUCTIONS
         # An operand itself is read where it lies.
-        simple = simple and (kernel.reductions[0].value.step != "load" or "position" in _REDUCTIONS[standard_name(kernel.reductions[0].monoid)])
+        simple = simple and (
+            kernel.reductions[0].value.step != "load"
+            or "position" in _REDUCTIONS[standard_name(kernel.reductions[0].monoid)]
+        )
         return simple and kernel.inner[0] > 1 and number_of_elements(kernel.inner) >= LONG_ROW
 
     def _reduce_in_pieces(self, domain: Shape, depth: int, axes: Shape) -> None:

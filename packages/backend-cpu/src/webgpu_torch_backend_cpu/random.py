@@ -20,9 +20,10 @@ from webgpu_torch_core.random_streams import counts, drawing
 from webgpu_torch_core.random_streams.distributions import power
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 
+from .normal_numbers import normal_singles
 from .printer import TYPES
 from .runtime import to_bfloat16
-from .uniform_numbers import CHUNK, LOW_53, doubles, unit_doubles, unit_singles, words
+from .uniform_numbers import LOW_53, doubles, unit_doubles, unit_singles, words
 
 Array = Any
 
@@ -30,9 +31,6 @@ Array = Any
 SMALLEST = 16
 #: elements drawn at a time of distributions whose draws follow each other, a multiple of 16: longer runs need no more memory
 PIECE = 1 << 18
-
-_SIGN = np.int32(-(1 << 31))
-_SQRT_HALF_BITS = np.float32(scalar._SQRT_HALF).view(np.int32)
 
 
 def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
@@ -135,7 +133,7 @@ def _normal(stream: Any, count: int, element: dtype, mean: float, std: float) ->
     if element is float64:
         blocks = _normal_doubles(words, mean, std)
     else:
-        blocks = _encode(_normal_singles(words, mean, std), element)
+        blocks = _encode(normal_singles(words, mean, std), element)
     if count % 16:
         tail = blocks[-16:].copy()
         blocks = blocks[:count]
@@ -155,101 +153,6 @@ def _normal_doubles(words: Array, mean: float, std: float) -> Array:
 def _each(function: Callable[[float], float], values: Array) -> Array:
     flat = values.reshape(-1)
     return np.fromiter(map(function, flat.tolist()), np.float64, flat.size).reshape(values.shape)
-
-
-def _normal_singles(words: Array, mean: float, std: float) -> Array:
-    """Return what :func:`_box_muller.normal_float32` returns, from rows of 16 words."""
-    result = np.empty(words.shape, np.float32)
-    rows = CHUNK // 16
-    wide_mean, wide_std = np.float64(np.float32(mean)), np.float64(np.float32(std))
-    for start in range(0, len(words), rows):
-        # Halves of rows are laid out one after the other: everything in between then is one long loop.
-        first, second = (words[start : start + rows, at : at + 8].copy().reshape(-1) for at in (0, 8))
-        radius = _log(np.float32(1.0) - unit_singles(first))
-        radius *= np.float32(-2.0)
-        np.sqrt(radius, out=radius)
-        angles = unit_singles(second)
-        angles *= np.float32(scalar._TWO_PI)
-        sine, cosine = _sine_cosine(angles)
-        for at, values in ((0, cosine), (8, sine)):
-            values *= radius
-            if std != 1.0 or mean != 0.0:
-                values = _fused(values, wide_std, wide_mean)
-            result[start : start + rows, at : at + 8] = values.reshape(-1, 8)
-    # Adding 0 turns -0 into 0, as adding the mean does.
-    result += np.float32(0.0)
-    return result.reshape(-1)
-
-
-def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    """Return a polynomial of float32 numbers held as doubles, rounded to float32 at each fused step."""
-    result, single = x * coefficients[0], np.empty(x.shape, np.float32)
-    for coefficient in coefficients[1:-1]:
-        result += coefficient
-        np.copyto(single, result, casting="same_kind")
-        np.copyto(result, single)
-        result *= x
-    result += coefficients[-1]
-    np.copyto(single, result, casting="same_kind")
-    return single
-
-
-def _fused(left: Array, right: Any, addend: Any) -> Array:
-    product = left.astype(np.float64)
-    product *= right
-    product += addend
-    return product.astype(np.float32)
-
-
-def _log(values: Array) -> Array:
-    # The mantissa is to lie between the roots of 1/2 and 2, and the exponent is what is left.
-    bits = values.view(np.int32)
-    shift = bits - _SQRT_HALF_BITS
-    shift &= ~np.int32(0x7FFFFF)
-    x = (bits - shift).view(np.float32)
-    x -= np.float32(1.0)
-    shift >>= 23
-    exponent = shift.astype(np.float32)
-    square = x * x
-    y = _horner(scalar._LOG_COEFFICIENTS, x.astype(np.float64))
-    y *= x
-    y = _fused(y, square, exponent * np.float32(scalar._LOG_TWO_LOW))
-    square *= np.float32(0.5)
-    y -= square
-    x += y
-    return _fused(exponent, scalar._LOG_TWO_HIGH, x)
-
-
-def _sine_cosine(angles: Array) -> tuple[Array, Array]:
-    octants = (angles * np.float32(scalar._FOUR_OVER_PI)).astype(np.int32)
-    octants += 1
-    octants &= ~1
-    wide = octants.astype(np.float64)
-    x = angles
-    for part in scalar._QUARTER_PI_PARTS:
-        x = _fused(wide, part, x)
-    square = x * x
-    double = square.astype(np.float64)
-    cosine = _horner(scalar._COSINE_COEFFICIENTS, double)
-    cosine *= square
-    cosine = _fused(cosine, double, double * -0.5)
-    cosine += np.float32(1.0)
-    sine = _horner(scalar._SINE_COEFFICIENTS, double)
-    sine *= square
-    sine = _fused(sine, x, x)
-    return _turned(octants, sine, cosine)
-
-
-def _turned(octants: Array, sine: Array, cosine: Array) -> tuple[Array, Array]:
-    """Return sine and cosine exchanged and negated as their octant says, on their bits: no branch depends on a random number."""
-    sines, cosines = sine.view(np.int32), cosine.view(np.int32)
-    different = sines ^ cosines
-    different &= -((octants >> 1) & 1)
-    sines ^= different
-    cosines ^= different
-    sines ^= octants << 29 & _SIGN
-    cosines ^= ~(octants - 2) << 29 & _SIGN
-    return sine, cosine
 
 
 def _bernoulli(stream: Any, count: int, element: dtype, p: float, _: Any) -> Array:

@@ -58,12 +58,21 @@ def _groups_of_rows(values: Array, count: int) -> Array | None:
 def _doubles(sums: Array) -> Array:
     """Return the sums of rows in double precision."""
     length = sums.shape[-1]
-    return sums.astype(np.float64) @ np.ones(length) if length <= 2 * GROUP else np.add.reduce(sums, axis=-1, dtype=np.float64)
+    return (
+        sums.astype(np.float64) @ np.ones(length)
+        if length <= 2 * GROUP
+        else np.add.reduce(sums, axis=-1, dtype=np.float64)
+    )
 
 
 def _groups_of_columns(values: Array) -> Array | None:
     """Return sums over the last axis where elements of the one before are neighbours; None where there are too few."""
-    if values.ndim < 2 or values.strides[-2] != values.itemsize or values.shape[-1] < 2 * GROUP or values.shape[-2] < GROUP:
+    if (
+        values.ndim < 2
+        or values.strides[-2] != values.itemsize
+        or values.shape[-1] < 2 * GROUP
+        or values.shape[-2] < GROUP
+    ):
         return None
     columns = values.swapaxes(-1, -2)
     *outer, length, width = columns.shape

@@ -21,7 +21,7 @@ _LOCK = threading.Lock()
 
 #: the bits of a word that make a number of either precision
 LOW_24, LOW_53 = np.uint32(0xFFFFFF), np.uint64((1 << 53) - 1)
-_UNIT_24, _UNIT_53 = np.float32(2.0**-24), 2.0**-53
+UNIT_24, UNIT_53 = np.float32(2.0**-24), 2.0**-53
 
 
 def words(stream: Any, count: int, kind: Any) -> Array:
@@ -45,12 +45,12 @@ def doubles(stream: Any, count: int) -> Array:
 
 def unit_doubles(drawn: Array) -> Array:
     """Return words of 64 bits as numbers from [0, 1) of 53 bits."""
-    return _scaled(drawn, LOW_53, np.int64, np.float64, _UNIT_53)
+    return _scaled(drawn, LOW_53, np.int64, np.float64, UNIT_53)
 
 
 def unit_singles(drawn: Array) -> Array:
     """Return words of 32 bits as float32 numbers from [0, 1) of 24 bits."""
-    return _scaled(drawn, LOW_24, np.int32, np.float32, _UNIT_24)
+    return _scaled(drawn, LOW_24, np.int32, np.float32, UNIT_24)
 
 
 def _scaled(drawn: Array, mask: Any, signed: Any, kind: Any, unit: Any) -> Array:
