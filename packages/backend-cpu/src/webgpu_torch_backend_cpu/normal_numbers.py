@@ -78,7 +78,7 @@ def _horner(coefficients: tuple[float, ...], x: Array, single: Array, result: Ar
     np.copyto(single, result, casting="same_kind")
 
 
-def _fused(values: Array, factor: Any, addend: Any, of: _Blocks) -> None:
+def _fused(values: Array, factor: Array, addend: Array, of: _Blocks) -> None:
     """Multiply float32 numbers by something in double precision, add something, and round once."""
     wide = of.doubles[1]
     np.copyto(wide, values)

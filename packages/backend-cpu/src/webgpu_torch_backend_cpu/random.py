@@ -20,6 +20,7 @@ from webgpu_torch_core.random_streams import counts, drawing
 from webgpu_torch_core.random_streams.distributions import power
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 
+from . import compiled_draws
 from .normal_numbers import normal_singles
 from .printer import TYPES
 from .runtime import to_bfloat16
@@ -130,10 +131,11 @@ def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -
 
 def _normal(stream: Any, count: int, element: dtype, mean: float, std: float) -> Array:
     words = _normal_words(stream, count, element).reshape(-1, 16)
+    blocks = compiled_draws.normal(words, mean, std)
     if element is float64:
-        blocks = _normal_doubles(words, mean, std)
+        blocks = _normal_doubles(words, mean, std) if blocks is None else blocks
     else:
-        blocks = _encode(normal_singles(words, mean, std), element)
+        blocks = _encode(normal_singles(words, mean, std) if blocks is None else blocks, element)
     if count % 16:
         tail = blocks[-16:].copy()
         blocks = blocks[:count]
@@ -264,6 +266,9 @@ def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Ar
     stand together in their order.
     """
     kind = np.uint32 if count < 0xFFFFFFFF // 20 else np.uint64
+    found = compiled_draws.permutation(stream, count, kind)
+    if found is not None:
+        return found
     others = np.zeros(count, np.uint64)
     others[:-1] = words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)
     others += np.arange(count, dtype=np.uint64)
@@ -337,6 +342,11 @@ def _greatest(scores: Array, count: int) -> Array:
 
 def _poisson(stream: MersenneTwister, count: int, element: dtype, rates: bytearray, _: object) -> Array:
     """Return what :func:`counts.fill_poisson` returns: how many numbers each takes is known only when it has taken them."""
+    table = np.frombuffer(rates, TYPES[element.name]).astype(np.float64)
+    if ((table >= 0) & (table < np.inf)).all():
+        found = compiled_draws.poisson(stream, table)
+        if found is not None:
+            return found.astype(TYPES[element.name])
     return np.frombuffer(counts.fill_poisson(stream, _listed(rates, element), element, _listed_doubles), np.uint8)
 
 

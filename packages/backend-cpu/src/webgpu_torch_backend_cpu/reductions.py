@@ -106,7 +106,7 @@ def product(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
     return multiplied(values, axes, np.float64 if np.dtype(kind).kind == "f" else kind).astype(kind)
 
 
-def multiplied(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
+def multiplied(values: Array, axes: tuple[int, ...], kind: type) -> Array:
     """Return a product over the last axes in a type; along long ones as many products side by side, since each waits for the one before."""
     length = values.shape[-1] if len(axes) == 1 else 0
     lanes = 1 << (length.bit_length() // 2)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from numpy import empty, uint8
 from webgpu_torch_core.api.kernel_switches import get_num_threads
@@ -95,11 +95,21 @@ def _word(value: Number, of: dtype) -> Number:
     return ((int(value) + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
+class Advancing(Protocol):
+    """What becomes machine code on the compiler's thread."""
+
+    name: str
+
+    def advance(self, compiles: bool) -> None:
+        """Take machine code if there is some, or if it is to be made."""
+
+
 class Adaptive:
     """A kernel that is compiled when it has turned out to be worth it."""
 
     def __init__(self, kernel: Kernel, waits: bool) -> None:
         self.kernel = kernel
+        self.name = kernel.name
         self.numpy: Runs | None = None
         self.native: Runs | None = None
         self.spent = 0.0
@@ -207,7 +217,7 @@ class _Compiler:
     """The thread that compiles; one kernel at a time, so that a core is left to the program."""
 
     def __init__(self) -> None:
-        self.waiting: queue.SimpleQueue[tuple[Adaptive, bool] | None] = queue.SimpleQueue()
+        self.waiting: queue.SimpleQueue[tuple[Advancing, bool] | None] = queue.SimpleQueue()
         self.ends = False
         self.thread = threading.Thread(target=self._work, name="webgpu-torch compiler", daemon=True)
         self.thread.start()
@@ -220,7 +230,7 @@ class _Compiler:
             try:
                 kernel.advance(compiles)
             except Exception:
-                logger.exception("compiling %s failed; NumPy goes on running it", kernel.kernel.name)
+                logger.exception("compiling %s failed; NumPy goes on running it", kernel.name)
 
     def end(self) -> None:
         """Finish the kernel that is being compiled, and no other."""
@@ -232,6 +242,16 @@ class _Compiler:
 @lru_cache(maxsize=1)
 def _compiler() -> _Compiler:
     return _Compiler()
+
+
+def compile_later(program: Advancing) -> None:
+    """Have something compiled beside the program."""
+    _compiler().waiting.put((program, True))
+
+
+def is_child() -> bool:
+    """Return whether this process was forked from one whose compiler may have been at work."""
+    return _Process.forked
 
 
 class _Helper:

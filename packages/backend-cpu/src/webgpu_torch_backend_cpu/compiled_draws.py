@@ -1,0 +1,58 @@
+"""Draws by compiled samplers, where there are some: each function returns None where NumPy is to draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .jit.samplers import sampler
+from .uniform_numbers import words
+
+Array = Any
+
+#: words drawn ahead at most of numbers that each take as many as they like
+AHEAD = 1 << 16
+
+
+def normal(drawn: Array, mean: float, std: float) -> Array | None:
+    """Return normal numbers from rows of 16 words: float32 numbers from words of 32 bits, doubles from words of 64."""
+    single = drawn.dtype == np.uint32
+    run = sampler("normal_singles" if single else "normal_doubles", drawn.size)
+    if run is None:
+        return None
+    result = np.empty(drawn.size, np.float32 if single else np.float64)
+    # A pass makes a row of single ones, or a pair of doubles.
+    run(0, drawn.size // (16 if single else 2), [drawn, result], (), (std, mean))
+    return result
+
+
+def permutation(stream: Any, count: int, kind: type) -> Array | None:
+    """Return the numbers below ``count`` shuffled by words of a type."""
+    run = sampler(f"permutation_{np.dtype(kind).itemsize * 8}", count)
+    if run is None:
+        return None
+    result = np.arange(count)
+    run(0, count - 1, [words(stream, count - 1, kind), result], (count,), ())
+    return result
+
+
+def poisson(stream: Any, rates: Array) -> Array | None:
+    """Return counts of rates in double precision, which are finite and not negative."""
+    run = sampler("poisson", rates.size)
+    if run is None:
+        return None
+    result, state, done = np.empty(rates.size), np.zeros(2, np.int64), 0
+    left = np.empty(0, np.uint64)
+    while done < rates.size:
+        before, kept = stream.position(), len(left)
+        drawn = words(stream, min(4 * (rates.size - done) + 64, AHEAD), np.uint64)
+        drawn = np.concatenate((left, drawn)) if kept else drawn
+        run(done, rates.size, [drawn, rates, result, state], (len(drawn),), ())
+        used, done = (int(each) for each in state)
+        left = drawn[used:]
+    if len(left):
+        stream.move_to(*before)
+        # What was left from before is used up first: a number takes fewer words than are drawn at a time.
+        words(stream, used - kept, np.uint64)
+    return result
