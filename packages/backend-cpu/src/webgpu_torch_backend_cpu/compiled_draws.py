@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from .jit.samplers import sampler
 from .uniform_numbers import words
@@ -27,7 +28,7 @@ def normal(drawn: Array, mean: float, std: float) -> Array | None:
     return result
 
 
-def permutation(stream: Any, count: int, kind: type) -> Array | None:
+def permutation(stream: MersenneTwister, count: int, kind: type) -> Array | None:
     """Return the numbers below ``count`` shuffled by words of a type."""
     run = sampler(f"permutation_{np.dtype(kind).itemsize * 8}", count)
     if run is None:
@@ -37,22 +38,24 @@ def permutation(stream: Any, count: int, kind: type) -> Array | None:
     return result
 
 
-def poisson(stream: Any, rates: Array) -> Array | None:
+def poisson(stream: MersenneTwister, rates: Array) -> Array | None:
     """Return counts of rates in double precision, which are finite and not negative."""
     run = sampler("poisson", rates.size)
     if run is None:
         return None
     result, state, done = np.empty(rates.size), np.zeros(2, np.int64), 0
     left = np.empty(0, np.uint64)
-    while done < rates.size:
-        before, kept = stream.position(), len(left)
+    while True:
+        (key, place), kept = stream.position(), len(left)
         drawn = words(stream, min(4 * (rates.size - done) + 64, AHEAD), np.uint64)
         drawn = np.concatenate((left, drawn)) if kept else drawn
         run(done, rates.size, [drawn, rates, result, state], (len(drawn),), ())
-        used, done = (int(each) for each in state)
+        used, done = int(state[0]), int(state[1])
         left = drawn[used:]
+        if done == rates.size:
+            break
     if len(left):
-        stream.move_to(*before)
+        stream.move_to(key, place)
         # What was left from before is used up first: a number takes fewer words than are drawn at a time.
         words(stream, used - kept, np.uint64)
     return result

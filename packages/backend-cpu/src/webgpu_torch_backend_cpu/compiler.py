@@ -123,12 +123,10 @@ class RowWriter(Writer):
         """Return whether rows are so long that one reduction's operand should not be computed at once."""
         kernel = self.kernel
         simple = len(kernel.reductions) == 1 and not kernel.stores and len(kernel.inner) > 0
-        simple = simple and standard_name(kernel.reductions[0].monoid) in _REDUCTIONS
-        # An operand itself is read where it lies.
-        simple = simple and (
-            kernel.reductions[0].value.step != "load"
-            or "position" in _REDUCTIONS[standard_name(kernel.reductions[0].monoid)]
-        )
+        if not simple or (how := _REDUCTIONS.get(standard_name(kernel.reductions[0].monoid) or "")) is None:
+            return False
+        # An operand itself is read where it lies, but for positions.
+        simple = kernel.reductions[0].value.step != "load" or "position" in how
         return simple and kernel.inner[0] > 1 and number_of_elements(kernel.inner) >= LONG_ROW
 
     def _reduce_in_pieces(self, domain: Shape, depth: int, axes: Shape) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 
 def _uniform(name: str, place: str) -> str:
     """Return the statements of ``%name``, the number from [0, 1) of the word at a place."""
@@ -13,9 +15,8 @@ def _uniform(name: str, place: str) -> str:
   %{name} = fmul double %{name}.wide, 0x3CA0000000000000"""
 
 
-def _double(value: float) -> str:
-    import struct
-
+def double(value: float) -> str:
+    """Return a double as LLVM writes it, bit for bit; of float32 numbers, too."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
@@ -68,18 +69,18 @@ counted:
 rejection:
   %root = call double @llvm.sqrt.f64(double %rate)
   %logarithm = call double @log(double %rate)
-  %b.root = fmul double %root, {_double(2.53)}
-  %b = fadd double %b.root, {_double(0.931)}
-  %a.b = fmul double %b, {_double(0.02483)}
-  %a = fadd double %a.b, {_double(-0.059)}
+  %b.root = fmul double %root, {double(2.53)}
+  %b = fadd double %b.root, {double(0.931)}
+  %a.b = fmul double %b, {double(0.02483)}
+  %a = fadd double %a.b, {double(-0.059)}
   %a.twice = fmul double %a, 2.0
-  %b.less = fsub double %b, {_double(3.4)}
-  %scale.part = fdiv double {_double(1.1328)}, %b.less
-  %scale = fadd double %scale.part, {_double(1.1239)}
+  %b.less = fsub double %b, {double(3.4)}
+  %scale.part = fdiv double {double(1.1328)}, %b.less
+  %scale = fadd double %scale.part, {double(1.1239)}
   %scale.log = call double @log(double %scale)
   %b.lesser = fsub double %b, 2.0
-  %tight.part = fdiv double {_double(3.6224)}, %b.lesser
-  %tight = fsub double {_double(0.9277)}, %tight.part
+  %tight.part = fdiv double {double(3.6224)}, %b.lesser
+  %tight = fsub double {double(0.9277)}, %tight.part
   br label %trial
 trial:
   %first = phi i64 [%used, %rejection], [%third, %again]
@@ -98,15 +99,15 @@ tried:
   %slope = fadd double %slope.part, %b
   %k.part = fmul double %slope, %shifted
   %k.rate = fadd double %k.part, %rate
-  %k.high = fadd double %k.rate, {_double(0.43)}
+  %k.high = fadd double %k.rate, {double(0.43)}
   %k = call double @llvm.floor.f64(double %k.high)
-  %wide = fcmp oge double %margin, {_double(0.07)}
+  %wide = fcmp oge double %margin, {double(0.07)}
   %below = fcmp ole double %v, %tight
   %quick = and i1 %wide, %below
   br i1 %quick, label %stored, label %checked
 checked:
   %negative = fcmp olt double %k, 0.0
-  %narrow = fcmp olt double %margin, {_double(0.013)}
+  %narrow = fcmp olt double %margin, {double(0.013)}
   %outside = fcmp ogt double %v, %margin
   %thin = and i1 %narrow, %outside
   %rejected = or i1 %negative, %thin

@@ -6,6 +6,7 @@ Each text is a function as :mod:`.machine` has them, whose ``arrays`` are addres
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,7 +17,7 @@ from webgpu_torch_core.random_streams import box_muller as scalar
 from .. import config
 from . import adaptive
 from .machine import Function, is_installed, machine
-from .sampler_texts import POISSON
+from .sampler_texts import POISSON, double
 from .steps import Unsupported
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ _SINGLE, _WORD = "<8 x float>", "<8 x i32>"
 
 
 def _all(kind: str, value: float) -> str:
-    """Return a vector of one number: of float32 as the bits of the double that it is."""
+    """Return a vector of one number."""
     if kind == "float":
-        return f"<{', '.join([f'float 0x{struct.unpack("<Q", struct.pack("<d", value))[0]:016X}'] * 8)}>"
+        return f"<{', '.join([f'float {double(value)}'] * 8)}>"
     return f"<{', '.join([f'{kind} {int(value)}'] * 8)}>"
 
 
@@ -133,7 +134,9 @@ class _Vectors(_Lines):
         sine = self.bits(self.fused(sine, x, x))
         odd = self(f"icmp ne {_WORD} {self.word('and', octants, 2)}, zeroinitializer")
         signs = [self.word("and", self.word("shl", octants, 29), -(1 << 31))]
-        signs.append(self.word("and", self.word("shl", self.word("xor", self.word("sub", octants, 2), -1), 29), -(1 << 31)))
+        signs.append(
+            self.word("and", self.word("shl", self.word("xor", self.word("sub", octants, 2), -1), 29), -(1 << 31))
+        )
         turned = [
             self(f"select <8 x i1> {odd}, {_WORD} {one}, {_WORD} {other}")
             for one, other in ((cosine, sine), (sine, cosine))
@@ -178,10 +181,10 @@ def _normal_doubles() -> str:
     for place in at:
         word = of(f"load i64, ptr {of(f'getelementptr i64, ptr {words}, i64 {place}')}")
         wide = of(f"sitofp i64 {of(f'and i64 {word}, {(1 << 53) - 1}')} to double")
-        units.append(of(f"fmul double {wide}, 0x3CA0000000000000"))
+        units.append(of(f"fmul double {wide}, {double(2.0**-53)}"))
     length = of(f"fmul double {of.call('log', 'double', of(f'fsub double 1.0, {units[0]}'))}, -2.0")
     radius = of.call("llvm.sqrt.f64", "double", length)
-    angle = of(f"fmul double {units[1]}, 0x401921FB54442D18")
+    angle = of(f"fmul double {units[1]}, {double(2.0 * math.pi)}")
     for place, function in zip(at, ("cos", "sin"), strict=True):
         value = of(f"fmul double {radius}, {of.call(function, 'double', angle)}")
         found = of.call("llvm.fma.f64", "double", value, *spread)
@@ -235,20 +238,29 @@ class Sampler:
             adaptive.logger.debug("%s stays with NumPy: %s", self.name, error)
 
 
-@lru_cache(maxsize=len(_TEXTS))
-def _sampler(name: str) -> Sampler:
-    return Sampler(name, config.JIT.text("1") == "wait")
+@lru_cache(maxsize=2 * len(_TEXTS))
+def _sampler(name: str, waits: bool) -> Sampler:
+    return Sampler(name, waits)
 
 
 def sampler(name: str, count: int) -> Callable[..., None] | None:
     """Return ``run(begin, end, arrays, numbers, parameters)`` for a draw of so many numbers; None while NumPy draws them."""
-    if count < WORTH or config.JIT.text("1") == "0" or not is_installed() or adaptive.is_child():
+    mode = config.JIT.text("1")
+    if count < WORTH or mode == "0" or not is_installed() or adaptive.is_child():
         return None
-    function = _sampler(name).function
+    function = _sampler(name, mode == "wait").function
 
-    def run(begin: int, end: int, arrays: list[ndarray], numbers: tuple[int, ...], parameters: tuple[float, ...]) -> None:
+    def run(
+        begin: int, end: int, arrays: list[ndarray], numbers: tuple[int, ...], parameters: tuple[float, ...]
+    ) -> None:
         assert function is not None
         pointers = struct.pack(f"{len(arrays)}P", *(each.ctypes.data for each in arrays))
-        function(begin, end, pointers, struct.pack(f"{len(numbers)}q", *numbers), struct.pack(f"{len(parameters)}d", *parameters))
+        function(
+            begin,
+            end,
+            pointers,
+            struct.pack(f"{len(numbers)}q", *numbers),
+            struct.pack(f"{len(parameters)}d", *parameters),
+        )
 
     return run if function is not None else None
