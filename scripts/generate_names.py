@@ -10,6 +10,7 @@ import ast
 import builtins
 import enum
 import importlib
+import importlib.util
 import json
 import logging
 import lzma
@@ -72,15 +73,23 @@ def modules() -> tuple[dict[str, types.ModuleType], dict[str, Path]]:
     return found, sources
 
 
-def stated(path: Path) -> dict[str, Any]:
-    """Return the functions and classes that a source file defines at its top."""
+def stated(module: str, path: Path) -> dict[str, Any]:
+    """Return the functions and classes that a source file defines at its top, and what it takes from other modules of PyTorch."""
     kinds: dict[str, set[str]] = {"f": set(), "c": set()}
+    taken: dict[str, str] = {}
     for each in ast.parse(path.read_text()).body:
         if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
             kinds["f"].add(each.name)
         elif isinstance(each, ast.ClassDef):
             kinds["c"].add(each.name)
-    return {"f": " ".join(sorted(kinds["f"])), "c": {name: {} for name in sorted(kinds["c"])}}
+        elif isinstance(each, ast.ImportFrom):
+            package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+            home = importlib.util.resolve_name("." * each.level + (each.module or ""), package)
+            if home != module and home.partition(".")[0] == "torch":
+                taken |= {name.asname or name.name: f"{home}:{name.name}" for name in each.names if name.name != "*"}
+    return {"f": " ".join(sorted(kinds["f"])), "c": {name: {} for name in sorted(kinds["c"])}} | (
+        {"@": taken} if taken else {}
+    )
 
 
 def read(value: Any, name: str) -> Any:
@@ -246,7 +255,7 @@ def collected() -> dict[str, Any]:
     found, sources = modules()
     namer = Namer(found)
     records = {path: record_of(path, namer) for path in found}
-    records |= {path: stated(source) for path, source in sources.items()}
+    records |= {path: stated(path, source) for path, source in sources.items()}
     add_other_places(records)
     operations: dict[str, set[str]] = {}
     for each in torch._C._dispatch_get_all_op_names():

@@ -62,3 +62,11 @@ def test_the_error_without_tensorboardx() -> None:
     program = "import sys; sys.modules['tensorboardX'] = None; import webgpu_torch.utils.tensorboard"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert "pip install tensorboardX" in done.stderr.splitlines()[-1]
+
+
+def test_the_module_that_defines_the_writer() -> None:
+    program = (
+        "import webgpu_torch.as_torch, torch.utils.tensorboard as public, torch.utils.tensorboard.writer as home;"
+        "assert home.SummaryWriter is public.SummaryWriter"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

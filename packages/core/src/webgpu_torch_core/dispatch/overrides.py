@@ -15,6 +15,7 @@ from ..record.context import context
 from ..tensors.tensor import Tensor
 from .argument_types import options_of
 from .autocast import follows_rule
+from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
 from .numpy_names import other_names
 
@@ -266,14 +267,14 @@ def public(
     def call(*args: Any, **kwargs: Any) -> Any:
         if _active:
             return dispatch(call, function, args, kwargs, whole)
-        # What options.require would find right, without calling it.
-        for name, value in kwargs.items():
-            if value.__class__ not in by_name[name]:
-                options.require(args, kwargs)
-        first = options.first
-        if len(args) > first and (first + 1 < len(args) or args[first].__class__ not in by_place[first]):
-            options.require(args, nothing)
         try:
+            # What options.require would find right, without calling it.
+            for name, value in kwargs.items():
+                if value.__class__ not in by_name[name]:
+                    options.require(args, kwargs)
+            first = options.first
+            if len(args) > first and (first + 1 < len(args) or args[first].__class__ not in by_place[first]):
+                options.require(args, nothing)
             if (casts and context.casting) or (kwargs and not names.isdisjoint(kwargs)):
                 return function(*args, **kwargs)
             if record is None:
@@ -285,8 +286,7 @@ def public(
         except Exception as error:
             # Only a call that failed is worth looking for objects of other classes that override, or of wrong types.
             if not notice(args, kwargs):
-                _tell(function, args, kwargs, error)
-                raise
+                return _otherwise(function, args, kwargs, error)
         return dispatch(call, function, args, kwargs, whole)
 
     PATHS[call] = path
@@ -330,23 +330,31 @@ def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = Fal
     return _ask(call, found, args, kwargs)
 
 
-def _tell(
+def _otherwise(
     function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
-) -> None:
-    """Raise the error that names an argument of a wrong type, where a failed call has one and does not say so itself."""
+) -> object:
+    """Return the answer to a failed call if its form is one that PyTorch deprecated.
+
+    Raises:
+        TypeError: an argument is of a wrong type, and the error does not say so itself.
+        Exception: the error, else.
+    """
+    modern = modern_arguments(function.__name__, args, kwargs)
+    if modern is not None:
+        return function(*modern[0], **modern[1])
     wrong = None if isinstance(error, TypeError) else options_of(function).wrong(args, kwargs)
     if wrong is not None:
         raise wrong from error
+    raise error
 
 
 def _called(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Return the answer to a call that nothing overrides."""
-    options_of(function).require(args, kwargs)
     try:
+        options_of(function).require(args, kwargs)
         return function(*args, **kwargs)
     except Exception as error:
-        _tell(function, args, kwargs, error)
-        raise
+        return _otherwise(function, args, kwargs, error)
 
 
 def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:

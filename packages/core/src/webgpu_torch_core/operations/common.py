@@ -167,14 +167,14 @@ def refuse_types(kernel: str, input: Tensor, *categories: int) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_title(input)}'")
 
 
-def attach_empty(result: Tensor, title: str, empty: Sequence[Tensor]) -> Tensor:
-    """Return a result that inputs without elements took part in: their gradients are empty tensors, not missing."""
-    empty = [each for each in empty if needs_gradient(each)]
-    if not empty:
+def attach_zeros(result: Tensor, title: str, ignored: Sequence[Tensor]) -> Tensor:
+    """Return a result that inputs of any shapes took part in without a word in its values: their gradients are zeros, not missing."""
+    ignored = [each for each in ignored if needs_gradient(each)]
+    if not ignored:
         return result
-    shapes = [each.shape for each in empty]
+    shapes = [each.shape for each in ignored]
     same = Tensor._from_storage(result._storage, result._layout, result.dtype, result.device)
-    return attach(same, title, (result, *empty), lambda grad: (grad, *(grad.new_zeros(shape) for shape in shapes)))
+    return attach(same, title, (result, *ignored), lambda grad: (grad, *(grad.new_zeros(shape) for shape in shapes)))
 
 
 def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:

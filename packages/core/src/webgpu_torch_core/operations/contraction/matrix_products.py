@@ -12,7 +12,17 @@ from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements, wrap_dimension
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, is_half, kernel_cache, needs_gradient, no_view, record, refuse_types, require_tensor
+from ..common import (
+    attach,
+    attach_zeros,
+    is_half,
+    kernel_cache,
+    needs_gradient,
+    no_view,
+    record,
+    refuse_types,
+    require_tensor,
+)
 from ..creation.factories import filled
 from ..elementwise.call import finish_out
 from ..reduction.reductions import sum_to_size
@@ -332,9 +342,11 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
     else:
         product = matrix_product(left, right, wide=True)
     scaled = product if alpha == 1 else product * alpha
-    # beta = 0 ignores the input even where it is NaN.
-    result = scaled if beta == 0 else scaled + (input if beta == 1 else input.to(scaled.dtype) * beta)
-    result = result.to(left.dtype)
+    if beta == 0:
+        # The input is ignored even where it is NaN.
+        result = attach_zeros(scaled.to(left.dtype), "AddmmBackward0", (input,))
+    else:
+        result = (scaled + (input if beta == 1 else input.to(scaled.dtype) * beta)).to(left.dtype)
     return result if out is None else _into(result, out)
 
 

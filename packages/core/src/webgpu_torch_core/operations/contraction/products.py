@@ -11,7 +11,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, float32, float64, promote_types
 from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import attach, dtype_title, is_half, needs_gradient, no_view, refuse_types
+from ..common import attach, attach_zeros, dtype_title, is_half, needs_gradient, no_view, refuse_types
 from ..creation.factories import arange
 from ..elementwise.arithmetic import sqrt
 from ..elementwise.overloads import clamp, where
@@ -76,7 +76,9 @@ def addr(
     if product.dtype.category == 0:
         product = product if alpha else product & False
         return into(product if not beta else product | input, out)
-    return into(product if beta == 0 else product + (input if beta == 1 else input * beta), out)
+    if beta == 0:
+        return into(attach_zeros(product, "AddrBackward0", (input,)), out)
+    return into(product + (input if beta == 1 else input * beta), out)
 
 
 @operation("contraction")

@@ -21,7 +21,7 @@ from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_empty, check_apart, kernel_cache, needs_gradient, no_view, record
+from ..common import attach, attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record
 from ..elementwise.overloads import where
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
@@ -96,7 +96,7 @@ def gather_known(input: Tensor, axis: int, index: Tensor, report: Report | None 
     ``wraps``: some may count from the end.
     """
     if not index.numel():
-        return attach_empty(input.new_zeros(index.shape), "GatherBackward0", (input,))
+        return attach_zeros(input.new_zeros(index.shape), "GatherBackward0", (input,))
     kernel = gather_kernel(
         input._layout,
         input._storage.value.numel,

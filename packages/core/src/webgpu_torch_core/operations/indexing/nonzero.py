@@ -10,7 +10,7 @@ from ...ir.dtypes import bool_, int32, int64
 from ...ir.layouts import broadcast_shapes, contiguous_strides, layout
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_empty, check_apart, needs_gradient, no_view, row_major
+from ..common import attach_zeros, check_apart, needs_gradient, no_view, row_major
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..host_algorithms import has_algorithm, host_call
@@ -194,6 +194,6 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     short = RuntimeError("Number of elements of source < number of ones in mask")
     known = positions_inside("masked_scatter", positions, flat.numel(), lambda _: short, ignored=-1)
     if not source.numel():
-        return attach_empty(row_major(input.expand(shape).clone()), "MaskedScatterBackward0", (source,))
+        return attach_zeros(row_major(input.expand(shape).clone()), "MaskedScatterBackward0", (source,))
     picked = take_positions(flat, 0, known, "MaskedScatterBackward0").reshape(shape)
     return row_major(where(mask.expand(shape), picked, input.expand(shape)))

@@ -19,7 +19,7 @@ from ...ir.layouts import (
 )
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_empty, check_apart, dtype_title, needs_gradient, type_title
+from ..common import attach_zeros, check_apart, dtype_title, needs_gradient, type_title
 from ..creation.factories import tensor
 from ..in_place.writing import (
     check_leaf,
@@ -390,7 +390,7 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> No
     if rows.numel() == 0:
         # Where nothing is written, positions may be outside, as where nothing is read.
         if needs_gradient(rows):
-            view.copy_(attach_empty(view.clone(), "IndexPutBackward0", (rows,)))
+            view.copy_(attach_zeros(view.clone(), "IndexPutBackward0", (rows,)))
         return
     kind = "sum" if accumulate else None
     view.copy_(write_slices(flat, first, position.reshape(-1), rows, kind, "index_put", report).reshape(shape))

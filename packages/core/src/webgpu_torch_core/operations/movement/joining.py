@@ -15,7 +15,7 @@ from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, cont
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format, dense_layout
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_empty, check_apart, kernel_cache, no_view, record, sizes_from, type_title
+from ..common import attach, attach_zeros, check_apart, kernel_cache, no_view, record, sizes_from, type_title
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..outputs import into
@@ -112,10 +112,10 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     if filled:
         empty = [each for each in tensors if not each.numel()]
         # What has no elements is in row-major order, too.
-        result = attach_empty(_join(filled, index, bool(empty)), "CatBackward0", empty)
+        result = attach_zeros(_join(filled, index, bool(empty)), "CatBackward0", empty)
     else:
         left_out = [each for each in tensors if all(each is not other for other in useful)]
-        result = attach_empty(_join_nothing(pieces, index), "CatBackward0", left_out)
+        result = attach_zeros(_join_nothing(pieces, index), "CatBackward0", left_out)
     return into(result, out)
 
 
