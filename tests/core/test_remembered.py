@@ -30,6 +30,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "layer_norm": (lambda *x: F.layer_norm(x[0], (6,), *x[1:]), lambda: (draw(3, 6), draw(6), draw(6))),
     "rms_norm": (lambda *x: F.rms_norm(x[0], [6], x[1]), lambda: (draw(3, 6), draw(6))),
     "group_norm": (lambda *x: F.group_norm(x[0], 2, *x[1:]), lambda: (draw(3, 6, 5), draw(6), draw(6))),
+    "batch_norm": (F.batch_norm, lambda: (draw(2, 6, 5), draw(6), draw(6).abs(), draw(6), draw(6))),
     "conv2d": (lambda *x: F.conv2d(*x, padding=1), lambda: (draw(1, 2, 5, 5), draw(3, 2, 3, 3), draw(3))),
     "attention": (
         lambda *x: F.scaled_dot_product_attention(*x, is_causal=True),
@@ -79,7 +80,7 @@ def test_calls_of_one_kind_record_the_same_kernels(name: str) -> None:
     assert all(each.grad is not None for each in tracked)
 
 
-@pytest.mark.parametrize("name", ["addmm", "std", "layer_norm", "rms_norm", "logsumexp"])
+@pytest.mark.parametrize("name", ["addmm", "std", "layer_norm", "rms_norm", "logsumexp", "batch_norm"])
 def test_what_merges_is_recorded_as_one_kernel_from_the_first_call_on(name: str) -> None:
     function, arguments = CALLS[name]
     given = arguments()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
 import pytest
 import torch
 import webgpu_torch as facade
+from hypothesis import given
+from hypothesis import strategies as st
 from override_programs import EVERY
 from webgpu_torch_core import overrides as core_overrides
 from webgpu_torch_core.dispatch import overridden_members
@@ -98,6 +101,34 @@ def test_nothing_is_sent_once_the_modes_are_closed() -> None:
     assert isinstance(vars(facade.Tensor)["dtype"], overridden_members._Slot)
     facade.ones(2).shape  # noqa: B018
     assert log == ["ones"]
+
+
+#: ways in which a program comes to its first tensor of a class
+FIRST: dict[str, Callable[[Any, Any], Any]] = {
+    "as_subclass": lambda lib, kind: lib.ones(2).as_subclass(kind),
+    "of numbers": lambda lib, kind: kind([1.0, 1.0]),
+    "_make_subclass": lambda lib, kind: lib.Tensor._make_subclass(kind, lib.ones(2)),
+    "parameter": lambda lib, kind: lib.nn.Parameter(lib.Tensor._make_subclass(kind, lib.ones(2))),
+    "copy": lambda lib, kind: copy.copy(lib.ones(2).as_subclass(kind)),
+}
+
+
+@given(defined=st.integers(1, 4), first=st.sampled_from(sorted(FIRST)))
+def test_classes_are_asked_once_there_is_an_object_of_one(defined: int, first: str) -> None:
+    logs: list[list[Any]] = [[], []]
+    for lib, log in zip((torch, facade), logs, strict=True):
+        core_overrides._lasting = False
+        core_overrides.count_modes(0)
+        kinds = [logging_class(lib, log) for _ in range(defined)]
+        # Nothing is looked for on behalf of classes alone, whatever libraries define.
+        assert not core_overrides._active
+        lib.ones(2).shape  # noqa: B018
+        made = FIRST[first](lib, kinds[-1])
+        assert core_overrides._active is (lib is facade)
+        log.clear()
+        assert type(made + lib.ones(2)) is type(lib.ones(2) + made) is type(lib.exp(made))
+        assert made.shape == (2,)
+    assert logs[1] == logs[0]
 
 
 @BOTH

@@ -219,9 +219,12 @@ def _notify(active: bool) -> None:
 
 
 def notice_class(kind: type) -> None:
-    """Look for overriding arguments from now on, if a new class of tensors overrides."""
+    """Look for overriding arguments from now on, if a class of which there is an object overrides.
+
+    Libraries define classes that most programs make no objects of: those cost nothing.
+    """
     global _active, _lasting
-    if _overrides(kind):
+    if not _lasting and _overrides(kind):
         with _lock:
             _active = _lasting = True
             _notify(True)

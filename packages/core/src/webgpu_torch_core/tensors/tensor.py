@@ -59,13 +59,6 @@ class Tensor(TensorKinds, TensorMethods):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Accept PyTorch's legacy constructor arguments (handled in ``__new__``)."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        # A floor above this one: looked up when it is used.
-        from ..dispatch.overrides import notice_class
-
-        notice_class(cls)
-
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer a call of the public API with an argument of this class: results are of the class, too."""
@@ -81,7 +74,12 @@ class Tensor(TensorKinds, TensorMethods):
         tensor._layout = layout
         if cls is Tensor:
             tensor.dtype, tensor.device = dtype, place
-        else:  # A subclass may have properties of these names.
+        else:
+            # A floor above this one: looked up when it is used.
+            from ..dispatch.overrides import notice_class
+
+            notice_class(cls)
+            # A subclass may have properties of these names.
             for name, value in (("dtype", dtype), ("device", place)):
                 Tensor.__dict__[name].__set__(tensor, value)
         tensor._requires_grad = False
