@@ -245,7 +245,7 @@ class Tensor(TensorKinds, TensorMethods):
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user rather than by a recorded operation."""
-        return self._grad_fn is None
+        return self.grad_fn is None
 
     @property
     def grad_fn(self) -> Node | None:

@@ -69,9 +69,6 @@ def _wide_type(kind: dtype) -> dtype:
 @with_complex_rule("product")
 def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
     """Return the batched matrix product of tensors with at least two dimensions; ``wide`` keeps 16-bit ones in float32."""
-    if left.ndim == right.ndim == 3 and not (left.numel() and right.numel()):
-        # PyTorch looks at the types of batches only where there is something to multiply.
-        left = left.to(right.dtype)
     if left.dtype is not right.dtype:
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {left.dtype.name} != {right.dtype.name}"
@@ -177,6 +174,12 @@ def matrix_product(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
                 f"number of elements, but got {input.shape[0]} and {other.shape[0]} elements respectively"
             )
         raise _shape_error(left, right)
+    if left.dtype is not right.dtype and _in_batches(input, other):
+        if not (left.numel() and right.numel()):
+            # PyTorch looks at the types of batches only where there is something to multiply.
+            left = left.to(right.dtype)
+        elif left.dtype is bool_:
+            refuse_types("bmm", left, 0)
     if right.ndim == 2 and left.ndim > 2:
         # A shared right operand: fold the batch into the rows.
         folded = (
@@ -196,6 +199,21 @@ def matrix_product(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
     if other.ndim == 1:
         result = result.squeeze(-1)
     return no_view(result)
+
+
+def _in_batches(input: Tensor, other: Tensor) -> bool:
+    """Return whether PyTorch multiplies batch by batch, and does not fold the batches into the rows of one matrix.
+
+    As in ``should_fold`` of PyTorch's LinearAlgebra.cpp.
+    """
+    larger, smaller = (input, other) if input.ndim >= other.ndim else (other.transpose(-1, -2), input)
+    if larger.ndim < 3 or (smaller.ndim < 3 and smaller.requires_grad):
+        return False
+    if smaller.ndim > 2 or input.ndim == 2:
+        return True
+    shape, strides = larger._layout.shape, larger._layout.strides
+    rows = range(larger.ndim - 2)
+    return larger.numel() > 0 and any(strides[each] != strides[each + 1] * shape[each + 1] for each in rows)
 
 
 def _into(result: Tensor, out: Tensor) -> Tensor:

@@ -14,6 +14,9 @@ from ...ir.scalar import exp2 as _exp2
 from ...ir.scalar import floor as _floor
 from ...ir.scalar import greatest_common_divisor as _greatest_common_divisor
 from ...ir.scalar import log2 as _log2
+from ...ir.scalar import maximum as _maximum
+from ...ir.scalar import minimum as _minimum
+from ...ir.scalar import truncate as _truncate
 from ...ir.scalar import truncate_divide as _truncate_divide
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
@@ -88,3 +91,12 @@ def _(grad, input):
 def frexp_exponent_(input):
     """The exponent of ``fraction * 2**exponent``."""
     return _exponent(input)
+
+
+@elementwise(method=False, namespace="internal")
+def times_power_of_two_(input, exponent, *, limit=0.0):
+    """``input * 2**exponent`` of whole exponents; up to ``limit`` they count."""
+    bounded = _maximum(_minimum(exponent, limit), -limit)
+    third = _truncate(bounded / 3.0)
+    # Three factors, as the power may have no number where the product has one.
+    return input * _exp2(third) * _exp2(third) * _exp2(bounded - third * 2.0)

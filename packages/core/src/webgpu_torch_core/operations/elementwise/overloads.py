@@ -89,6 +89,10 @@ _SIMPLE_POWERS = {
 }  # fmt: skip
 
 
+#: exponents of two beyond these take every number of a type to zero or infinity; a third of one is an exponent itself
+_EXPONENTS = {float32: 378.0, float64: 2100.0}
+
+
 def _simple_power(simple: Callable[[Tensor], Tensor], input: Tensor, exponent: float) -> Tensor:
     """Return a power by a shorter way; its gradient is the power's, which needs the input and not the result."""
     if exponent > 0.5 or not needs_gradient(input):
@@ -130,6 +134,19 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
     return _out(e.power_(input, exponent), out)
 
 
+def _times_power_of_two(input: Tensor, other: Tensor) -> Tensor:
+    """Return ``input * 2**other``, its power rounded to ``other``'s own type but for integers, of which nothing is rounded."""
+    if input.dtype.category == 2 and other.dtype.category < 2:
+        refuse_types("ldexp_cpu_exp", other, 0)
+        kind = result_type(input, other)
+        wide = float32 if is_half(input) else input.dtype
+        return e.times_power_of_two_(input.to(wide), other.to(wide), limit=_EXPONENTS[wide]).to(kind)
+    # A power of a number is row-major; that of a tensor without dimensions lies as the exponents do.
+    plain = input.dtype.category < 2 or input.dtype is float32
+    two = 2.0 if plain else filled((), 2.0, input.dtype, input.device)
+    return e.mul(input, pow(two, other))
+
+
 @operation("elementwise")
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input * 2**other``.
@@ -139,17 +156,13 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     require_tensor("ldexp", "input", 1, input)
     require_tensor("ldexp", "other", 2, other)
-    if input.dtype.category == 2:
-        refuse_types("ldexp_cpu_exp", other, 0)
     kind = result_type(input, other)
     if kind.category == 3:
-        return _out(e.mul(input, pow(2.0, other)), out)
-    kind = kind if kind.category == 2 else default_float[0]
-    base, exponent = input.to(kind), other.to(kind)
-    result = e.mul(base.detach(), pow(2.0, exponent.detach()))
-    if needs_gradient(base, exponent):
-        base, exponent = (each.expand(result.shape) for each in (base, exponent))
-        saved = exponent._save() if needs_gradient(base) else None
+        return _out(_times_power_of_two(input, other), out)
+    result = _times_power_of_two(input.detach(), other.detach())
+    if needs_gradient(input, other):
+        base, exponent = (each.to(result.dtype).expand(result.shape) for each in (input, other))
+        saved = other._save() if needs_gradient(base) else None
         kept = result._save_result() if needs_gradient(exponent) else None
 
         def run_backward(grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
