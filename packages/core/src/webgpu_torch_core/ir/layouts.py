@@ -113,6 +113,13 @@ def is_dense(source: Layout) -> bool:
     return tuple(source.strides[index] for index in order) == contiguous_strides(sizes)
 
 
+def same_places(one: Layout, other: Layout) -> bool:
+    """Return whether two layouts of one shape put elements at the same distances: strides of a single one tell nothing."""
+    return all(
+        size == 1 or first == second for size, first, second in zip(one.shape, one.strides, other.strides, strict=True)
+    )
+
+
 def dense_strides(shape: Shape, *operands: Shape) -> Shape:
     """Return strides without gaps, dimensions in the order that operands' strides (broadcast to ``shape``) put them in.
 

@@ -212,10 +212,10 @@ def one_tuple_of_sizes(function: str, size: object, position: int) -> tuple[int,
 def result_layout(operands: tuple[object, ...], shape: tuple[int, ...], numbers_apart: bool = False) -> Layout:
     """Return the layout of a result: dimensions in the order that they have in the operands, without gaps.
 
-    A number counts as a tensor without dimensions, unless ``numbers_apart``; what has no elements tells that.
+    A number counts as a tensor without dimensions, unless ``numbers_apart``; dimensions of one element tell that.
     """
     found = [each._layout for each in operands if isinstance(each, Tensor)]
-    alone = numbers_apart or len(found) == len(operands) or 0 not in shape
+    alone = numbers_apart or len(found) == len(operands)
     if alone and all(each.shape == shape for each in found):
         if all(each.is_contiguous for each in found):
             return contiguous_layout(shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...ir.layouts import wrap_dimension
+from ...ir.layouts import contiguous_layout, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -110,9 +110,12 @@ def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, o
 
 def _own(line: Tensor, shown: Tensor) -> Tensor:
     """Return a result, which ``line`` holds, row-major in memory that is nobody else's."""
-    return (
+    result = (
         no_view(shown) if line._base is None and shown.is_contiguous() else shown.clone(memory_format=contiguous_format)
     )
+    # Strides of dimensions of one element are those of row-major memory, too.
+    result._layout = contiguous_layout(result._layout.shape)
+    return result
 
 
 def mean_square_rule(function: Any, deviation: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:

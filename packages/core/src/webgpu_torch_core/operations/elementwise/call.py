@@ -12,7 +12,15 @@ from ...ir import expression as ir
 from ...ir import interpreter
 from ...ir.dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, broadcast_shapes, broadcast_strides, contiguous_layout, dense_strides, layout
+from ...ir.layouts import (
+    Layout,
+    broadcast_shapes,
+    broadcast_strides,
+    contiguous_layout,
+    dense_strides,
+    layout,
+    same_places,
+)
 from ...ir.steps import differentiate
 from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
@@ -140,8 +148,10 @@ class Elementwise:
         if self.facts.refuses is not None:
             self.facts.refuses(operands, kind)
         result = rule(self.name, operands)(None, *in_one_precision(operands, kind), *extras)
-        if not result._layout.numel:
-            result._layout = self._result_layout(operands, result._layout.shape, kind)
+        found, wanted = result._layout, self._result_layout(operands, result._layout.shape, kind)
+        if not found.numel or (found.offset == 0 and same_places(found, wanted)):
+            # Strides of what has no elements, or only one in a dimension, are PyTorch's too.
+            result._layout = wanted
         return result
 
     def _result_layout(self, operands: tuple[object, ...], shape: tuple[int, ...], kind: dtype) -> Layout:

@@ -26,7 +26,7 @@ from ..common import (
 )
 from ..creation.factories import filled
 from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
-from .call import default_float, finish_out, result_type
+from .call import finish_out, result_type
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
