@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from ops_oracle import ORACLE, OURS, TOLERANCES, to_ours, to_torch
-from program_operations import OPERATIONS, WRITERS, Convert, largest, placed, unique
+from program_operations import OPERATIONS, WRITERS, Convert, largest, placed, unique, zeros_of_both_signs
 from view_programs import (
     REFUSED,
     TRACKED,
@@ -51,7 +51,16 @@ LEFT_OUT = {
     "`take_along_dim` at positions outside": "PyTorch takes what is left of a division; here they are refused",
     "`as_strided` past what `unique` found": "PyTorch leaves room behind it that nobody has written",
     "`var` and `std` over an empty tuple of dimensions": "PyTorch's gradient divides by zero",
-    "extrema of a single complex number": "PyTorch takes it, and refuses two",
+    "extrema of a single complex number or of none": "PyTorch takes them, and refuses two",
+    "which of two zeros of different signs is the larger": "IEEE 754 leaves it open; PyTorch's depends on the vector unit and the order",
+    "complex powers of or to numbers beyond 16": (
+        "the exponent multiplies the rounding of a logarithm: both libraries lose digits, each its own"
+    ),
+    "`mode` along more than 16 elements, or with NaN": "which of equal elements it finds depends on how PyTorch sorts",
+    "which of several equal elements beyond 16 the gradient of `msort` goes to": "PyTorch's sort is not stable there",
+    "`tril_`, `triu_` and `index_put_` into expanded memory": (
+        "PyTorch writes an element several times, and warns of the last; here they are refused as other writes are"
+    ),
     "the gradient of `clamp` by a longer limit": "PyTorch's fails when it is computed",
     "an operand that was overwritten before the backward pass": (
         "what a gradient needs differs: PyTorch may refuse where this library does not"
@@ -193,6 +202,8 @@ class OperationProgram:
         if name == "matmul" and theirs.dtype != other.dtype:
             # Of a complex and a real matrix there is a product here.
             name = "cat"
+        if name == "maximum" and zeros_of_both_signs(theirs, other):
+            name = "add"
         if name.endswith("_") and (len(set(positions(theirs))) < theirs.numel() or shares(theirs, other)):
             return
 

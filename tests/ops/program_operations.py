@@ -66,8 +66,26 @@ def unary(draw: random.Random, x: torch.Tensor) -> Step:
     return lambda t, y, c: _named(t, name)(y)
 
 
+def zeros_of_both_signs(*values: Any) -> bool:
+    """Return whether there are zeros of both signs: which of the two is the larger nobody says."""
+    zeros = [each[each == 0] for each in values if isinstance(each, torch.Tensor) and each.is_floating_point()]
+    signs = {sign for each in zeros for sign in each.signbit().tolist()}
+    signs |= {False for each in values if not isinstance(each, torch.Tensor) and each == 0}
+    return len(signs) == 2
+
+
+def _steep(x: torch.Tensor, value: Any) -> bool:
+    """Return whether a complex power multiplies the rounding of a logarithm by a large exponent."""
+    values = [each for each in (x, value) if isinstance(each, torch.Tensor)]
+    return any(each.is_complex() for each in values) and any(bool((each.abs() > 16).any()) for each in values)
+
+
 def binary(draw: random.Random, x: torch.Tensor) -> Step:
     name, value, turned = draw.choice(BINARY), other(draw, x), draw.random() < 0.3 and x.ndim > 0
+    if name in EXTREMES and zeros_of_both_signs(x, value):
+        name = "add"
+    if name in ("pow", "float_power", "ldexp") and _steep(x, value):
+        name = "mul"
     if name == "copysign" and x.isnan().any():
         # Of NaN the sign is promised nowhere.
         name = "maximum"
@@ -81,6 +99,8 @@ def operator(draw: random.Random, x: torch.Tensor) -> Step:
     if name == "__matmul__" and (not isinstance(value, torch.Tensor) or value.is_complex() != x.is_complex()):
         # Of a complex and a real matrix there is a product here.
         name = "__add__"
+    if name in ("__pow__", "__rpow__") and _steep(x, value):
+        name = "__mul__"
     return lambda t, y, c: getattr(y, name)(c(value))
 
 
@@ -157,6 +177,9 @@ def reduced_along_one(draw: random.Random, x: torch.Tensor) -> Step:
     name = "amax" if _overflowing(name, x) else name
     if name == "mode" and x.is_complex():
         name = "prod"
+    if name == "mode" and (_size(x, dim) > SORTED_STABLY or x.isnan().any()):
+        # Which of equal elements it is, and what is most among NaN, depends on how PyTorch sorts.
+        name = "amax"
     if _distinct(name, x):
         return lambda t, y, c: getattr(t, name)(y.clone(memory_format=t.contiguous_format), dim, keepdim=keep)
     return lambda t, y, c: getattr(t, name)(y, dim, keepdim=keep)
@@ -193,8 +216,9 @@ def differences(draw: random.Random, x: torch.Tensor) -> Step:
 def sorted_(draw: random.Random, x: torch.Tensor) -> Step:
     dim, down = dimension(draw, x), draw.random() < 0.4
     name = draw.choice(("sort", "argsort", "msort", "sort"))
-    if name == "msort":
+    if name == "msort" and not (x.requires_grad and _size(x, 0) > SORTED_STABLY):
         return lambda t, y, c: y.msort()
+    name = "sort" if name == "msort" else name
     return lambda t, y, c: getattr(y, name)(dim=dim, descending=down, stable=True)
 
 
@@ -444,6 +468,9 @@ UNARY = (
 )  # fmt: skip
 #: whose gradient of NaN is not the same for every element in PyTorch
 AT_NAN = ("nn.functional.relu6", "nn.functional.hardtanh", "nn.functional.elu")
+#: up to how many elements PyTorch's sort keeps equal ones in order
+SORTED_STABLY = 16
+EXTREMES = ("maximum", "minimum", "fmax", "fmin")
 BINARY = (
     "add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum", "fmax", "fmin", "atan2",
     "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
