@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from device_programs import ADD, INCREMENT, RELU, WRITE_Y, kernel, one_pass, plan, sum_program, upload, use
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
-from webgpu_torch_backend_wgpu.errors import DeviceLostError, KernelError, OutOfMemoryError
+from webgpu_torch_backend_wgpu.errors import KernelError
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingGpu, CheckingRuntime, layout_of
 from webgpu_torch_backend_wgpu.gpu.interface import (
     COPY,
@@ -20,7 +20,7 @@ from webgpu_torch_backend_wgpu.gpu.interface import (
     PipelineRequest,
 )
 from webgpu_torch_backend_wgpu.program import Binding
-from webgpu_torch_core.backend.interface import Copy
+from webgpu_torch_core.backend.interface import Copy, DeviceLostError, OutOfMemoryError
 
 sys.path.insert(0, str(Path(__file__).parent / "golden"))
 from profiles import PROFILES

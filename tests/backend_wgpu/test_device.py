@@ -24,10 +24,10 @@ from device_programs import (
     upload,
     use,
 )
-from webgpu_torch_backend_wgpu.errors import DeviceLostError, KernelError, OutOfMemoryError
+from webgpu_torch_backend_wgpu.errors import KernelError
 from webgpu_torch_backend_wgpu.memory import MOST_PARTS, size_class
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Program
-from webgpu_torch_core.backend.interface import Copy
+from webgpu_torch_core.backend.interface import Copy, DeviceLostError, OutOfMemoryError
 from webgpu_torch_core.ir.dtypes import float32, int64
 
 

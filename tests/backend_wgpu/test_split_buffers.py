@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from test_checking import opened
-from webgpu_torch_backend_wgpu.errors import OutOfMemoryError
 from webgpu_torch_backend_wgpu.memory import MOST_PARTS, LongBuffer
-from webgpu_torch_core.backend.interface import Copy, Plan
+from webgpu_torch_core.backend.interface import Copy, OutOfMemoryError, Plan
 
 LIMITS = {"max_storage_buffer_binding_size": 1 << 14, "max_buffer_size": 1 << 16}
 

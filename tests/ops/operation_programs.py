@@ -71,7 +71,11 @@ LEFT_OUT = {
     ),
     "`gelu` of infinite numbers": "PyTorch's library for the CPU has NaN for them on some processors, of more than one element",
     "gradients at NaN of `relu6`, `hardtanh` and `elu`": "PyTorch's depend on whether the processor's vector unit computes them",
-    "the bits of integers read as subnormal numbers, on GPUs": "drivers may take them for zero",
+    "subnormal numbers, on GPUs": "drivers may take them for zero",
+    "norms whose powers leave the type's range": "GPUs' drivers cancel a root against the power, and the norm is finite",
+    "`var` and `std` of float32 numbers whose squares leave its range": (
+        "PyTorch adds them in float64 on the CPU, and in float32, as here, on GPUs"
+    ),
 }
 
 
@@ -162,8 +166,6 @@ class OperationProgram:
         if make is reinterpreted and theirs.isnan().any():
             # Which of the bit patterns that are NaN a computation leaves is promised nowhere.
             return
-        if make is reinterpreted and self.place != "cpu" and subnormal(step, theirs):
-            return
         if make is strided and theirs.untyped_storage().nbytes() > ours.untyped_storage().nbytes():
             # Behind what is unique PyTorch leaves room that nobody has written.
             return
@@ -239,6 +241,8 @@ class OperationProgram:
             raise Difference(self.story(f"raises {type(error).__name__}: {error}")) from error
         results = zip(expected, result, strict=True) if isinstance(expected, tuple) else [(expected, result)]
         for wanted, found in results:
+            if self.place != "cpu" and isinstance(wanted, torch.Tensor) and subnormal(wanted):
+                raise Inexact
             if isinstance(wanted, torch.Tensor) and wanted.dtype is torch.complex32 and found.dtype is OURS.complex64:
                 raise Absent
             if not isinstance(wanted, torch.Tensor):
@@ -352,13 +356,9 @@ class OperationProgram:
         return "\n  ".join([*self.log, end])
 
 
-def subnormal(step: Callable[[Any, Any], Any], x: torch.Tensor) -> bool:
-    """Return whether a reinterpretation shows subnormal numbers."""
-    try:
-        shown = step(ORACLE, x.detach())
-    except REFUSED:
-        return False
-    numbers = torch.view_as_real(shown) if shown.is_complex() else shown
+def subnormal(x: torch.Tensor) -> bool:
+    """Return whether there are subnormal numbers."""
+    numbers = torch.view_as_real(x.detach().resolve_conj()) if x.is_complex() else x.detach()
     if not numbers.is_floating_point():
         return False
     return bool(((numbers != 0) & (numbers.abs() < torch.finfo(numbers.dtype).smallest_normal)).any())

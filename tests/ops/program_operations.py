@@ -77,7 +77,9 @@ def zeros_of_both_signs(*values: Any) -> bool:
 def _steep(x: torch.Tensor, value: Any) -> bool:
     """Return whether a complex power multiplies the rounding of a logarithm by a large exponent."""
     values = [each for each in (x, value) if isinstance(each, torch.Tensor)]
-    return any(each.is_complex() for each in values) and any(bool((each.abs() > 16).any()) for each in values)
+    return any(each.is_complex() for each in values) and any(
+        bool((each.to(torch.complex128).abs() > 16).any()) for each in values
+    )
 
 
 def binary(draw: random.Random, x: torch.Tensor) -> Step:
@@ -185,17 +187,28 @@ def reduced_along_one(draw: random.Random, x: torch.Tensor) -> Step:
     return lambda t, y, c: getattr(t, name)(y, dim, keepdim=keep)
 
 
+def _squares_leave(x: torch.Tensor) -> bool:
+    """Return whether squares or cubes of float32 numbers are beyond its range."""
+    if not (x.is_floating_point() or x.is_complex()):
+        return False
+    sizes = x.abs()[(x != 0) & x.isfinite()]
+    return bool(((sizes.double() < 1e-12) | (sizes.double() > 1e12)).any())
+
+
 def spread(draw: random.Random, x: torch.Tensor) -> Step:
     name, options = draw.choice(("std", "var")), _along(draw, x)
     if options.get("dim") == ():
         # PyTorch's gradient over no dimension, which means all, divides by zero.
         options = {}
     correction = draw.choice((0, 1, 1, 2))
+    if _squares_leave(x):
+        return lambda t, y, c: y.sum(**options)
     return lambda t, y, c: getattr(t, name)(y, correction=correction, **options)
 
 
 def norm(draw: random.Random, x: torch.Tensor) -> Step:
     order, options = draw.choice((0, 1, 2, 3, float("inf"), -float("inf"))), _along(draw, x)
+    order = 1 if _squares_leave(x) else order
     return lambda t, y, c: t.linalg.vector_norm(y, order, **options)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.backend.interface import Copy, Device, Plan
+from webgpu_torch_core.backend.interface import Copy, Device, OutOfMemoryError, Plan
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
@@ -107,7 +107,7 @@ class CpuDevice(Device):
         try:
             return Buffer(self, self.pool.take(nbytes), nbytes)
         except MemoryError as error:
-            raise MemoryError(
+            raise OutOfMemoryError(
                 f"cpu: cannot allocate {nbytes} bytes; tensors already hold {self.allocated} bytes"
             ) from error
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from webgpu_torch_core.backend.interface import DeviceLostError
+from webgpu_torch_core.backend.interface import DeviceLostError, OutOfMemoryError
 
 from .gpu.interface import GpuError
-
-
-class OutOfMemoryError(MemoryError, RuntimeError):
-    """The device has no room for a buffer."""
 
 
 class KernelError(RuntimeError):

@@ -7,7 +7,8 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import Any
 
-from .errors import OutOfMemoryError
+from webgpu_torch_core.backend.interface import OutOfMemoryError
+
 from .gpu.interface import Gpu, GpuError
 
 #: parts of a tensor: each takes one of a kernel's bindings

@@ -67,6 +67,10 @@ class DeviceLostError(RuntimeError):
     """The device stopped working; nothing on it can be read any more."""
 
 
+class OutOfMemoryError(MemoryError, RuntimeError):
+    """A device, or the host, has no room for a tensor: a RuntimeError as in PyTorch, and Python's MemoryError."""
+
+
 class CannotWaitError(RuntimeError):
     """A result was asked for where the host cannot wait for the device, as in a web page that has no way to; the message says
     what can be written instead."""
@@ -121,7 +125,7 @@ class Device(ABC):
         the device's pool, when the last reference to it goes).
 
         Raises:
-            MemoryError: the device has no room (a subclass naming the sizes).
+            OutOfMemoryError: the device has no room; the message names the sizes.
         """
 
     @abstractmethod

@@ -8,7 +8,17 @@ from typing import Any, SupportsIndex
 
 from ..dispatch.argument_types import is_whole
 from ..ir.dtypes import complex64, dtype, float32, float64
-from ..ir.layouts import Layout, broadcast_strides, contiguous_layout, dense_strides, is_dense, layout, wrap_dimension
+from ..ir.layouts import (
+    Layout,
+    broadcast_strides,
+    channels_last_strides,
+    contiguous_layout,
+    dense_strides,
+    is_dense,
+    layout,
+    same_places,
+    wrap_dimension,
+)
 from ..record.devices import MetaEngine, on_host
 from ..record.grad_mode import recording
 from ..record.node import Node
@@ -219,6 +229,10 @@ def result_layout(operands: tuple[object, ...], shape: tuple[int, ...], numbers_
     if alone and all(each.shape == shape for each in found):
         if all(each.is_contiguous for each in found):
             return contiguous_layout(shape)
+        if len(shape) == 4:
+            last = layout(shape, channels_last_strides(shape))
+            if all(same_places(each, last) for each in found):
+                return last
         if is_dense(found[0]) and all(each.strides == found[0].strides for each in found):
             return layout(shape, found[0].strides)
     return layout(shape, dense_strides(shape, *(broadcast_strides(each, shape) for each in found)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.backend.interface import OutOfMemoryError as OutOfMemoryError
 
 from . import amp as amp
 
@@ -128,10 +129,6 @@ def set_device(device: object) -> None:
     """Refuse: there is no CUDA device."""
     del device
     _refuse()
-
-
-class OutOfMemoryError(RuntimeError):
-    """What CUDA raises when its memory is full."""
 
 
 class device:

@@ -167,7 +167,7 @@ def _logsumexp(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return total if keepdim else total.reshape(reduced_shape(input._layout.shape, dims, False))
 
 
-def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Any = None) -> Tensor:
+def logcumsumexp_rule(function: object, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """Running log-sums by doubling, on the branch of the logarithm that adding one element after the other ends on."""
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0 or not input.numel():
