@@ -37,11 +37,27 @@ def test_drawn_choices(shape: tuple[int, ...], seed: int, share: float, kinds: t
         )
     )  # fmt: skip
     expected = np.where(test, one, other)
+    # The result may take the memory of what is chosen from.
+    for memory in (np.empty(expected.shape, expected.dtype), other.copy()):
+        if memory.shape == expected.shape and memory.ndim:
+            chosen = memory if np.array_equal(memory, other, equal_nan=True) else other
+            assert runtime.select(test, one, chosen, False, memory) is memory
+            np.testing.assert_array_equal(memory, expected)
     for views in (False, True):
         found = runtime.select(test, one, other, views)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected if test.ndim else np.array(one if test else other))
         assert not views or not any(np.shares_memory(found, each) for each in (one, other))
+
+
+@settings(max_examples=40, deadline=None)
+@given(SHAPES, st.integers(0, 99), st.sampled_from(STRANGE.tolist()), st.sampled_from(STRANGE.tolist()))
+def test_drawn_bounds(shape: tuple[int, ...], seed: int, least: float, most: float) -> None:
+    values, bounds = drawn(shape, seed, True), (np.float32(least), np.float32(most))
+    expected = torch.from_numpy(values).clamp(*bounds).numpy()
+    np.testing.assert_array_equal(runtime.clip(values, *bounds), expected)
+    assert runtime.clip(values, *bounds, out=values) is values
+    np.testing.assert_array_equal(values, expected)
 
 
 @settings(max_examples=40, deadline=None)

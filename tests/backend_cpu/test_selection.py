@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from webgpu_torch_backend_cpu.runtime import MANY, first_sorted, select, sorted_order
+from webgpu_torch_backend_cpu.choices import MANY
+from webgpu_torch_backend_cpu.runtime import first_sorted, select, sorted_order
 
 NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.5, np.inf, -np.inf, np.nan])
 

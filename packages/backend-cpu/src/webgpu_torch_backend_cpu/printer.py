@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, int32, int64
-from webgpu_torch_core.ir.expression import Expression, rewrite, topological
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float32, float64, int32, int64
+from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
 
 #: NumPy's name of each element type's storage (bfloat16 is kept as its bits)
 TYPES = {
@@ -31,7 +31,7 @@ STEPS = {
     "not_equal": "n.not_equal({0}, {1})", "less": "n.less({0}, {1})", "less_equal": "n.less_equal({0}, {1})",
     "bitwise_and": "n.bitwise_and({0}, {1})", "bitwise_or": "n.bitwise_or({0}, {1})", "bitwise_xor": "n.bitwise_xor({0}, {1})",
     "bitwise_not": "n.invert({0})", "greatest_common_divisor": "n.gcd({0}, {1})", "shift_left": "r.shift_left({0}, {1})", "shift_right": "r.shift_right({0}, {1})",
-    "select": "r.select({0}, {1}, {2})", "philox": "r.philox({0}, {1}, {2}, {3}, {4}, {5}, {6})",
+    "select": "r.select({0}, {1}, {2})", "clip": "r.clip({0}, {1}, {2})", "philox": "r.philox({0}, {1}, {2}, {3}, {4}, {5}, {6})",
 }  # fmt: skip
 
 
@@ -43,6 +43,11 @@ FUNCTIONS = {
     "cos": "cos", "tan": "tan", "tanh": "tanh", "hypot": "hypot", "equal": "equal", "not_equal": "not_equal", "less": "less",
     "less_equal": "less_equal",
 }  # fmt: skip
+
+_NUMBERS = ("constant", "parameter")
+
+#: the same of this package, and further arguments
+CHOICES = {"select": ", False", "clip": ""}
 
 
 class Printer:
@@ -64,7 +69,7 @@ class Printer:
 
     def value(self, root: Expression) -> str:
         """Return the name of a variable holding an expression's value."""
-        root = rewrite(root, _bare_test)
+        root = printable(root)
         if self.wide:
             return self._spelled(root, self.names)
         for node in topological(root):
@@ -74,7 +79,7 @@ class Printer:
 
     def position(self, root: Expression) -> str:
         """Return the name of a variable holding the number of an element."""
-        return self._spelled(rewrite(root, _bare_test), self.positions) if self.wide else self.value(root)
+        return self._spelled(printable(root), self.positions) if self.wide else self.value(root)
 
     def _spelled(self, node: Expression, names: dict[Expression, str]) -> str:
         """Return a node's name among values, or among positions, in which integers have 64 bits."""
@@ -125,8 +130,18 @@ class Printer:
         return name
 
 
-def _bare_test(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
-    """Return the test of which another step asks whether it is not 0 as a number."""
+def printable(root: Expression) -> Expression:
+    """Return an expression in steps for which NumPy has a quicker one."""
+    return rewrite(root, _quicker)
+
+
+def _quicker(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return the test of which another step asks whether it is not 0 as a number, and both bounds of a number as one step."""
+    if node.step == "minimum" and node.dtype in (float32, float64):
+        most, inner = arguments if arguments[0].step in _NUMBERS else arguments[::-1]
+        if most.step in _NUMBERS and inner.step == "maximum":
+            least, value = inner.arguments if inner.arguments[0].step in _NUMBERS else inner.arguments[::-1]
+            return make("clip", (value, least, most), None, node.dtype) if least.step in _NUMBERS else None
     if node.step != "not_equal" or arguments[0].step != "cast" or arguments[1].step != "constant":
         return None
     (test,) = arguments[0].arguments
@@ -136,20 +151,14 @@ def _bare_test(node: Expression, arguments: tuple[Expression, ...]) -> Expressio
 def convert(name: str, source: dtype, target: dtype) -> str:
     """Return the source of a conversion between element types."""
     if target is bfloat16:
-        inner = name if source.name == "float32" else f"n.asarray({convert(name, source, _float32())})"
+        inner = name if source.name == "float32" else f"n.asarray({convert(name, source, float32)})"
         return f"r.to_bfloat16({inner})"
     if source is bfloat16:
         wide = f"r.from_bfloat16({name})"
-        return wide if target.name == "float32" else convert(wide, _float32(), target)
+        return wide if target.name == "float32" else convert(wide, float32, target)
     if target is bool_:
         return f"n.not_equal({name}, 0)"
     kind = f"n.{TYPES[target.name]}"
     if target.category == 1 and source.category == 2:
         return f"r.to_integer({name}, {kind})"
     return f"n.asarray({name}).astype({kind})"
-
-
-def _float32() -> dtype:
-    from webgpu_torch_core.ir.dtypes import float32
-
-    return float32

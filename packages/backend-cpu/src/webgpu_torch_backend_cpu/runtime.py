@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import special
+from .choices import MANY
+from .choices import clip as clip
+from .choices import select as select
 
 Array = Any
 
@@ -152,53 +155,6 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     if np.result_type(a, b, c) != np.float32:
         return a * b + c
     return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
-
-
-#: elements from which on several passes over words are quicker than NumPy's one that branches at each element
-MANY = 1 << 12
-_WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-
-
-def select(test: Array, a: Array, b: Array, views: bool = True) -> Array:
-    """Return the first value where a test holds, else the second, both of one type; a copy where they may be ``views`` of operands.
-
-    Long arrays are chosen from by masks over their bits: ``numpy.where`` branches, which processors guess wrong at random tests.
-    """
-    if not test.ndim:
-        # A copy: what it is a view of may be overwritten before it is stored.
-        return np.array(a if test else b)
-    if max(test.size, a.size, b.size) < MANY or a.dtype != b.dtype:
-        return np.where(test, a, b)
-    if not test.any():
-        return _filled(b, views, test, a)
-    if test.all():
-        return _filled(a, views, test, b)
-    kind = _WORDS[a.dtype.itemsize]
-    mask, one, other = test.view(np.int8).astype(kind), a.view(kind), b.view(kind)
-    if not other.ndim and not other:
-        np.negative(mask, out=mask)
-        return np.bitwise_and(mask, one).view(a.dtype)
-    if not one.ndim and not one:
-        mask -= kind(1)
-        return np.bitwise_and(mask, other).view(a.dtype)
-    np.negative(mask, out=mask)
-    chosen = np.bitwise_xor(one, other)
-    if chosen.shape == mask.shape:
-        chosen &= mask
-        chosen ^= other
-    else:
-        chosen = chosen & mask ^ other
-    return chosen.view(a.dtype)
-
-
-def _filled(chosen: Array, views: bool, *others: Array) -> Array:
-    """Return an array in the shape that it has together with others."""
-    shape = np.broadcast(chosen, *others).shape
-    if shape == chosen.shape and not views:
-        return chosen
-    result = np.empty(shape, chosen.dtype)
-    result[...] = chosen
-    return result
 
 
 def sign(a: Array) -> Array:

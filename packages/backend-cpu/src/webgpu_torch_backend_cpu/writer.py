@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import dtype
+from webgpu_torch_core.ir.dtypes import bool_, dtype
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Store
 from webgpu_torch_core.ir.layouts import Shape
 from webgpu_torch_core.ir.monoids import Monoid
 
 from . import boxes
-from .printer import FUNCTIONS, TYPES, Printer
+from .printer import CHOICES, FUNCTIONS, TYPES, Printer, printable
 
 #: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
 #: serves blocks this small from memory that is already mapped
@@ -146,14 +146,19 @@ class Writer:
     def _direct(self, store: Store, printer: Printer, domain: Shape, block: str, indent: str) -> bool:
         """Write a store whose value NumPy can compute in its place; return whether it can."""
         kind = self.kernel.outputs[store.output].dtype
-        function = FUNCTIONS.get(store.value.step)
-        if function is None or store.value.dtype is not kind or kind.name in ("bfloat16", "float16"):
+        value = printable(store.value)
+        function = FUNCTIONS.get(value.step)
+        if value.step in CHOICES and value.dtype is kind and kind is not bool_:
+            function, more = f"r.{value.step}", CHOICES[value.step]
+        elif function is None or value.dtype is not kind or kind.name in ("bfloat16", "float16"):
             return False
-        arguments = [printer.value(each) for each in store.value.arguments]
+        else:
+            function, more = f"n.{function}", ""
+        arguments = [printer.value(each) for each in value.arguments]
         self.flush(printer, indent)
         name = self.view("outputs", store.output, kind, store.offset, store.strides, domain)
         target = f"{name}[{block}]" if block else name
-        self.body.append(f"{indent}n.{function}({', '.join(arguments)}, out={target})")
+        self.body.append(f"{indent}{function}({', '.join(arguments)}{more}, out={target})")
         return True
 
     def store_values(

@@ -1,0 +1,69 @@
+"""Choices between numbers, and numbers between bounds, without a branch at each element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+#: elements from which on several passes over words are quicker than NumPy's one that branches at each element
+MANY = 1 << 12
+_WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def select(test: Array, a: Array, b: Array, views: bool = True, out: Array | None = None) -> Array:
+    """Return the first value where a test holds, else the second, both of one type; a copy where they may be ``views`` of operands.
+
+    Long arrays are chosen from by masks over their bits: ``numpy.where`` branches, which processors guess wrong at random tests. The
+    result is written into ``out`` in one go, which may be the memory of an operand.
+    """
+    if not test.ndim:
+        # A copy: what it is a view of may be overwritten before it is stored.
+        return _filled(a if test else b, True, out)
+    if max(test.size, a.size, b.size) < MANY or a.dtype != b.dtype:
+        found = np.where(test, a, b)
+        return found if out is None else _filled(found, False, out)
+    count = np.count_nonzero(test)
+    if count in (0, test.size):
+        return _filled(a if count else b, views, out, test, a, b)
+    kind = _WORDS[a.dtype.itemsize]
+    mask, one, other = test.view(np.int8).astype(kind), a.view(kind), b.view(kind)
+    target = None if out is None else out.view(kind)
+    if not other.ndim and not other:
+        np.negative(mask, out=mask)
+        found = np.bitwise_and(mask, one, out=target)
+    elif not one.ndim and not one:
+        mask -= kind(1)
+        found = np.bitwise_and(mask, other, out=target)
+    else:
+        chosen = np.bitwise_xor(one, other)
+        if kind in (np.int16, np.int32):
+            # Ones and zeros: the product with a difference of bits is this difference or none.
+            chosen = np.multiply(chosen, mask, out=chosen if chosen.shape == mask.shape else None)
+        else:
+            np.negative(mask, out=mask)
+            chosen = chosen & mask
+        found = np.bitwise_xor(chosen, other, out=target)
+    return found.view(a.dtype) if out is None else out
+
+
+def _filled(chosen: Array, views: bool, out: Array | None, *others: Array) -> Array:
+    """Return an array in the shape that it has together with others."""
+    if out is not None:
+        out[...] = chosen
+        return out
+    shape = np.broadcast(chosen, *others).shape
+    if shape == np.shape(chosen) and not views:
+        return chosen
+    result = np.empty(shape, chosen.dtype)
+    result[...] = chosen
+    return result
+
+
+def clip(a: Array, least: Array, most: Array, out: Array | None = None) -> Array:
+    """Return ``minimum(maximum(a, least), most)``: of many numbers in one pass."""
+    if np.size(a) < MANY:
+        return np.minimum(np.maximum(a, least), most, out=out)
+    return np.clip(a, least, most, out=out)
