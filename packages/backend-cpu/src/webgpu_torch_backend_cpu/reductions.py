@@ -41,7 +41,9 @@ def _groups_of_rows(values: Array, count: int) -> Array | None:
         length *= values.shape[-joined]
     outer, rows = values.shape[: values.ndim - count], (*values.shape[: values.ndim - joined], length)
     whole = length // GROUP * GROUP
-    if whole == length > GROUP and values.flags.c_contiguous:
+    if 1 < length <= GROUP and values.flags.c_contiguous:
+        return (values.reshape(-1, length) @ _ONES[:length]).astype(np.float64).reshape(*outer, -1).sum(-1)
+    if whole == length and values.flags.c_contiguous:
         sums = values.reshape(-1, GROUP) @ _ONES
     elif length >= LONG:
         values = values.reshape(rows)

@@ -50,7 +50,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     if input.shape[1] == 0:
         return nothing(input, (count,))
     firsts, seconds = torch.triu_indices(rows, rows, 1, device=input.device).unbind(0)
-    difference = input[firsts] - input[seconds]
+    difference = input.index_select(0, firsts) - input.index_select(0, seconds)
     if p in (0, 1, 2, math.inf):
         return vector_norm(difference, p, -1)
     # Equal rows are at distance 0 with gradient 0, which the power's own gradient would miss.

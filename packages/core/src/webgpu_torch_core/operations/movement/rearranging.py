@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ...ir.layouts import wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Size, Tensor
 from ..common import no_view, require_layout
-from ..creation.factories import arange, as_tensor
+from ..creation.factories import arange, as_tensor, from_bytes
 from ..indexing.nonzero import coordinates, nonzero_positions
 from ..outputs import into
 from .joining import cat, flip, place_inside, several, stack
@@ -375,7 +376,8 @@ def tril_indices(
 ) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and below a diagonal."""
     require_layout(layout, pin_memory, requires_grad)
-    return _triangle(row, col, _below(row, col, offset), lambda i, j: j - i <= offset, dtype, device)
+    ends = (min(max(each + offset + 1, 0), col) for each in range(row))
+    return _places([(0, each) for each in ends], col, dtype, device)
 
 
 @operation("composite", method=False)
@@ -385,19 +387,19 @@ def triu_indices(
 ) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and above a diagonal."""
     require_layout(layout, pin_memory, requires_grad)
-    count = row * col - _below(row, col, offset - 1)
-    return _triangle(row, col, count, lambda i, j: j - i >= offset, dtype, device)
+    starts = (min(max(each + offset, 0), col) for each in range(row))
+    return _places([(each, col) for each in starts], col, dtype, device)
 
 
-def _below(row: int, col: int, offset: int) -> int:
-    """Return how many places lie on and below a diagonal."""
-    return sum(min(max(each + offset + 1, 0), col) for each in range(row))
-
-
-def _triangle(row: int, col: int, count: int, keep: Any, dtype: Any, device: Any) -> Tensor:
-    if dtype is not None and dtype not in (int64, int32):
+def _places(ranges: list[tuple[int, int]], col: int, dtype: dtype | None, device: Any) -> Tensor:
+    """Return the rows and the columns of a range of columns in each row."""
+    kind = int64 if dtype is None else dtype
+    if kind not in (int64, int32):
         raise NotImplementedError(f'"tril_indices" not implemented for {dtype!r}')
-    i, j = meshgrid(arange(row, device=device), arange(col, device=device))
-    positions, _ = nonzero_positions(keep(i, j), count)
-    found = stack(coordinates(positions, (row, col)), 0)
-    return found if dtype is None else found.to(dtype)
+    code, size = "q" if kind is int64 else "i", kind.itemsize
+    # Copies of bytes: no number is looked at alone.
+    numbers = array(code, range(col)).tobytes()
+    rows = [array(code, (row,)).tobytes() * (stop - start) for row, (start, stop) in enumerate(ranges)]
+    columns = [numbers[start * size : stop * size] for start, stop in ranges]
+    data = bytearray().join((*rows, *columns))
+    return from_bytes(data, (2, len(data) // (2 * size)), kind, device)
