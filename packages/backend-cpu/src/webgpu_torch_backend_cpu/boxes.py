@@ -47,6 +47,21 @@ class Cut(NamedTuple):
     parts: int
 
 
+class Rows(NamedTuple):
+    """Where rows of elements start, and how far apart their elements lie along each axis; 0 along those that number the rows."""
+
+    first: Expression
+    strides: Shape
+
+
+def rows_of(index: Expression, shape: Shape) -> Rows | None:
+    """Return positions over a domain as those of whole rows, None where these are short."""
+    if 0 in shape:
+        return None
+    facts = _Facts(shape)
+    return facts.rows(facts.simplified(index))
+
+
 def pieces(shape: Shape, stores: tuple[Store, ...], by_rows: bool = True) -> list[Piece]:
     """Return what to do instead of some stores over a domain: the same in boxes."""
     whole = Piece(shape, stores)
@@ -236,6 +251,11 @@ class _Facts:
 
     def _rows(self, node: Expression, index: Expression) -> Expression | None:
         """Return a load at computed positions as one of whole rows: along some axes the position is a sum, along others not."""
+        found = self.rows(index)
+        return found and make("load_rows", (found.first,), (node.payload, found.strides), node.dtype)
+
+    def rows(self, index: Expression) -> Rows | None:
+        """Return positions as those of whole rows, None where these are short."""
         position, computed = self._split(index)
         decides = {axis for each in computed for axis in self._axes(each)}
         row = tuple((axis, factor) for axis, factor in position.factors if axis not in decides and factor > 0)
@@ -246,7 +266,7 @@ class _Facts:
         )
         for each in computed:
             first = make("add", (first, each), None, index.dtype)
-        return make("load_rows", (first,), (node.payload, self._strides(Affine(row, 0))), node.dtype)
+        return Rows(first, self._strides(Affine(row, 0)))
 
     def _split(self, node: Expression) -> tuple[Affine, list[Expression]]:
         """Return a position as a sum of coordinates times numbers, and the rest."""

@@ -13,7 +13,7 @@ from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Sca
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
-from . import boxes, reductions, runtime, windows
+from . import boxes, reductions, runtime, scattering, windows
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printer import TYPES
 from .writer import BLOCK_ELEMENTS, Writer
@@ -23,7 +23,8 @@ LONG_ROW = 1 << 17
 
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 _SCOPE = {
-    "n": np, "r": runtime, "w": windows, "reductions": reductions, "array": np.ndarray, **{f"{name}_": np.dtype(name) for name in set(TYPES.values())}
+    "n": np, "r": runtime, "w": windows, "reductions": reductions, "scattering": scattering, "array": np.ndarray,
+    **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
 _numbers = itertools.count()
 

@@ -9,7 +9,7 @@ from webgpu_torch_core.ir.monoids import standard_name
 
 from . import boxes
 from .printer import TYPES, convert
-from .writer import Writer
+from .writer import BLOCK_ELEMENTS, Writer
 
 #: the functions of NumPy that combine as standard monoids do, without and with positions
 _FUNCTIONS = {
@@ -94,6 +94,23 @@ class ScatterWriter(Writer):
         narrow = kernel.monoid is not None and compute_dtype(of) is not of and of.category != 1
         if narrow:
             self.body.append(f"wide = {convert('target', of, float32)}")
+        into = "wide" if narrow else "target"
+        rows = (
+            boxes.rows_of(kernel.index, domain)
+            if kernel.monoid is None or standard_name(kernel.monoid) in _FUNCTIONS
+            else None
+        )
+        if rows is None:
+            self._elements(index, value, into, narrow)
+        else:
+            self._rows(rows, value, into, narrow)
+        if narrow:
+            self.body.append(f"target[...] = {convert('wide', float32, of)}")
+
+    def _elements(self, index: Expression, value: Expression, into: str, narrow: bool) -> None:
+        """Write what takes each element into its place."""
+        kernel = self.kernel
+        domain = kernel.lanes + kernel.entries
         order = self._order(index, value)
         axis = order[0] if order else 0
         size = domain[axis] if domain else 1
@@ -101,14 +118,44 @@ class ScatterWriter(Writer):
         printer = self.printer(domain, block, None, "", axis)
         names = printer.position(index), printer.value(value)
         self.flush(printer, indent)
-        sizes = [f"min(block.stop, {size}) - start" if block and each == axis else f"{domain[each]}" for each in order]
-        shape = f"({''.join(f'{each}, ' for each in sizes)})"
+        shape = self._shape(domain, order, axis, block)
         for name, of_each in zip(("index", "value"), names, strict=True):
             self.body.append(f"{indent}{name} = r.ordered({of_each}, {shape}, {order})")
-        into = ("wide", convert("value", of, float32)) if narrow else ("target", "value")
-        self.body.append(f"{indent}{self._combined(*into)}")
-        if narrow:
-            self.body.append(f"target[...] = {convert('wide', float32, of)}")
+        values = convert("value", kernel.outputs[0].dtype, float32) if narrow else "value"
+        self.body.append(f"{indent}{self._combined(into, values)}")
+
+    def _rows(self, rows: boxes.Rows, value: Expression, into: str, narrow: bool) -> None:
+        """Write what takes whole rows into their places."""
+        kernel = self.kernel
+        domain = kernel.lanes + kernel.entries
+        numbers = tuple(axis for axis, stride in enumerate(rows.strides) if not stride)
+        row = tuple(axis for axis, stride in enumerate(rows.strides) if stride)
+        axis = max(numbers, key=lambda each: domain[each], default=0)
+        # Entries keep their order in blocks of lanes, and in blocks of entries where these come first.
+        if numbers and axis != next((each for each in numbers if domain[each] > 1), axis):
+            axis = numbers[0]
+        size = domain[axis] if numbers else 1
+        inner = number_of_elements(domain) // max(size, 1)
+        block, indent = self.loop(size, inner, 4 * BLOCK_ELEMENTS) if numbers else ("", "")
+        printer = self.printer(domain, block, None, "", axis)
+        first, found = printer.position(rows.first), printer.value(value)
+        self.flush(printer, indent)
+        order = numbers + row
+        starts = tuple(1 if axis in row else each for axis, each in enumerate(domain))
+        self.body.append(f"{indent}first = r.ordered({first}, {self._shape(starts, order, axis, block)}, {order})")
+        self.body.append(f"{indent}value = r.ordered({found}, {self._shape(domain, order, axis, block)}, {order})")
+        sizes, strides = (tuple(of[each] for each in row) for of in (domain, rows.strides))
+        values = convert("value", kernel.outputs[0].dtype, float32) if narrow else "value"
+        how = f"n.{_FUNCTIONS[standard_name(kernel.monoid)]}" if kernel.monoid else "None"
+        self.body.append(f"{indent}scattering.rows({how}, {into}, first, {values}.reshape((-1, *{sizes})), {strides})")
+
+    def _shape(self, domain: Shape, order: Shape, axis: int, block: str) -> str:
+        """Return the source of the sizes of a block of a domain in an order."""
+        sizes = [
+            f"min(block.stop, {domain[axis]}) - start" if block and each == axis else f"{domain[each]}"
+            for each in order
+        ]
+        return f"({''.join(f'{each}, ' for each in sizes)})"
 
     def _order(self, index: Expression, value: Expression) -> Shape:
         """Return the dimensions in the order of memory: lanes do not meet, so only the order of their entries is one to keep."""

@@ -1,0 +1,71 @@
+"""Rows of numbers taken into places of an array, several at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+
+def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strides: tuple[int, ...]) -> None:
+    """Combine rows with those that start at the elements ``first`` of a target, in their order; None replaces.
+
+    Args:
+        values: [rows, ...], whose elements lie ``strides`` elements apart in the target.
+    """
+    if not values.size:
+        return
+    sizes = values.shape[1:]
+    count = target.size - sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    step = target.itemsize
+    # A view whose first axis numbers the elements where rows start.
+    view = np.ndarray((count, *sizes), target.dtype, target, 0, (step, *(stride * step for stride in strides)))
+    if how is None:
+        view[first] = values
+        return
+    order = np.argsort(first, kind="stable")
+    places = first[order]
+    new = np.empty(len(places), bool)
+    new[0] = True
+    np.not_equal(places[1:], places[:-1], out=new[1:])
+    starts = np.flatnonzero(new)
+    counts = np.diff(starts, append=len(places))
+    places, turns = places[starts], int(counts.max())
+    if not _are_apart(places, sizes, strides):
+        for place, row in zip(first.tolist(), values, strict=True):
+            how(view[place], row, out=view[place])
+    elif turns > len(places):
+        for place, start, several in zip(places.tolist(), starts.tolist(), counts.tolist(), strict=True):
+            how(view[place], how.reduce(values[order[start : start + several]], axis=0), out=view[place])
+    else:
+        # All first rows of places, then all second ones, …
+        for turn in range(turns):
+            here = starts + turn if not turn else starts[counts > turn] + turn
+            where = places if not turn else places[counts > turn]
+            view[where] = how(view[where], values[order[here]])
+
+
+def _are_apart(places: Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Return whether rows that start at rising places have no element together.
+
+    Places may lie between the elements of rows, as those of columns do: the axes with short strides span less than the gaps between
+    places, and all places lie within the shortest of the other strides.
+    """
+    if len(places) < 2:
+        return True
+    gap, width = int((places[1:] - places[:-1]).min()), int(places[-1] - places[0])
+    span, axes = 1, sorted((stride, size) for size, stride in zip(sizes, strides, strict=True) if size > 1)
+    while axes and axes[0][0] < gap:
+        stride, size = axes.pop(0)
+        span += (size - 1) * stride
+    if span > gap:
+        return False
+    nearest, reach = axes[0][0] if axes else math.inf, 0
+    for stride, size in axes:
+        if stride - reach < nearest:
+            return False
+        reach += (size - 1) * stride
+    return width + span <= nearest
