@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
 import numpy as np
 import torch
 import webgpu_torch as ours
@@ -57,7 +61,7 @@ def test_drawn_writes(shape: tuple[int, int, int], axis: int, count: int, seed: 
     index = torch.randperm(shape[axis])[:count] if name == "index_copy" else torch.randint(0, shape[axis], (count,))
     whole, rows = (torch.randint(-4, 5, each) for each in (shape, (*shape[: axis % 3], count, *shape[axis % 3 + 1 :])))
 
-    def run(library: object, make: object) -> object:
+    def run(library: ModuleType, make: Callable[[torch.Tensor], Any]) -> Any:
         x, y, i = (make(each) for each in (whole, rows, index))
         x, y = (each.to(getattr(library, kind)) for each in (x, y))
         if name in ("embedding", "take"):

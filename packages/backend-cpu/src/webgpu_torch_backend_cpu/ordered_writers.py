@@ -146,7 +146,8 @@ class ScatterWriter(Writer):
         self.body.append(f"{indent}value = r.ordered({found}, {self._shape(domain, order, axis, block)}, {order})")
         sizes, strides = (tuple(of[each] for each in row) for of in (domain, rows.strides))
         values = convert("value", kernel.outputs[0].dtype, float32) if narrow else "value"
-        how = f"n.{_FUNCTIONS[standard_name(kernel.monoid)]}" if kernel.monoid else "None"
+        how = _FUNCTIONS.get(standard_name(kernel.monoid) or "") if kernel.monoid else None
+        how = f"n.{how}" if how else "None"
         self.body.append(f"{indent}scattering.rows({how}, {into}, first, {values}.reshape((-1, *{sizes})), {strides})")
 
     def _shape(self, domain: Shape, order: Shape, axis: int, block: str) -> str:
