@@ -52,7 +52,7 @@ def test_drawn_rows(case: tuple[tuple[int, ...], tuple[int, ...], np.ndarray], n
 @settings(max_examples=40, deadline=None)
 @given(
     st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 300)), st.integers(-3, 2), st.integers(0, 40),
-    st.integers(0, 99), st.sampled_from("index_add index_copy index_fill embedding take".split()),
+    st.integers(0, 99), st.sampled_from("index_add index_copy index_fill embedding take messages".split()),
     st.sampled_from(("float32", "float16", "bfloat16", "int32")),
 )  # fmt: skip
 def test_drawn_writes(shape: tuple[int, int, int], axis: int, count: int, seed: int, name: str, kind: str) -> None:
@@ -73,6 +73,9 @@ def test_drawn_writes(shape: tuple[int, int, int], axis: int, count: int, seed: 
             )
             found.sum().backward()
             return x.grad
+        if name == "messages":
+            # Rows that are read at positions, too, as those of a graph's neighbours.
+            return (x * 0).index_add(axis, i, x.index_select(axis, i.flip(0)) * 2)
         return getattr(x, name)(axis, i, 2) if name == "index_fill" else getattr(x, name)(axis, i, y)
 
     found = run(

@@ -103,7 +103,7 @@ class ScatterWriter(Writer):
         if rows is None:
             self._elements(index, value, into, narrow)
         else:
-            self._rows(rows, value, into, narrow)
+            self._whole_rows(rows, value, into, narrow)
         if narrow:
             self.body.append(f"target[...] = {convert('wide', float32, of)}")
 
@@ -124,7 +124,7 @@ class ScatterWriter(Writer):
         values = convert("value", kernel.outputs[0].dtype, float32) if narrow else "value"
         self.body.append(f"{indent}{self._combined(into, values)}")
 
-    def _rows(self, rows: boxes.Rows, value: Expression, into: str, narrow: bool) -> None:
+    def _whole_rows(self, rows: boxes.Rows, value: Expression, into: str, narrow: bool) -> None:
         """Write what takes whole rows into their places."""
         kernel = self.kernel
         domain = kernel.lanes + kernel.entries
