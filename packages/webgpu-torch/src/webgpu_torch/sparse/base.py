@@ -187,6 +187,10 @@ class AnySparse(Tensor):
         kwargs = kwargs or {}
         path = PATHS.get(func, "")
         name = path.rpartition(".")[2]
+        if path.startswith("torch.masked."):
+            from ..masked._ops import with_sparse
+
+            return with_sparse(func, *args, **kwargs)
         name = "matmul" if name in ("mm", "mv", "bmm") else name
         if not path or (name in _PARTS and type(args[0])._method(name) is None):
             with DisableTorchFunctionSubclass():
