@@ -9,7 +9,8 @@ from webgpu_torch_core.ir.expression import Expression, make, rewrite, topologic
 
 #: NumPy's name of each element type's storage (bfloat16 is kept as its bits)
 TYPES = {
-    "bool": "bool", "uint8": "uint8", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint32": "uint32",
+    "bool": "bool", "uint8": "uint8", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint16": "uint16",
+    "uint32": "uint32", "uint64": "uint64",
     "float16": "float16", "bfloat16": "uint16", "float32": "float32", "float64": "float64",
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
-from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64
+from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64, uint64
 from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
 
 from . import config
@@ -64,7 +64,7 @@ class WgpuDevice(Device):
         # Reports take a binding; scatters need up to four others.
         self.reports = self.capabilities.storage_buffers >= BINDINGS_TO_REPORT
         self.binding_bytes = self.capabilities.binding_bytes
-        self.dtypes: frozenset[dtype] = frozenset(STORED_DTYPES) - {float64}
+        self.dtypes: frozenset[dtype] = frozenset(STORED_DTYPES) - {float64, uint64}
         self.lock = threading.RLock()
         self.failure: Exception | None = None
         self.lost: str | None = None

@@ -16,7 +16,8 @@ class Unsupported(Exception):
 
 #: the type of a value while it is computed with (bfloat16 is its bits)
 TYPES = {
-    "bool": "i1", "uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint32": "i32",
+    "bool": "i1", "uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint16": "i16",
+    "uint32": "i32", "uint64": "i64",
     "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double",
 }  # fmt: skip
 

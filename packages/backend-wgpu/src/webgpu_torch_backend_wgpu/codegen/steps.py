@@ -211,6 +211,8 @@ def _narrow(value: Node, source: str, target: str, scalar: str) -> Node:
         return Call("extractBits", (value, fixed(0), fixed(8 if target == "int8" else 16)), "i32")
     if target == "uint8":
         return value & fixed(0xFF, "i32")
+    if target == "uint16":
+        return value & fixed(0xFFFF, "i32")
     if target == "bfloat16":
         return Call("wt_bf16_round", (value,), "f32")
     if target == "float16" and scalar == "f32":

@@ -83,6 +83,8 @@ _PACKED: dict[str, tuple[str, int, Unpack, Pack]] = {
     "int8": ("i32", 4, _unpack_signed(8), lambda value: bitcast("u32", value) & fixed(0xFF)),
     "uint8": ("i32", 4, lambda word, lane: convert_to("i32", _bits(word, lane, 8)),
               lambda value: bitcast("u32", value) & fixed(0xFF)),
+    "uint16": ("i32", 2, lambda word, lane: convert_to("i32", _bits(word, lane, 16)),
+               lambda value: bitcast("u32", value) & fixed(0xFFFF)),
     "bool": ("bool", 4, lambda word, lane: _bits(word, lane, 8).differs(fixed(0)),
              lambda value: choose(value, fixed(1), fixed(0))),
 }  # fmt: skip

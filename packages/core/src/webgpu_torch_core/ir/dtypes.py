@@ -51,6 +51,11 @@ class dtype:
         # The name of the global below; bool's own is Python's.
         return "bool_" if self.name == "bool" else self.name
 
+    @property
+    def title(self) -> str:
+        """What PyTorch's errors call the type."""
+        return _TITLES.get(self.name, self.name.capitalize())
+
     def to_real(self) -> dtype:
         """Return the type of a complex number's parts, which is what buffers hold; of a real type itself."""
         return self._real
@@ -66,6 +71,12 @@ class dtype:
         return self._complex
 
 
+#: what PyTorch's errors call element types, where it is not the name
+_TITLES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
+    "int8": "Char", "bfloat16": "BFloat16", "uint8": "Byte", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble", "complex32": "ComplexHalf",
+}  # fmt: skip
 FLOAT_MAXIMUM = {
     "float16": 65504.0,
     "bfloat16": 3.3895313892515355e38,
@@ -93,7 +104,9 @@ bfloat16 = dtype(7, "bfloat16", 2, 2, "H")
 float32 = dtype(8, "float32", 4, 2, "f")
 float64 = dtype(9, "float64", 8, 2, "d")
 complex64 = dtype(10, "complex64", 8, 3, "F")  # a storage of complex elements holds their parts, interleaved
-uint32 = dtype(11, "uint32", 4, 1, "I")  # random words and bit patterns inside kernels; not a tensor type of ours
+uint32 = dtype(11, "uint32", 4, 1, "I")
+uint16 = dtype(12, "uint16", 2, 1, "H")
+uint64 = dtype(13, "uint64", 8, 1, "Q")
 
 complex32 = dtype(14, "complex32", 4, 3, "")
 complex128 = dtype(15, "complex128", 16, 3, "D")
@@ -102,8 +115,6 @@ for _real, _complex in ((float16, complex32), (float32, complex64), (float64, co
 bfloat16._complex = complex64
 
 # Types that code names and asks limits of; no device stores them.
-uint16 = dtype(12, "uint16", 2, 1, "H")
-uint64 = dtype(13, "uint64", 8, 1, "Q")
 float8_e4m3fn = dtype(16, "float8_e4m3fn", 1, 2, "")
 float8_e4m3fnuz = dtype(17, "float8_e4m3fnuz", 1, 2, "")
 float8_e5m2 = dtype(18, "float8_e5m2", 1, 2, "")
@@ -112,7 +123,11 @@ float8_e8m0fnu = dtype(20, "float8_e8m0fnu", 1, 2, "")
 float4_e2m1fn_x2 = dtype(21, "float4_e2m1fn_x2", 1, 2, "")
 
 #: what buffers hold: complex tensors are pairs of these
-STORED_DTYPES = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+STORED_DTYPES = (
+    bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, uint16, uint32, uint64,
+)  # fmt: skip
+#: unsigned types that PyTorch promotes with no other integers
+UNPROMOTED = (uint16, uint32, uint64)
 ALL_DTYPES = (*STORED_DTYPES, complex32, complex64, complex128)
 BY_NAME = {each.name: each for each in ALL_DTYPES} | {
     "half": float16, "float": float32, "double": float64, "int": int32, "long": int64, "short": int16,
@@ -126,7 +141,11 @@ def require_dtype(function: str, name: str, given: object) -> None:
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """Return the smallest type to which both can be converted, as :func:`torch.promote_types`."""
+    """Return the smallest type to which both can be converted, as :func:`torch.promote_types`.
+
+    Raises:
+        RuntimeError: an unsigned type of more than 8 bits, with another of integers or booleans.
+    """
     if type1 is type2:
         return type1
     require_dtype("promote_types", "type1", type1)
@@ -135,8 +154,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         low, high = sorted((type1, type2), key=lambda each: each.category)
         return high if low.category < 2 else promote_types(low.to_real(), high.to_real()).to_complex()
     if type1.category != type2.category:
+        if max(type1.category, type2.category) == 1:
+            _check_promotion(type1, type2)
         return type1 if type1.category > type2.category else type2
     if type1.category == 1:
+        _check_promotion(type1, type2)
         low, high = sorted((type1, type2), key=lambda each: each.itemsize)
         if high.is_signed and (low.is_signed or high.itemsize > low.itemsize):
             return high
@@ -144,6 +166,14 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     low, high = sorted((type1, type2), key=lambda each: each.itemsize)
     # float16 and bfloat16 hold neither each other's range nor precision.
     return float32 if low.itemsize == high.itemsize else high
+
+
+def _check_promotion(type1: dtype, type2: dtype) -> None:
+    if type1 in UNPROMOTED or type2 in UNPROMOTED:
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{type1.title} and {type2.title}"
+        )
 
 
 def dtype_of_number(value: object, default_float: dtype = float32) -> dtype:

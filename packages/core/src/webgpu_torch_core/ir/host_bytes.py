@@ -101,7 +101,7 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
 
 
 _C_NAMES = {
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
+    "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
     "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
 }  # fmt: skip
 

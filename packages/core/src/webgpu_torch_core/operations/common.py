@@ -149,17 +149,9 @@ def as_dimension(dim: SupportsIndex) -> int:
     raise TypeError(f"argument 'dim' must be tuple of ints, not {type(dim).__name__}: {dim!r:.80}")
 
 
-#: what PyTorch's errors call element types
-_TITLES = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
-    "int8": "Char", "bfloat16": "BFloat16", "uint8": "Byte", "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble", "complex32": "ComplexHalf",
-}  # fmt: skip
-
-
 def dtype_title(kind: dtype) -> str:
     """Return what PyTorch's errors call an element type."""
-    return _TITLES.get(kind.name, kind.name.capitalize())
+    return kind.title
 
 
 def type_title(tensor: Tensor) -> str:

@@ -1,6 +1,6 @@
 """Reductions of what a mask shows, as ``torch.masked``; masks and operands may be sparse."""
 
-from webgpu_torch_core.api.masked import *  # noqa: F403
+from webgpu_torch_core.api.masked import *
 
 from ._ops import (
     _canonical_dim as _canonical_dim,

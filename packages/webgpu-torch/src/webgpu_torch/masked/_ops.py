@@ -79,15 +79,11 @@ def _input_mask(input: Tensor, *args: object, mask: Tensor | None = None, **kwar
     """
     del args, kwargs
     if input.layout not in (torch.strided, sparse_coo, sparse_csr):
-        raise ValueError(
-            f"_input_mask expects strided or sparse COO or sparse CSR tensor but got {input.layout}"
-        )
+        raise ValueError(f"_input_mask expects strided or sparse COO or sparse CSR tensor but got {input.layout}")
     if mask is None:
         raise ValueError("_input_mask requires explicit mask")
     if mask.ndim > input.ndim:
-        raise IndexError(
-            "_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)"
-        )
+        raise IndexError("_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)")
     if mask.shape == input.shape and mask.layout is input.layout:
         return (mask.coalesce() if mask.layout is sparse_coo else mask).to(torch.bool)
     shown = _dense(mask).to(torch.bool).expand(tuple(input.shape))

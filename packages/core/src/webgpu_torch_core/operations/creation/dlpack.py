@@ -25,6 +25,9 @@ from ...ir.dtypes import (
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from ...ir.layouts import contiguous_strides
 from ...record.devices import host_device
@@ -36,7 +39,7 @@ CPU = 1
 
 #: (type code, bits) -> element type: 0 signed, 1 unsigned, 2 float, 4 bfloat, 5 complex, 6 bool
 _TYPES: dict[tuple[int, int], dtype] = {
-    (0, 8): int8, (0, 16): int16, (0, 32): int32, (0, 64): int64, (1, 8): uint8, (2, 16): float16, (2, 32): float32,
+    (0, 8): int8, (0, 16): int16, (0, 32): int32, (0, 64): int64, (1, 8): uint8, (1, 16): uint16, (1, 32): uint32, (1, 64): uint64, (2, 16): float16, (2, 32): float32,
     (2, 64): float64, (4, 16): bfloat16, (5, 32): complex32, (5, 64): complex64, (5, 128): complex128, (6, 8): bool_,
 }  # fmt: skip
 #: name of a capsule -> its name once it is used
