@@ -11,6 +11,7 @@ from typing import Any
 
 import torch._ops as operators
 import torch.testing._internal.common_cuda as common_cuda
+import torch.testing._internal.common_methods_invocations as common_methods
 import torch.testing._internal.common_mkldnn as common_mkldnn
 import torch.testing._internal.common_nn as common_nn
 import torch.testing._internal.common_utils as common_utils
@@ -33,6 +34,8 @@ class MadeDirectly(operators.HigherOrderOperator):
 operators.HigherOrderOperator = MadeDirectly
 _NAMES: tuple[tuple[Any, str, object], ...] = (
     (common_utils, "skipIfMps", _unchanged),
+    # PyTorch's references in Python are not what a program calls.
+    (common_methods, "binary_ufuncs_and_refs", common_methods.binary_ufuncs),
     (common_cuda, "tf32_is_not_fp32", lambda: False),
     (common_nn, "new_module_tests", common_nn.get_new_module_tests()),
     (common_mkldnn, "bf32_on_and_off", lambda *_, **__: _unchanged),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import (
+    STORED_DTYPES,
     bfloat16,
-    bool_,
     compute_dtype,
     dtype,
     float16,
@@ -18,15 +18,18 @@ from webgpu_torch_core.ir.dtypes import (
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from webgpu_torch_core.ir.expression import Expression, cast, load, load_at
 from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
 from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
 
 #: every element type a buffer of ours may have, complex numbers left out
-STORAGE = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+STORAGE = STORED_DTYPES
 FLOATS = (float16, bfloat16, float32, float64)
-INTEGERS = (uint8, int8, int16, int32, int64)
+INTEGERS = (uint8, int8, int16, int32, int64, uint16, uint32, uint64)
 
 
 def read(operand: int, shape: Shape, kind: dtype, strides: Shape | None = None, offset: int = 0) -> Expression:

@@ -19,7 +19,9 @@ from webgpu_torch_core.ir.dtypes import (
     int32,
     int64,
     uint8,
+    uint16,
     uint32,
+    uint64,
 )
 from webgpu_torch_core.ir.expression import Expression, binary, cast, constant, coordinate, load, parameter, select
 from webgpu_torch_core.ir.kernels import Pointwise, Store
@@ -94,6 +96,15 @@ class PointwiseTests(Conformance):
             (int32, int8, [300, -1, 128, -129], [44, -1, -128, 127]),
             (int32, uint8, [300, -1, 256, 511], [44, 255, 0, 255]),
             (int32, int16, [70000, -40000, 32768], [4464, 25536, -32768]),
+            (int32, uint16, [70000, -1, 65536], [4464, 65535, 0]),
+            (uint16, int32, [65535, 32768, 1], [65535, 32768, 1]),
+            (uint16, int16, [65535, 32768, 1], [-1, -32768, 1]),
+            (uint32, float32, [2**32 - 1, 2**31, 3], [4294967296.0, 2147483648.0, 3.0]),
+            (uint32, int64, [2**32 - 1, 2**31, 3], [2**32 - 1, 2**31, 3]),
+            (int64, uint32, [-1, 2**32 + 5, 2**31], [2**32 - 1, 5, 2**31]),
+            (float32, uint16, [65535.9, -1.5, 2.9], [65535, 65535, 2]),
+            (int64, uint64, [-1, 2**63 - 1, 5], [2**64 - 1, 2**63 - 1, 5]),
+            (uint64, int64, [2**64 - 1, 2**63, 5], [-1, -(2**63), 5]),
             (int64, int32, [2**32 + 5, -(2**31) - 1, 2**40], [5, 2**31 - 1, 0]),
             (int32, int64, [-1, 2**31 - 1, -(2**31)], [-1, 2**31 - 1, -(2**31)]),
             (float32, int32, [2.9, -2.9, -0.5, 1e9], [2, -2, 0, 1000000000]),

@@ -246,7 +246,7 @@ class _Pickler:
         if tensor.kind is not None or (tensor.attributes and not tensor.is_parameter):
             self._global("torch._tensor", "_rebuild_from_type_v2")
             self._out += b"("
-            self._global("torch._utils", "_rebuild_tensor_v2")
+            self._global("torch._utils", _rebuilder(tensor))
             if tensor.kind is None:
                 self._global("torch", "Tensor")
             else:
@@ -268,7 +268,7 @@ class _Pickler:
             self._plain_tensor(tensor, tensor.requires_grad)
 
     def _plain_tensor(self, tensor: HostTensor, requires_grad: bool) -> None:
-        self._global("torch._utils", "_rebuild_tensor_v2")
+        self._global("torch._utils", _rebuilder(tensor))
         self._arguments(tensor, requires_grad)
         self._out += b"R"
 
@@ -283,6 +283,8 @@ class _Pickler:
         self._tuple_of_ints(tensor.strides)
         self._bool(requires_grad)
         self._hooks()
+        if tensor.dtype.name not in _STORAGE_NAMES:
+            self._dtype(tensor.dtype)
         self._out += b"t"
 
     def _tuple_of_ints(self, values: tuple[int, ...]) -> None:
@@ -300,18 +302,23 @@ class _Pickler:
         if key is None:
             key = self._storage_keys[id(storage)] = len(self.storages)
             self.storages.append(storage)
-        if storage.dtype.name not in _STORAGE_NAMES:
-            raise TypeError(f"cannot save a storage of {storage.dtype!r}")
+        # Types that came after storages of one type each are told by their tensors.
+        typed = storage.typed and storage.dtype.name in _STORAGE_NAMES
         self._out += b"("
         for text in ("storage", None, str(key), storage.location):
-            if text is None and not storage.typed:
+            if text is None and not typed:
                 self._global("torch.storage", "UntypedStorage")
             elif text is None:
                 self._global("torch", _STORAGE_NAMES[storage.dtype.name])
             else:
                 self._out += b"X" + struct.pack("<I", len(text.encode())) + text.encode()
-        self._int(len(storage.data) // storage.dtype.itemsize)
+        self._int(len(storage.data) // (storage.dtype.itemsize if typed else 1))
         self._out += b"tQ"
+
+
+def _rebuilder(tensor: HostTensor) -> str:
+    """Return the name of PyTorch's function that makes such a tensor."""
+    return "_rebuild_tensor_v2" if tensor.dtype.name in _STORAGE_NAMES else "_rebuild_tensor_v3"
 
 
 _WRITERS: dict[type, Callable[..., Any]] = {

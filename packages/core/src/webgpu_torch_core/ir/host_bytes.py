@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import copysign, inf
 from typing import Any
 
-from .dtypes import bfloat16, bool_, dtype, float16
+from .dtypes import bfloat16, bool_, dtype, float16, uint64
 from .scalar_math import bfloat16_bits_to_float, float_to_bfloat16_bits, round_to_float16
 
 
@@ -86,10 +86,13 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
         TypeError: an element is not a number.
         RuntimeError: an integer does not fit the type.
         ValueError: it does not fit 64 bits.
+        OverflowError: it does not fit 64 unsigned bits.
     """
     try:
         return _pack(numbers, kind)
     except OverflowError as error:
+        if kind is uint64:
+            raise
         if any(isinstance(each, int) and not -(1 << 63) <= each < 1 << 63 for each in numbers):
             raise ValueError("Overflow when unpacking long long") from error
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow") from error
@@ -149,7 +152,9 @@ def _pack(numbers: Sequence[Any], kind: dtype) -> Any:
 
 
 def _whole(value: Any, kind: dtype) -> int:
-    """Return a number for an unsigned type, where negative integers wrap and negative floats do not fit."""
+    """Return a number for an unsigned type, where negative integers wrap, but for 64 bits, and negative floats do not fit."""
+    if kind.bits == 64 and value.__class__ is int and not 0 <= value <= kind.maximum:
+        raise OverflowError("can't convert negative int to unsigned" if value < 0 else "int too big to convert")
     if value >= 0 or (isinstance(value, float) and value.is_integer() is False):
         if value < 0:
             raise OverflowError

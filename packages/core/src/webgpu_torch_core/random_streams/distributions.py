@@ -19,8 +19,8 @@ from webgpu_torch_core.random_streams.box_muller import fused_multiply_add, norm
 from webgpu_torch_core.random_streams.streams import MersenneTwister, integer_words, normal_words, uniform_words
 
 TYPECODES = {
-    "bool": "B", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
-    "float16": "H", "bfloat16": "H", "float32": "f", "float64": "d",
+    "bool": "B", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I",
+    "uint64": "Q", "float16": "H", "bfloat16": "H", "float32": "f", "float64": "d",
 }  # fmt: skip
 """The ``array`` type code that holds the elements of each type."""
 

@@ -218,15 +218,7 @@ def _modified(tensor: Any, where: str, version: int, expected: int) -> RuntimeEr
     )
 
 
-_TYPE_NAMES = {
-    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor",
-    "int64": "LongTensor", "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor",
-    "bool": "BoolTensor", "complex64": "ComplexFloatTensor",
-    "complex128": "ComplexDoubleTensor", "complex32": "ComplexHalfTensor",
-}  # fmt: skip
-
-
 def type_name(tensor: Any) -> str:
     """Return a tensor's type as :meth:`torch.Tensor.type` spells it: ``torch.FloatTensor``."""
     place = "" if tensor.device.type == "cpu" else f"{tensor.device.type}."
-    return f"torch.{place}{_TYPE_NAMES.get(tensor.dtype.name, tensor.dtype.name)}"
+    return f"torch.{place}{tensor.dtype.title}Tensor"

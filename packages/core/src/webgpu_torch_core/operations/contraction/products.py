@@ -396,10 +396,16 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 @operation("composite", name="vander", method=False)
 def vander_of_torch(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The Vandermonde matrix of a vector, highest power first unless ``increasing``."""
+    """The Vandermonde matrix of a vector, highest power first unless ``increasing``.
+
+    Raises:
+        RuntimeError: it is no vector, or ``N`` is negative.
+    """
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     count = x.shape[0] if N is None else N
+    if count < 0:
+        raise RuntimeError("N must be non-negative.")
     powers = arange(count, device=x.device)
     result = x.unsqueeze(1) ** (powers if increasing else powers.flip(0))
     return result

@@ -271,8 +271,7 @@ def type(self: Tensor, dtype: dtype | str | TypedTensorType | None = None, non_b
             raise TypeError(f"dtype must be a type, str, or dtype object, not {dtype.__class__.__name__}")
         return to(self, dtype.dtype if isinstance(dtype, TypedTensorType) else dtype)
     prefix = "torch." if self.device.type == "cpu" else f"torch.{self.device.type}."
-    name = next((name for name, kind in TYPES.items() if kind is self.dtype), "ComplexFloatTensor")
-    return f"{prefix}{name}"
+    return f"{prefix}{self.dtype.title}Tensor"
 
 
 @operation("composite", namespace="method")

@@ -177,7 +177,7 @@ def asarray(
         source = frombuffer(obj, dtype=kind or default_float[0])
     elif type(obj).__module__ == "numpy" and hasattr(obj, "ctypes"):
         source = from_numpy(obj)
-    elif not isinstance(obj, Tensor) and hasattr(obj, "__dlpack__"):
+    elif not isinstance(obj, Tensor) and (hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule"):
         source = from_dlpack(obj)
     if not isinstance(source, Tensor):
         if copy is False:

@@ -341,7 +341,11 @@ def result_type(*operands: Any) -> dtype:
         else:
             rank, kind = 2, dtype_of_number(each, default_float[0])
         known = best[rank]
-        best[rank] = kind if known is None else promote_types(known, kind)
+        if known is None or known is bool_:
+            best[rank] = kind
+        elif kind is not bool_:
+            # Conditions are operands, too: they change no type, not even one that is promoted with no other.
+            best[rank] = promote_types(known, kind)
     result: dtype | None = None
     for kind in best:
         if kind is not None and (result is None or kind.category > result.category):

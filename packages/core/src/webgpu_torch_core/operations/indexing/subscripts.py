@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, int32, int64, uint8
+from ...ir.dtypes import UNPROMOTED, bool_, int32, int64, uint8
 from ...ir.layouts import (
     broadcast_shapes,
     broadcast_strides,
@@ -145,7 +145,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
                 masks.append((dim, each))
                 indices.extend([None] * each.ndim)
                 dim += each.ndim
-            elif each.dtype.category != 1:
+            elif each.dtype.category != 1 or each.dtype in UNPROMOTED:
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             elif each.ndim == 0:
                 # PyTorch reads a 0-d integer tensor as a number: a view, even beside index tensors.
