@@ -202,8 +202,7 @@ def short_name(title: str) -> str:
 
 def _modified(tensor: Any, where: str, version: int, expected: int) -> RuntimeError:
     place = "" if tensor.device.type == "cpu" else f"{tensor.device.type}."
-    name: str = tensor.dtype.name
-    kind = place + _TYPE_NAMES.get(name, name)
+    kind = f"{place}{tensor.dtype.title}Tensor"
     shape = tensor.layout.shape if isinstance(tensor, SavedOperand) else tensor.shape
     hint = (
         "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was "
