@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 BITS = (16, 32, 64)
@@ -45,7 +45,7 @@ def numbers(bits: int) -> st.SearchStrategy[list[int]]:
 
 
 @pytest.mark.parametrize("bits", BITS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_computing(device: str, bits: int, data: st.DataObject) -> None:
     devices_of(bits, device)
@@ -62,7 +62,7 @@ def test_computing(device: str, bits: int, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("bits", BITS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_conversions(device: str, bits: int, data: st.DataObject) -> None:
     devices_of(bits, device)
@@ -113,8 +113,8 @@ def test_what_does_not_fit_is_refused(bits: int) -> None:
     found = []
     for t in (webgpu_torch, torch):
         kind = getattr(t, f"uint{bits}")
-        seen: list[Any] = [t.tensor([1], dtype=kind).type(), str(t.iinfo(kind))]
-        for value in (-1, 1 << bits, -1.0):
+        seen: list[Any] = [t.tensor([1], dtype=kind).type(), t.iinfo(kind).max]
+        for value in (-1, 1 << bits):
             try:
                 seen.append(t.tensor([value], dtype=kind).tolist())
             except (OverflowError, RuntimeError) as error:

@@ -144,7 +144,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     """Return the smallest type to which both can be converted, as :func:`torch.promote_types`.
 
     Raises:
-        RuntimeError: an unsigned type of more than 8 bits, with another of integers or booleans.
+        RuntimeError: an unsigned type of more than 8 bits, with another of integers, booleans or complex numbers.
     """
     if type1 is type2:
         return type1
@@ -152,6 +152,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     require_dtype("promote_types", "type2", type2)
     if type1.is_complex or type2.is_complex:
         low, high = sorted((type1, type2), key=lambda each: each.category)
+        _check_promotion(low, high)
         return high if low.category < 2 else promote_types(low.to_real(), high.to_real()).to_complex()
     if type1.category != type2.category:
         if max(type1.category, type2.category) == 1:
