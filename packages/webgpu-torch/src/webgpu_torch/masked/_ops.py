@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -16,6 +16,8 @@ from ..sparse.making import sparse_coo_tensor
 
 Dimensions: TypeAlias = int | Sequence[int] | None
 Function: TypeAlias = Callable[..., Tensor]
+#: a tensor of any layout, which has methods of its own, or an option
+Laid: TypeAlias = Any
 REDUCTIONS = frozenset(
     ("sum", "prod", "amax", "amin", "argmax", "argmin", "mean", "median", "norm", "var", "std", "logsumexp")
 )
@@ -66,11 +68,11 @@ def _reduction_identity(op_name: str, input: Tensor, *args: float) -> Tensor | N
     return torch.tensor(found, dtype=kind, device=input.device)
 
 
-def _dense(tensor: Tensor) -> Tensor:
+def _dense(tensor: Laid) -> Tensor:
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 
-def _input_mask(input: Tensor, *args: object, mask: Tensor | None = None, **kwargs: object) -> Tensor:
+def _input_mask(input: Laid, *args: object, mask: Laid = None, **kwargs: object) -> Laid:
     """Return a mask in its input's shape and layout, of bool.
 
     Raises:
@@ -86,13 +88,13 @@ def _input_mask(input: Tensor, *args: object, mask: Tensor | None = None, **kwar
         raise IndexError("_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)")
     if mask.shape == input.shape and mask.layout is input.layout:
         return (mask.coalesce() if mask.layout is sparse_coo else mask).to(torch.bool)
-    shown = _dense(mask).to(torch.bool).expand(tuple(input.shape))
+    shown: Laid = _dense(mask).to(torch.bool).expand(tuple(input.shape))
     if input.layout is torch.strided:
         return shown
     return shown.to_sparse(input.sparse_dim()) if input.layout is sparse_coo else shown.to_sparse_csr()
 
 
-def _output_mask(op: Function, input: Tensor, *args: object, **kwargs: object) -> Tensor:
+def _output_mask(op: Function, input: Laid, *args: Laid, **kwargs: Laid) -> Tensor:
     """Return where a masked operation's result is one of elements that the mask shows.
 
     Raises:
@@ -100,18 +102,18 @@ def _output_mask(op: Function, input: Tensor, *args: object, **kwargs: object) -
     """
     name = getattr(op, "__name__", None)
     if name in NORMALIZATIONS:
-        return _input_mask(input, *args, **kwargs)  # type: ignore[arg-type]
+        return _input_mask(input, *args, **kwargs)
     if name not in REDUCTIONS:
         raise ValueError(f"_output_mask expected masked operation (got {name or type(op).__name__})")
     given = args[1:] if name == "norm" else args
-    dims: Dimensions = given[0] if given else kwargs.get("dim")  # type: ignore[assignment]
-    shown = _input_mask(input, *args, **kwargs)  # type: ignore[arg-type]
+    dims: Dimensions = given[0] if given else kwargs.get("dim")
+    shown = _input_mask(input, *args, **kwargs)
     if not shown.ndim:
         return shown
     return _dense(shown).any(_canonical_dim(dims, input.ndim), bool(kwargs.get("keepdim", False)))
 
 
-def _where(mask: Tensor, input: Tensor, fill_value: Tensor) -> Tensor:
+def _where(mask: Laid, input: Laid, fill_value: Tensor) -> Laid:
     """Return the input's elements where the mask shows them; of a sparse input nothing else is there.
 
     In the dense dimensions of a sparse input ``fill_value`` is where the mask shows nothing.
@@ -134,7 +136,7 @@ def _where(mask: Tensor, input: Tensor, fill_value: Tensor) -> Tensor:
     return sparse_coo_tensor(places, values, tuple(input.shape), is_coalesced=True)
 
 
-def with_sparse(op: Function, input: Tensor, *args: object, mask: Tensor | None = None, **kwargs: object) -> Tensor:
+def with_sparse(op: Function, input: Laid, *args: Any, mask: Laid = None, **kwargs: Any) -> Laid:
     """Return a masked operation of sparse operands, in the input's layout: what a sparse tensor does not name is masked.
 
     Raises:
@@ -142,7 +144,7 @@ def with_sparse(op: Function, input: Tensor, *args: object, mask: Tensor | None 
     """
     if input.layout is torch.strided:
         return op(input, *args, mask=None if mask is None else _dense(mask), **kwargs)
-    layout, name = input.layout, op.__name__
+    layout, name = input.layout, getattr(op, "__name__", "")
     if layout is sparse_csr and name in REDUCTIONS and not kwargs.get("keepdim"):
         raise ValueError("reduction operations on CSR tensors with keepdim=False is unsupported")
     if mask is None:
@@ -151,10 +153,10 @@ def with_sparse(op: Function, input: Tensor, *args: object, mask: Tensor | None 
     dense, shown = input.to_dense(), _input_mask(input, mask=mask).to_dense()
     result = op(dense, *args, mask=shown, **kwargs)
     left = _output_mask(op, dense, *args, mask=shown, **kwargs)
-    made = sparse_coo_tensor(left.nonzero().t(), result[left], tuple(result.shape), is_coalesced=True)
+    made: Laid = sparse_coo_tensor(left.nonzero().t(), result[left], tuple(result.shape), is_coalesced=True)
     return made if layout is sparse_coo else made.to_sparse_csr()
 
 
-def _named(input: Tensor) -> Tensor:
+def _named(input: Laid) -> Laid:
     once = input.detach().coalesce()
     return once._with(torch.ones_like(once.values(), dtype=torch.bool))
