@@ -136,7 +136,7 @@ def _where(mask: Laid, input: Laid, fill_value: Tensor) -> Laid:
     return sparse_coo_tensor(places, values, tuple(input.shape), is_coalesced=True)
 
 
-def with_sparse(op: Function, input: Laid, *args: Any, mask: Laid = None, **kwargs: Any) -> Laid:
+def with_sparse(op: Function, input: Laid, *args: Laid, mask: Laid = None, **kwargs: Laid) -> Laid:
     """Return a masked operation of sparse operands, in the input's layout: what a sparse tensor does not name is masked.
 
     Raises:
