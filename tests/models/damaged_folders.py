@@ -20,6 +20,7 @@ from pathlib import Path
 
 import webgpu_torch_core as torch
 import webgpu_torch_models as models
+from webgpu_torch_core.config import cache_directory
 from webgpu_torch_core.files import load_safetensors
 from webgpu_torch_models.gpt2 import GPT2Config, GPT2LMHeadModel
 
@@ -163,7 +164,7 @@ def damage(folder: Path, draw: random.Random) -> str:
 
 
 class Watch:
-    """What is opened for reading while something loads."""
+    """What is opened for reading while something loads, but for Python's, ours, and what we compiled before."""
 
     def __init__(self) -> None:
         self.inside: Path | None = None
@@ -174,7 +175,8 @@ class Watch:
         if event != "open" or self.inside is None or not isinstance(arguments[0], str | bytes | os.PathLike):
             return
         path = os.path.abspath(os.fsdecode(arguments[0]))
-        if not path.startswith((str(self.inside), sys.prefix, sys.base_prefix, str(Path(torch.__file__).parents[3]))):
+        own = (sys.prefix, sys.base_prefix, str(Path(torch.__file__).parents[3]), str(cache_directory() or sys.prefix))
+        if not path.startswith((str(self.inside), *own)):
             self.strangers.append(path)
 
 

@@ -8,10 +8,37 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from ops_oracle import ORACLE, OURS, compare, to_ours
+from test_view_properties import cases
 
 KINDS = ("float32", "float16", "bfloat16", "int64", "int32", "uint8")
 INTEGERS = KINDS[3:]
+#: ends of ranges: within, at and beyond what types of integers hold
+ENDS = (
+    0,
+    1,
+    3,
+    -3,
+    2.7,
+    100,
+    127,
+    128,
+    -128,
+    -129,
+    255,
+    256,
+    -255,
+    -300,
+    40_000,
+    -70_000,
+    2**31 - 1,
+    2**31,
+    2**40,
+    1e30,
+    math.inf,
+)
 
 CREATION: dict[str, Callable[..., Any]] = {
     "linspace": lambda t, **o: t.linspace(0, 10, 7, **o),
@@ -199,3 +226,19 @@ def test_a_remainder_of_zero_has_the_dividends_sign(kind: str, device: str) -> N
     a, b = to_ours(first, device), to_ours(second, device)
     for work in (lambda x, y: x % y, lambda x, y: x.clone().remainder_(y), lambda x, y: x % -2.0, lambda x, y: -2 % y):
         assert str(work(a, b).tolist()) == str(work(first, second).tolist())
+
+
+@cases(200)
+@given(
+    st.sampled_from(("linspace", "logspace")),
+    st.sampled_from(("uint8", "int8", "int16", "int32", "int64", "bool")),
+    st.sampled_from(ENDS), st.sampled_from(ENDS), st.integers(0, 6),
+)  # fmt: skip
+def test_ranges_of_integers(name: str, kind: str, start: float, end: float, steps: int) -> None:
+    found: list[Any] = []
+    for library in (torch, OURS):
+        try:
+            found.append(getattr(library, name)(start, end, steps, dtype=getattr(library, kind)).tolist())
+        except (RuntimeError, OverflowError, ValueError, TypeError) as error:
+            found.append(type(error))
+    assert found[0] == found[1]

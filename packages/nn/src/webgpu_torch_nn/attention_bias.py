@@ -57,7 +57,7 @@ class CausalBias(Tensor):
     def _materialize(self, device: Any = None) -> Tensor:
         """Return the mask written out, True where a query sees a key."""
         last = self.variant is CausalVariant.LOWER_RIGHT
-        ones = torch.ones(self.seq_len_q, self.seq_len_kv, device=device or "cpu", dtype=torch.bool)
+        ones = torch.ones(self.seq_len_q, self.seq_len_kv, device="cpu" if device is None else device, dtype=torch.bool)
         return torch.tril(ones, self.seq_len_kv - self.seq_len_q if last else 0)
 
     @classmethod

@@ -94,7 +94,7 @@ class UninitializedTensorMixin(Tensor):
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of a size, with undefined contents."""
-        data = torch.empty(shape, device=device or self.device, dtype=dtype or self.dtype)
+        data = torch.empty(shape, device=self.device if device is None else device, dtype=dtype or self.dtype)
         self.__class__ = self.cls_to_become
         self.data = data
 

@@ -264,7 +264,9 @@ def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None =
 
 def _to_copy(input: Any, *, dtype: Any = None, device: Any = None, non_blocking: bool = False, **_: object) -> Any:
     """Return a copy with another type or on another device."""
-    return input.to(device or input.device, dtype or input.dtype, non_blocking=non_blocking, copy=True)
+    return input.to(
+        input.device if device is None else device, dtype or input.dtype, non_blocking=non_blocking, copy=True
+    )
 
 
 @functools.cache

@@ -12,29 +12,38 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, SupportsIndex, TypeGuard
+from typing import NamedTuple, SupportsFloat, SupportsIndex, TypeGuard
 
 from ..ir.dtypes import dtype
 from ..tensors.memory_formats import memory_format
 from ..tensors.tensor import Tensor
 from .numpy_names import NAMES
+from .overloads import declared
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) or (hasattr(value, "__float__") and not getattr(value, "ndim", 0))
 
 
-def is_whole(value: object) -> TypeGuard[SupportsIndex]:
-    """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers; no truth value."""
+def is_real(value: object) -> TypeGuard[SupportsFloat]:
+    """Return whether a value is a number that is not complex: Python's or NumPy's."""
+    return _is_number(value) and not isinstance(value, Tensor)
+
+
+def is_whole(value: object, first: bool = True) -> TypeGuard[SupportsIndex]:
+    """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers.
+
+    Truth values do not, but after the ``first`` of several integers, where PyTorch looks no more.
+    """
     if isinstance(value, int):
-        return not isinstance(value, bool)
+        return not (first and isinstance(value, bool))
     if isinstance(value, Tensor):
         return value.ndim == 0 and value.dtype.category == 1
     return hasattr(value, "__index__") and not getattr(value, "ndim", 0)
 
 
 def _are_whole(value: object) -> bool:
-    return isinstance(value, tuple | list) and all(map(is_whole, value))
+    return isinstance(value, tuple | list) and all(is_whole(each, not place) for place, each in enumerate(value))
 
 
 class _Kind(NamedTuple):
@@ -62,6 +71,9 @@ _KINDS = {
     "Dimensions": _Kind(lambda value: value is None or _SIZES.takes(value), "tuple of ints", True),
     "Sizes": _SIZES,
     "Sequence[int]": _Kind(_are_whole, "tuple of ints", True),
+    "Sequence[float]": _Kind(
+        lambda value: isinstance(value, tuple | list) and all(map(_is_number, value)), "tuple of floats", True
+    ),
     "OutputSize": _Kind(
         lambda value: value is None or _SIZES.takes(value) or isinstance(value, tuple | list), "tuple of ints", True
     ),
@@ -78,15 +90,25 @@ _UNCHECKED = frozenset(
     ("unbiased", "add_zero_attn", "use_separate_proj_weight", "reduction", "mode", "padding_mode", "compute_mode") +
     ("get_infos", "sym", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 )  # fmt: skip
+#: such options of single functions: they look at other things first
+_UNCHECKED_OF = {
+    "interpolate": ("size", "align_corners"), "upsample": ("size", "align_corners"), "upsample_nearest": ("size",),
+    "upsample_bilinear": ("size",), "max_unpool1d": ("kernel_size", "stride", "padding", "output_size"),
+    "linear_cross_entropy": ("ignore_index",), "pca_lowrank": ("q",), "svd_lowrank": ("q",), "multi_margin_loss": ("p",),
+    "multi_head_attention_forward": ("num_heads", "dropout_p"), "normalize": ("p",),
+    "max_unpool2d": ("kernel_size", "stride", "padding", "output_size"),
+    "max_unpool3d": ("kernel_size", "stride", "padding", "output_size"),
+}  # fmt: skip
 
 
-def _kinds(parameter: inspect.Parameter, in_python: bool) -> tuple[_Kind, ...]:
-    """Return what a parameter takes, nothing where that cannot be told from its declaration.
+def _kinds(parameter: inspect.Parameter, in_python: bool, function: str = "") -> tuple[_Kind, ...]:
+    """Return what a parameter of a function takes, nothing where that cannot be told from its declaration.
 
     ``in_python``: PyTorch writes the function in Python.
     """
     several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    if several or (in_python and parameter.name in _UNCHECKED):
+    name = parameter.name
+    if several or (in_python and (name in _UNCHECKED or name in _UNCHECKED_OF.get(function, ()))):
         return ()
     declared, default = parameter.annotation, parameter.default
     parts = _BY_DEFAULT.get(type(default), "") if declared is parameter.empty else str(declared)
@@ -94,8 +116,8 @@ def _kinds(parameter: inspect.Parameter, in_python: bool) -> tuple[_Kind, ...]:
     known = tuple(each for each in found if each is not None)
     if len(known) < len(found):
         return ()
-    # Of what makes tensors PyTorch takes None for no gradient.
-    return (*known, _NONE) if default is None or parameter.name == "requires_grad" else known
+    # Of what makes tensors PyTorch takes None for no.
+    return (*known, _NONE) if default is None or parameter.name in ("requires_grad", "pin_memory") else known
 
 
 class _Classes(set[type]):
@@ -121,6 +143,62 @@ def _signature(function: Callable[..., object]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (TypeError, ValueError):
         return None
+
+
+def _class_of(value: object) -> object:
+    """Return what decides whether a declaration takes a value, None where the value itself does."""
+    if isinstance(value, tuple | list):
+        return (type(value), *map(type, value)) if not any(isinstance(each, Tensor) for each in value) else None
+    return type(value)
+
+
+class Overloads:
+    """The declarations of a function that has several, and the classes of the arguments of calls that fitted one."""
+
+    __slots__ = ("_choices", "_name", "_own", "_right", "names")
+
+    def __init__(self, name: str, choices: list[inspect.Signature], function: inspect.Signature) -> None:
+        self._name, self._choices = name, choices
+        self.names = frozenset(one for each in choices for one in each.parameters)
+        self._own = frozenset(function.parameters.keys() - self.names)
+        self._right: set[object] = set()
+
+    def require(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Look at a call as a whole.
+
+        Raises:
+            TypeError: no declaration takes it.
+        """
+        classes = (tuple(map(_class_of, args)), tuple((name, _class_of(value)) for name, value in kwargs.items()))
+        if classes in self._right:
+            return
+        given = {NAMES.get(name, name): value for name, value in kwargs.items() if name not in self._own}
+        by_value = False
+        for each in self._choices:
+            try:
+                bound = each.bind(*args, **given).arguments
+            except TypeError:
+                continue
+            kinds = {name: _kinds(each.parameters[name], False) for name in bound}
+            if all(not kinds[name] or any(kind.takes(bound[name]) for kind in kinds[name]) for name in bound):
+                by_value = any(isinstance(bound[name], Tensor) and _TENSOR not in kinds[name] for name in bound)
+                break
+        else:
+            raise self._refusal(args, kwargs)
+        if not by_value and None not in (*classes[0], *(each for _, each in classes[1])):
+            self._right.add(classes)
+
+    def _refusal(self, args: tuple[object, ...], kwargs: dict[str, object]) -> TypeError:
+        given = [type(each).__name__ for each in args]
+        given += [f"{name}={type(value).__name__}" for name, value in kwargs.items()]
+        expected = "".join(
+            f"\n * ({', '.join(str(one) for one in each.parameters.values())})".replace("'", "")
+            for each in self._choices
+        )
+        return TypeError(
+            f"{self._name}() received an invalid combination of arguments - got ({', '.join(given)}), but expected one of:"
+            f"{expected}"
+        )
 
 
 class Options:
@@ -149,7 +227,7 @@ class Options:
         places: list[_Classes] = []
         self.by_name.clear()
         for each in parameters:
-            kinds = _kinds(each, self.in_python)
+            kinds = _kinds(each, self.in_python, self._function.__name__)
             found = self.by_name[each.name] = _Classes(kinds if {*kinds} != {_TENSOR} else ())
             if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
                 places.append(found)
@@ -187,7 +265,7 @@ class Options:
         except TypeError:
             return None
         for position, (name, value) in enumerate(bound.arguments.items(), 1):
-            kinds = _kinds(signature.parameters[name], self.in_python)
+            kinds = _kinds(signature.parameters[name], self.in_python, self._function.__name__)
             if kinds and not any(each.takes(value) for each in kinds):
                 return self._refusal(name, None if name in kwargs else position, kinds, value)
         return None
@@ -197,6 +275,13 @@ class Options:
         return TypeError(
             f"{self._function.__name__}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}"
         )
+
+
+@lru_cache(maxsize=None)
+def overloads_of(function: Callable[..., object], path: str) -> Overloads | None:
+    """Return the declarations of a function at a path of the public API, None if it has one only."""
+    choices, signature = declared(path), _signature(function)
+    return Overloads(path.rpartition(".")[2], choices, signature) if choices and signature is not None else None
 
 
 _options: dict[Callable[..., object], Options] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..record.context import context
 from ..tensors.tensor import Tensor
-from .argument_types import options_of
+from .argument_types import options_of, overloads_of
 from .autocast import follows_rule
 from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
@@ -34,7 +34,7 @@ _BUILT_IN = frozenset(
         "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d",
         "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
         "elu_", "gelu", "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "native_channel_shuffle",
-        "one_hot", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
+        "one_hot", "pad", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
         "scaled_dot_product_attention", "selu_", "softplus", "softshrink", "threshold_",
     )
 )  # fmt: skip
@@ -263,6 +263,7 @@ def public(
     inner = declared or function
     options = options_of(function, written_in_python(path) or path.startswith(("torch.masked.", "torch.signal.")))
     by_name, by_place, nothing = options.by_name, options.by_place, dict[str, object]()
+    overloads = overloads_of(function, path)
     names, casts = other_names(function), follows_rule(function)
     record, operands = DIRECT.get(inner, (None, 0))
 
@@ -271,6 +272,8 @@ def public(
         if _active:
             return dispatch(call, function, args, kwargs, whole)
         try:
+            if overloads is not None:
+                overloads.require(args, kwargs)
             # What options.require would find right, without calling it.
             for name, value in kwargs.items():
                 if value.__class__ not in by_name[name]:
@@ -320,14 +323,14 @@ _Function = type(publish)
 def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = False) -> Any:
     state = _state
     if state.off:
-        return _called(function, args, kwargs)
+        return _called(call, function, args, kwargs)
     found: list[Any] = []
     if not state.subclasses_off:
         _overloaded(args, found)
         if kwargs:
             _overloaded(kwargs.values(), found)
     if not (found or state.modes):
-        return _called(function, args, kwargs)
+        return _called(call, function, args, kwargs)
     if whole and found:
         found = _overloaded((*args, *kwargs.values()), [], plain=True)
     return _ask(call, found, args, kwargs)
@@ -351,9 +354,14 @@ def _otherwise(
     raise error
 
 
-def _called(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+def _called(
+    call: Callable[..., object], function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
     """Return the answer to a call that nothing overrides."""
+    overloads = overloads_of(function, PATHS.get(call, ""))
     try:
+        if overloads is not None:
+            overloads.require(args, kwargs)
         options_of(function).require(args, kwargs)
         return function(*args, **kwargs)
     except Exception as error:

@@ -23,6 +23,7 @@ from ..record.devices import MetaEngine, on_host
 from ..record.grad_mode import recording
 from ..record.node import Node
 from ..tensors.kinds import layout as memory_layout
+from ..tensors.kinds import strided
 from ..tensors.tensor import MetaValue, Tensor, check_supported
 
 kernel_cache = lru_cache(maxsize=4096)
@@ -131,20 +132,21 @@ def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
         raise RuntimeError(f"only tensors with up to 64 dims are supported, got {ndim}")
     if dim is None or (isinstance(dim, tuple | list) and not dim):
         return tuple(range(ndim))
-    chosen = [wrap_dimension(as_dimension(each), ndim) for each in (dim if isinstance(dim, tuple | list) else (dim,))]
+    given = dim if isinstance(dim, tuple | list) else (dim,)
+    chosen = [wrap_dimension(as_dimension(each, not place), ndim) for place, each in enumerate(given)]
     if len(set(chosen)) != len(chosen):
         repeated = next(each for each in chosen if chosen.count(each) > 1)
         raise RuntimeError(f"{name} {repeated} appears multiple times in the list of dims")
     return tuple(sorted(chosen)) if ndim else ()
 
 
-def as_dimension(dim: SupportsIndex) -> int:
-    """Return a dimension as an integer.
+def as_dimension(dim: SupportsIndex, first: bool = True) -> int:
+    """Return a dimension as an integer; after the ``first`` of several, truth values are some.
 
     Raises:
         TypeError: it is none.
     """
-    if dim.__class__ is int or is_whole(dim):
+    if dim.__class__ is int or is_whole(dim, first):
         return int(dim)
     raise TypeError(f"argument 'dim' must be tuple of ints, not {type(dim).__name__}: {dim!r:.80}")
 
@@ -190,7 +192,7 @@ def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = sizes[0]
     for position, each in enumerate(sizes, 1):
-        if each.__class__ is not int and not is_whole(each):
+        if each.__class__ is not int and not is_whole(each, position == 1):
             raise TypeError(
                 f"argument 'size' (position {position}) must be tuple of ints, not {type(each).__name__}: {each!r:.80}"
             )
@@ -254,9 +256,14 @@ def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> t
 
 
 def require_layout(given: object, *_: object) -> None:
-    """Raise PyTorch's TypeError where an argument is no memory layout; dense is the only one here, and the others count for nothing."""
-    if given is not None and not isinstance(given, memory_layout):
+    """Raise where an argument is no memory layout (TypeError), or another than dense (NotImplementedError)."""
+    if given is None or given is strided:
+        return
+    if not isinstance(given, memory_layout):
         raise TypeError(f"argument 'layout' must be torch.layout, not {type(given).__name__}")
+    raise NotImplementedError(
+        f"layout={given} is not implemented here, only torch.strided: make the tensor dense, and convert it with to_sparse"
+    )
 
 
 def require_tensor(function: str, name: str, position: int, value: Any) -> None:

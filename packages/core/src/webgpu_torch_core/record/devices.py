@@ -38,7 +38,7 @@ class device:
     def __init__(self, type: str | device | int, index: int | None = None) -> None:
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
-        elif isinstance(type, int):
+        elif isinstance(type, int) and not isinstance(type, bool):
             self.type, self.index = next(iter(registry.accelerators()), "webgpu"), type
         elif not isinstance(type, str):
             raise TypeError(

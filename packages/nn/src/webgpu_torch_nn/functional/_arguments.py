@@ -106,6 +106,14 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
+def require_reduction(reduction: str) -> None:
+    """Raise for what is no reduction: a ValueError; a TypeError for what is no text, which PyTorch's message cannot be made of."""
+    if not isinstance(reduction, str):
+        raise TypeError(f"argument 'reduction' must be str, not {type(reduction).__name__}")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+
+
 def wide(input: Tensor) -> Tensor:
     """Return the input in at least float32, for what must round once."""
     return input.to(torch.float32) if input.dtype in (torch.float16, torch.bfloat16) else input

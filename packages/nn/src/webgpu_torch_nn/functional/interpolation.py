@@ -7,6 +7,7 @@ Each mode is a table per dimension of which positions an output position reads, 
 from __future__ import annotations
 
 import math
+import operator
 import struct
 import warnings
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from functools import lru_cache
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.argument_types import is_real, is_whole
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.record.devices import has_float64
 
@@ -158,8 +160,8 @@ def _target(
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is not None:
-        sizes = (int(size),) * spatial if not isinstance(size, Sequence) else tuple(int(each) for each in size)
-        if len(sizes) != spatial:
+        given = tuple(size) if isinstance(size, tuple | list) else (size,) * spatial
+        if len(given) != spatial:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
                 f"{list(input.shape[2:])} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
@@ -167,18 +169,24 @@ def _target(
             )
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        sizes = tuple(operator.index(each) for each in given if is_whole(each))
+        if len(sizes) < len(given):
+            raise TypeError(
+                f"expected size to be one of int or Tuple[int], Tuple[int, int], ... but got size {size!r:.80}"
+            )
         return sizes, (None,) * spatial
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
-    factors = (
-        (float(scale_factor),) * spatial if not isinstance(scale_factor, Sequence) else tuple(map(float, scale_factor))
-    )
-    if len(factors) != spatial:
+    scales = tuple(scale_factor) if isinstance(scale_factor, tuple | list) else (scale_factor,) * spatial
+    if len(scales) != spatial:
         raise ValueError(
             "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "
             f"{list(input.shape[2:])} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, "
             "...,dK) format and scale_factor in (s1, s2, ...,sK) format."
         )
+    factors = tuple(float(each) for each in scales if is_real(each))
+    if len(factors) < len(scales):
+        raise TypeError(f"argument 'scale_factor' must be a number or a tuple of numbers, not {scale_factor!r:.80}")
     sizes = tuple(math.floor(have * factor) for have, factor in zip(input.shape[2:], factors, strict=True))
     return sizes, (None,) * spatial if recompute else factors
 
@@ -189,11 +197,13 @@ def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias:
             raise ValueError(
                 "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
             )
-    elif mode not in _DIMENSIONS:
+    elif mode not in tuple(_DIMENSIONS):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | bilinear | "
             f"bicubic | trilinear | area | nearest-exact (got {mode})"
         )
+    elif align_corners is not None and not isinstance(align_corners, bool):
+        raise TypeError(f"argument 'align_corners' must be bool, not {type(align_corners).__name__}")
     if input.ndim not in (3, 4, 5):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | "

@@ -11,9 +11,10 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import binary_cross_entropy_with_logits as _with_logits
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.common import dtype_title, type_title
+from webgpu_torch_core.operations.neural.losses import weighing
 from webgpu_torch_core.operations.value_checks import require_none
 
-from ._arguments import legacy_reduction, narrowed, reduced, wide
+from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
 
 
 def _warn_if_broadcast(input: Tensor, target: Tensor) -> None:
@@ -131,7 +132,7 @@ def binary_cross_entropy(
         require_none(~((each >= 0) & (each <= 1)), f"all elements of {name} should be between 0 and 1")
     single, wanted = wide(input), wide(target)
     loss = (wanted - 1) * torch.log1p(-single).clamp(min=-100) - wanted * single.log().clamp(min=-100)
-    return reduced(loss if weight is None else loss * weight, reduction).to(input.dtype)
+    return reduced(loss if weight is None else loss * weighing(weight, loss), reduction).to(input.dtype)
 
 
 @titled("BinaryCrossEntropyWithLogitsBackward0")
@@ -174,8 +175,7 @@ def poisson_nll_loss(
 ) -> Tensor:  # fmt: skip
     """``exp(x) - y x`` (or ``x - y log(x + eps)`` without ``log_input``), with Stirling's term where ``full``, reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+    require_reduction(reduction)
     kind, input, target = input.dtype, wide(input), wide(target)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
@@ -210,8 +210,7 @@ def gaussian_nll_loss(
             var = var.unsqueeze(-1)
         elif not (input.ndim == var.ndim and _one_broadcast(input.shape, var.shape)):
             raise ValueError("var is of incorrect size")
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid")
+    require_reduction(reduction)
     # The limit carries no gradient: the gradient is the variance's own everywhere.
     kind, var = torch.result_type(input, target), wide(var)
     limited = var.detach().clamp(min=eps) + (var - var.detach())

@@ -8,8 +8,9 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
 from webgpu_torch_core.operations.common import type_title
+from webgpu_torch_core.tensors.type_aliases import Number
 
-from ._arguments import legacy_reduction, narrowed, reduced, wide
+from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
 from .distance import pairwise_distance
 
 
@@ -39,7 +40,7 @@ def hinge_embedding_loss(
     """``x`` where ``y`` is 1, ``max(0, margin - x)`` where it is -1, reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     zeros = torch.zeros_like(input.detach())
-    far = torch.where(target != 1, (margin - input).clamp(min=0), zeros)
+    far = torch.where(target != 1, (float(margin) - input).clamp(min=0), zeros)
     near = torch.where(target != -1, input, zeros)
     return reduced(far + near, reduction)
 
@@ -53,11 +54,12 @@ def soft_margin_loss(
 
 
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    input: Tensor, target: Tensor, weight: Tensor | Number | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Mean binary cross entropy of ``sigmoid(x)`` over the classes (last dimension), reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
+    require_reduction(reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
@@ -85,7 +87,7 @@ def cosine_embedding_loss(
     cosine = (input1 * input2).sum(target.ndim) / (squares1 * squares2).sqrt()
     zeros = torch.zeros_like(cosine.detach())
     near = torch.where(target == 1, 1 - cosine, zeros)
-    far = torch.where(target == -1, (cosine - margin).clamp(min=0), zeros)
+    far = torch.where(target == -1, (cosine - float(margin)).clamp(min=0), zeros)
     return narrowed(reduced(near + far, reduction), kind)
 
 
@@ -116,7 +118,7 @@ def multi_margin_loss(
     if target.dtype is not torch.int64:
         raise RuntimeError(f"expected scalar type Long but found {type_title(target)}")
     chosen = target.reshape(-1, 1)
-    excess = (margin - rows.gather(1, chosen) + rows).clamp(min=0)
+    excess = (float(margin) - rows.gather(1, chosen) + rows).clamp(min=0)
     excess = excess if p == 1 else excess * excess
     if weight is not None:
         excess = excess * weight.reshape(-1)[chosen.reshape(-1)].unsqueeze(1)
@@ -192,7 +194,8 @@ def triplet_margin_with_distance_loss(
             f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
             f"{anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
         )
-    return _triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, bool(swap), reduction)
+    measured = pairwise_distance if distance_function is None else distance_function
+    return _triplet(anchor, positive, negative, measured, margin, bool(swap), reduction)
 
 
 def _triplet(

@@ -97,7 +97,7 @@ def instance_norm(
     """:func:`batch_norm` with statistics of every instance's own channels (Ulyanov et al., 2016).
 
     Raises:
-        ValueError: one spatial element with ``use_input_stats``.
+        ValueError: one spatial element with ``use_input_stats``, or one running statistic without the other.
         RuntimeError: weights of another size than the channels.
     """
     if not use_input_stats:
@@ -109,8 +109,10 @@ def instance_norm(
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
     for name, values in (("weight", weight), ("bias", bias)):
         _check_channels(name, values, input.shape[1])
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     dims = tuple(range(2, input.ndim))
-    if running_mean is not None or running_var is not None:
+    if running_mean is not None and running_var is not None:
         with torch.no_grad():
             variance, mean = torch.var_mean(wide(input.detach()), dims, correction=0)
             _update(running_mean, mean.mean(0), momentum)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.spatial.sliding_windows import (
     Window,
@@ -245,24 +246,35 @@ max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = per_
 # Unpooling
 
 
+def _several(value: Sizes, count: int) -> tuple[int, ...]:
+    """Return what holds several values as a tuple, one value ``count`` times."""
+    return tuple(value) if isinstance(value, Iterable) else (value,) * count
+
+
 def _unpool(
     input: Tensor, indices: Tensor, spatial: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes,
     output_size: Sequence[int] | None,
 ) -> Tensor:  # fmt: skip
     function = f"max_unpool{spatial}d"
+    taps = _several(kernel_size, spatial)
+    steps = taps if stride is None else _several(stride, spatial)
+    pads = _several(padding, spatial)
+    lengths = input.shape[-len(taps) :]
+    default = tuple(
+        (size - 1) * steps[axis] + taps[axis] - 2 * pads[axis] for axis, size in enumerate(lengths[: len(taps)])
+    )
+    sizes = default if output_size is None else _unpool_size(output_size, default, steps)
+    if len(sizes) != spatial or not all(map(is_whole, sizes)):
+        raise TypeError(f"{function}(): argument 'output_size' must be tuple of {spatial} ints, got {sizes!r:.80}")
     if indices.shape != input.shape:
         raise RuntimeError(
             f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor "
             f"with shape: {list(indices.shape)}"
         )
+    if spatial == 3:
+        spread(stride if stride is not None else kernel_size, spatial, function, "stride")
+        spread(padding, spatial, function, "padding")
     source, alone = batched(input, spatial, function)
-    taps = spread(kernel_size, spatial, function, "kernel_size")
-    steps = taps if stride is None else spread(stride, spatial, function, "stride")
-    pads = spread(padding, spatial, function, "padding")
-    default = tuple(
-        (size - 1) * steps[axis] + taps[axis] - 2 * pads[axis] for axis, size in enumerate(source.shape[2:])
-    )
-    sizes = default if output_size is None else _unpool_size(tuple(output_size)[-spatial:], default, steps)
     lead = tuple(source.shape[:2])
     flat = source.reshape(*lead, -1)
     target = flat.new_zeros((*lead, math.prod(sizes)))
@@ -270,10 +282,13 @@ def _unpool(
     return result.squeeze(0) if alone else result
 
 
-def _unpool_size(wanted: tuple[int, ...], default: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
+def _unpool_size(wanted: Sequence[int], default: tuple[int, ...], steps: tuple[int, ...]) -> Sequence[int]:
+    if len(wanted) == len(default) + 2:
+        wanted = wanted[2:]
     if len(wanted) != len(default):
         raise ValueError(
-            f"output_size should be a sequence containing {len(default)} elements, but it has {len(wanted)}"
+            f"output_size should be a sequence containing {len(default)} or {len(default) + 2} elements, but it has a length "
+            f"of '{len(wanted)}'"
         )
     for axis, size in enumerate(wanted):
         low, high = default[axis] - steps[axis], default[axis] + steps[axis]

@@ -173,6 +173,10 @@ def linspace_rule(
 ) -> Tensor:
     kind = dtype or (default_float[0].to_complex() if out is None else out.dtype)
     bounds = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
+    if not kind.is_complex:
+        raise RuntimeError(
+            f"linspace(): complex ends {bounds[0]} and {bounds[1]} can't be safely cast to passed dtype {kind!r}"
+        )
     real, imag = (
         function(
             *(complex(each).real if part == 0 else complex(each).imag for each in bounds),

@@ -64,6 +64,8 @@ def addr(
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, complex) and not any(each.dtype.is_complex for each in (input, vec1, vec2)):
             raise RuntimeError(f"value cannot be converted to type {input.dtype!r} without overflow: {name}={factor}")
+        if isinstance(factor, bool) and max(each.dtype.category for each in (input, vec1, vec2)):
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
         if isinstance(factor, float) and max(each.dtype.category for each in (input, vec1, vec2)) < 2:
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     if any(is_half(each) for each in (input, vec1, vec2)):
@@ -113,7 +115,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         RuntimeError: more dimensions than there are, lists of different lengths, or sizes that differ.
     """
     if isinstance(dims, Tensor):
-        dims = dims.tolist()
+        dims = int(dims) if dims.numel() == 1 else dims.tolist()
+    if not isinstance(dims, int | tuple | list):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, but got "
+            f"dims={dims!r:.80}"
+        )
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

@@ -110,7 +110,7 @@ def tensor(
     if hasattr(data, "as_elements"):  # of a storage
         data = data.as_elements(kind or int64)
     if isinstance(data, Tensor):
-        result = data.detach().to(device=device or data.device, dtype=kind or data.dtype, copy=True)
+        result = data.detach().to(device=data.device if device is None else device, dtype=kind or data.dtype, copy=True)
     elif hasattr(data, "__array_interface__") or type(data).__module__ == "numpy":
         result = array_tensor(data, kind, device)
     else:
@@ -179,7 +179,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) 
     """The tensor itself where possible, else a copy."""
     kind = as_dtype(dtype)
     if isinstance(data, Tensor):
-        return data.to(device=device or data.device, dtype=kind or data.dtype)
+        return data.to(device=data.device if device is None else device, dtype=kind or data.dtype)
     if type(data).__module__ == "numpy" and hasattr(data, "ctypes"):
         # A circle: that module imports this one.
         from .host_memory import from_numpy
@@ -266,6 +266,8 @@ def _constant(name: str, value: int, doc: str) -> Any:
     ) -> Tensor:
         require_layout(layout, pin_memory)
         if "size" in named:
+            if size:
+                raise TypeError(f"{name}() got multiple values for argument 'size'")
             size = (named.pop("size"),)
         if named:
             raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
@@ -399,9 +401,8 @@ def new_full(
 ) -> Tensor:
     """As ``torch.full`` with this tensor's type and device."""
     require_layout(layout, pin_memory)
-    return full(
-        size, fill_value, dtype=as_dtype(dtype) or self.dtype, device=device or self.device, requires_grad=requires_grad
-    )
+    kind, place = as_dtype(dtype) or self.dtype, self.device if device is None else device
+    return full(size, fill_value, dtype=kind, device=place, requires_grad=requires_grad)
 
 
 @operation("creation", namespace="method")
@@ -411,7 +412,8 @@ def new_tensor(
 ) -> Tensor:  # fmt: skip
     """As ``torch.tensor`` with this tensor's type and device."""
     del pin_memory
-    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    place = self.device if device is None else device
+    return tensor(data, dtype=as_dtype(dtype) or self.dtype, device=place, requires_grad=requires_grad)
 
 
 # Ranges
@@ -451,15 +453,12 @@ def arange(
     """Numbers from ``start`` up to but without ``end``.
 
     Raises:
-        TypeError: there is no end.
         RuntimeError: the step is zero or points away from the end, or an end is not finite.
         ValueError: the step of an int64 range is less than one.
     """
     require_layout(layout, pin_memory)
     if end is None:
-        start, end = None, start
-        if end is None:
-            raise TypeError('arange() missing 1 required positional arguments: "end"')
+        start, end = 0, start
     start = 0 if start is None else start
     numbers: list[Any] = [each.item() if isinstance(each, Tensor) else each for each in (start, end, step)]
     first, last, by = numbers
@@ -495,6 +494,6 @@ def legacy_tensor(*args: Any, **kwargs: Any) -> Tensor:
     if len(args) == 1 and not isinstance(args[0], int | Size):
         if isinstance(args[0], Tensor):
             return args[0].detach()
-        return tensor(args[0], dtype=default_float[0], device=place or "cpu")
+        return tensor(args[0], dtype=default_float[0], device="cpu" if place is None else place)
     # As in PyTorch, on the CPU unless told otherwise: contexts of devices do not count here.
-    return empty(*args, device=place or "cpu")
+    return empty(*args, device="cpu" if place is None else place)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float64
+from ...ir.host_bytes import check_number
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout
 from ...record.devices import engine_for
@@ -35,8 +36,8 @@ def linspace_kernel(count: int, kind: dtype) -> Pointwise:
     )
 
 
-def _wrapped(value: int, kind: dtype) -> int:
-    """Return what a type of integers keeps of a number."""
+def wrapped(value: int, kind: dtype) -> int:
+    """Return what a type of integers, or of truth values, keeps of a number."""
     if kind is bool_:
         return int(bool(value))
     span = int(kind.maximum) - int(kind.minimum) + 1
@@ -56,17 +57,29 @@ def linspace(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``steps`` numbers evenly spaced from ``start`` to ``end``, both included."""
+    """``steps`` numbers evenly spaced from ``start`` to ``end``, both included.
+
+    Raises:
+        RuntimeError: a negative number of steps, or an end that the type does not hold.
+        NotImplementedError: truth values.
+    """
     require_layout(layout, pin_memory)
-    start, end = (each.item() if isinstance(each, Tensor) else each for each in (start, end))
+    bounds: list[Any] = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
+    start, end = bounds
     steps = int(steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind, place = asked(dtype, device, out, default_float[0])
+    if kind is bool_ and steps > 1:
+        raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
+    for each in bounds[: min(steps, 2)]:
+        check_number(each, kind)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    if not steps:
+        start = end = step = 0
     if kind.category < 2:
         # The ends are truncated and wrapped to the type first, as PyTorch does.
-        start, end = (_wrapped(int(each), kind) for each in (start, end))
+        start, end = (wrapped(int(each), kind) for each in (start, end if steps > 1 else start))
         step = (end - start) / (steps - 1) if steps > 1 else 0.0
         values = [int(start + step * i) if i < steps // 2 else int(end - step * (steps - 1 - i)) for i in range(steps)]
         values = [int(start)] if steps == 1 else values

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import dtype
+from ...ir.dtypes import bool_, dtype, float64
+from ...ir.host_bytes import check_number
 from ...ir.layouts import layout, storage_extent
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
@@ -16,7 +18,7 @@ from ..movement.splitting import resize_
 from ..neural.composites import pad
 from ..outputs import into
 from .factories import as_dtype, asked, empty, filled, place_of
-from .ranges import linspace
+from .ranges import linspace, wrapped
 
 if TYPE_CHECKING:
     from ...tensors.memory_formats import memory_format
@@ -99,15 +101,24 @@ def logspace(
     dtype: dtype | None = None, layout: Any = None, device: DeviceLike = None, pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """``base`` to the powers evenly spaced from ``start`` to ``end``, both included."""
+    """``base`` to the powers evenly spaced from ``start`` to ``end``, both included.
+
+    Raises:
+        RuntimeError: a negative number of steps, or an end that the type does not hold.
+        NotImplementedError: truth values.
+    """
     require_layout(layout, pin_memory)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind, place = asked(dtype, device, out, default_float[0])
     first, last = (float(each.item() if isinstance(each, Tensor) else each) for each in (start, end))
+    if kind is bool_ and steps > 1:
+        raise NotImplementedError("\"logspace_cpu\" not implemented for 'Bool'")
+    for each in (first, last) if steps > 1 else _powers(float(base), [first] * steps, float64):
+        check_number(each, kind)
     if kind.category < 2:
         # The ends are truncated first, as PyTorch does.
-        first, last = float(int(first)), float(int(last))
+        first, last = (math.trunc(each) if math.isfinite(each) else each for each in (first, last))
     if kind.category < 2 or on_host(place):
         # PyTorch's integers step in whole numbers; double precision keeps the powers' last digits.
         step = (last - first) / (steps - 1) if steps > 1 else 0.0
@@ -130,8 +141,18 @@ def _powers(base: float, exponents: list[float], kind: dtype) -> list[Any]:
         except (ZeroDivisionError, OverflowError):
             value = float("inf")
         value = float("nan") if isinstance(value, complex) else value
-        found.append(int(value) if kind.category < 2 else value)
+        found.append(_truncated(value, kind) if kind.category < 2 else value)
     return found
+
+
+def _truncated(value: float, kind: dtype) -> int:
+    """Return what a type of integers keeps of a number as processors convert it: the least integer of what they cannot."""
+    if kind is bool_:
+        return int(bool(value))
+    bits = 64 if kind.itemsize == 8 else 32
+    lowest = -(1 << (bits - 1))
+    whole = int(value) if math.isfinite(value) else lowest
+    return wrapped(whole if lowest <= whole < -lowest else lowest, kind)
 
 
 @operation("composite", method=False)

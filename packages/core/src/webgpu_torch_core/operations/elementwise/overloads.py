@@ -411,6 +411,7 @@ def nan_to_num(
         return _out(input.clone(), out)
     high = input.dtype.maximum if posinf is None else posinf
     low = input.dtype.minimum if neginf is None else neginf
+    nan = 0.0 if nan is None else nan
     plain = input.detach()
     result = where(e.isnan(plain), nan, plain)
     result = where(e.eq(plain, math.inf), high, result)

@@ -88,8 +88,15 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out
 
 @operation("composite", namespace="linalg", method=False)
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Singular values, from the largest down."""
-    del driver
+    """Singular values, from the largest down.
+
+    Raises:
+        RuntimeError: a driver is named; there is one way to compute them.
+    """
+    if driver is not None:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
     require_matrix("linalg.svdvals", A)
     if needs_gradient(A):
         return into(_svd(A, False)[1], out)

@@ -67,17 +67,17 @@ def _positive(atol: Any) -> bool:
 
 @operation("composite", namespace="linalg", method=False)
 def pinv(
-    A: Tensor,
+    input: Tensor,
+    rcond: Tensor | float | None = None,
+    hermitian: bool = False,
     *,
     atol: Tensor | float | None = None,
     rtol: Tensor | float | None = None,
-    hermitian: bool = False,
-    rcond: Tensor | float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero."""
-    require_matrix("linalg.pinv", A)
-    return into(_pinv(A, rcond if rcond is not None else rtol, atol, hermitian), out)
+    require_matrix("linalg.pinv", input)
+    return into(_pinv(input, rcond if rcond is not None else rtol, atol, hermitian), out)
 
 
 @operation("composite")
@@ -88,15 +88,16 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 @operation("composite", namespace="linalg", method=False)
 def matrix_rank(
-    A: Tensor,
+    input: Tensor,
     tol: Tensor | float | None = None,
+    hermitian: bool = False,
     *,
     atol: Tensor | float | None = None,
     rtol: Tensor | float | None = None,
-    hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
     """How many singular values are above ``max(atol, rtol * largest)``."""
+    A = input
     require_matrix("linalg.matrix_rank", A)
     if tol is not None:
         atol, rtol = tol, 0.0

@@ -15,7 +15,17 @@ from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, cont
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format, dense_layout
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_zeros, check_apart, kernel_cache, no_view, record, sizes_from, type_title
+from ..common import (
+    as_dimension,
+    attach,
+    attach_zeros,
+    check_apart,
+    kernel_cache,
+    no_view,
+    record,
+    sizes_from,
+    type_title,
+)
 from ..creation.factories import arange
 from ..elementwise.overloads import where
 from ..outputs import into
@@ -259,7 +269,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dimensions = None) ->
     if dims is None:
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
     amounts = [operator.index(each) for each in (shifts if isinstance(shifts, Sequence) else (shifts,))]
-    chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
+    given = (dims,) if isinstance(dims, int) else tuple(dims)
+    chosen = [wrap_dimension(as_dimension(each, not place), input.ndim) for place, each in enumerate(given)]
     if chosen and not input.ndim:
         raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
     if len(amounts) != len(chosen):

@@ -320,13 +320,12 @@ def diff(
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
-    axis = wrap_dimension(dim, input.ndim)
-    if n == 0:
-        return into(input.clone(), out)
-    result = input
     for each in (prepend, append):
         if each is not None and each.ndim != input.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    if n == 0:
+        return into(input.clone(), out)
+    axis, result = wrap_dimension(dim, input.ndim), input
 
     def joinable(each: Tensor) -> Tensor:
         return (

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions, Number
 
 
+#: the ways to pad with what a tensor holds
+_MODES = ("reflect", "replicate", "circular")
+
+
 @operation("composite", namespace="functional", method=False)
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Elements added around (or removed from) the last dimensions: pairs (before, after), last dimension first.
@@ -38,7 +42,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"{len(amounts)} and input of dimension {input.ndim}"
         )
     if mode != "constant":
-        if value:
+        if value and mode in _MODES:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
         return _pad_by_index(input, amounts, mode)
     if not amounts:
@@ -92,7 +96,7 @@ def _check_padding(input: Tensor, dim: int, before: int, after: int, mode: str) 
 
 def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
     """Return the input padded by what it holds: one kernel reads every element's source position."""
-    if mode not in ("reflect", "replicate", "circular"):
+    if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     pairs = len(amounts) // 2
     if pairs > 3 or input.ndim not in (pairs + 1, pairs + 2):
@@ -129,9 +133,10 @@ def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Te
 
 @operation("composite", namespace="functional", method=False)
 def normalize(
-    input: Tensor, p: Number = 2.0, dim: Dimensions = 1, eps: float = 1e-12, out: Tensor | None = None
+    input: Tensor, p: Number | None = 2.0, dim: Dimensions = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """The input divided by its norm along a dimension."""
+    """The input divided by its norm along a dimension, the 2-norm if no other is given."""
+    p = 2.0 if p is None else p
     return into(input / clamp(vector_norm(input, p, dim, True), min=eps).expand(input._layout.shape), out)
 
 

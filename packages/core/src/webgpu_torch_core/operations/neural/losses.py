@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32, int64, uint8
+from ...ir.layouts import broadcast_shapes as common_shape
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -215,6 +216,18 @@ def _soft_cross_entropy(
     return _reduced(loss, reduction)
 
 
+def weighing(weight: Tensor, loss: Tensor) -> Tensor:
+    """Return weights of elements.
+
+    Raises:
+        RuntimeError: there are more of them than elements.
+    """
+    whole = common_shape(weight._layout.shape, loss._layout.shape)
+    if whole != tuple(loss._layout.shape):
+        raise RuntimeError(f"output with shape {list(loss.shape)} doesn't match the broadcast shape {list(whole)}")
+    return weight
+
+
 @operation("composite", namespace="functional", method=False)
 def binary_cross_entropy_with_logits(
     input: Tensor,
@@ -226,12 +239,10 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """Binary cross entropy of logits, reduced, without overflow."""
-    if target._layout.shape != input._layout.shape:
-        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     del size_average, reduce
     if target._layout.shape != input._layout.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    positive = target if pos_weight is None else target * pos_weight
+    positive = target if pos_weight is None else target * weighing(pos_weight, target)
     # -(t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x
     loss = (1.0 - target) * input - (positive + 1.0 - target) * e.logsigmoid(input)
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    return _reduced(loss if weight is None else loss * weighing(weight, loss), reduction)

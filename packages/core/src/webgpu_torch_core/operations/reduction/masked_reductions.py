@@ -182,7 +182,7 @@ def median(
 @operation("composite", namespace="masked", method=False)
 def norm(
     input: Tensor,
-    ord: float | None = 2.0,
+    ord: float = 2.0,
     dim: Any = None,
     *,
     keepdim: object = False,
@@ -191,7 +191,9 @@ def norm(
 ) -> Tensor:
     """The vector norm over dimensions of what the mask shows."""
     input = _converted(input, dtype, False)
-    order = 2.0 if ord is None else float(ord)
+    if ord is None:
+        raise TypeError("norm(): argument 'ord' (position 2) must be Number, not NoneType")
+    order = float(ord)
     fill = math.inf if order < 0 else 0
     return vector_norm(_filled(input, mask, fill), order, _dims(input, dim), bool(keepdim))
 
@@ -199,7 +201,7 @@ def norm(
 def _correction(unbiased: bool | None, correction: Any) -> float:
     if unbiased is not None and correction is not None:
         raise ValueError("Only one of unbiased and correction may be given")
-    return float(correction) if correction is not None else float(unbiased is not False)
+    return float(correction) if correction is not None else float(unbiased is None or bool(unbiased))
 
 
 def _variance(input: Tensor, dim: Any, correction: float, keepdim: bool, dtype: Any, mask: Any, root: bool) -> Tensor:

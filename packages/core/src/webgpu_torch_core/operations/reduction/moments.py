@@ -182,6 +182,8 @@ def norm(
         out, dtype = None, out
     if p == "fro" and isinstance(dim, tuple | list) and len(dim) > 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
+    if p == "nuc" and dim is None and input.ndim != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, range(input.ndim)))}")
     order = 2.0 if p in ("fro", None) else p
     if order == "nuc":
         # A circle: that module imports this one.

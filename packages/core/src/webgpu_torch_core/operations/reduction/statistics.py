@@ -353,7 +353,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     """
     if bins <= 0:
         raise RuntimeError(f"bins must be > 0, but got {bins} for dimension 0")
-    low, high = min, max
+    low, high = float(min), float(max)
     if low == high and input.numel():
         low, high = input.min().item(), input.max().item()
     if low == high:
@@ -392,7 +392,21 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """:func:`histogram` over points of several dimensions: ``input`` [..., d]."""
+    """:func:`histogram` over points of several dimensions: ``input`` [..., d].
+
+    Raises:
+        TypeError: a truth value for the number of bins.
+        RuntimeError: not one number of bins for each dimension, or weights of another shape than the points.
+    """
+    if isinstance(bins, bool):
+        raise TypeError(
+            "histogramdd(): argument 'bins' (position 2) must be an int, or a tuple of ints or tensors, not bool"
+        )
+    if weight is not None and weight.shape != input.shape[:-1]:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its "
+            f"innermost dimension, but got input with shape {list(input.shape)} and weight with shape {list(weight.shape)}"
+        )
     points = input.reshape(-1, input.shape[-1])
     depth = points.shape[1]
     sizes = [bins] * depth if isinstance(bins, int) else list(bins)

@@ -10,7 +10,9 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import dtype, float32, float64
 from ...ir.host_bytes import pack
+from ...tensors.kinds import strided
 from ...tensors.tensor import Tensor
+from ..common import require_layout
 from ..creation.factories import as_dtype, from_bytes, place_of
 from ..elementwise.call import default_float
 
@@ -71,7 +73,7 @@ def _declare(
 ) -> None:
     """Declare a window whose length and symmetry are the first of its parameters and ``sym`` or ``periodic``.
 
-    ``refuse`` raises for a (name, length, type) that PyTorch's function does not take.
+    ``refuse`` raises for a (name, length, type, layout) that PyTorch's function does not take.
     """
     signature = inspect.Signature(parameters, return_annotation="Tensor")
     length_name, own = parameters[0].name, {each.name for each in _own_parameters(formula)}
@@ -81,14 +83,16 @@ def _declare(
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         options = given.arguments
-        length, symmetric = options[length_name], options["sym"] if "sym" in options else not options["periodic"]
-        kind: dtype = as_dtype(options["dtype"]) or default_float[0]
-        refuse(formula.__name__, length, kind)
+        length, wanted = options[length_name], options["dtype"]
+        refuse(formula.__name__, length, default_float[0] if wanted is None else wanted, options["layout"])
+        kind: dtype = as_dtype(wanted) or default_float[0]
+        symmetric = (length < 1 and not told) or bool(options["sym"] if "sym" in options else not options["periodic"])
         more = {name: options[name] for name in own} | ({"sym": symmetric} if told else {})
         # A periodic window is the longer symmetric one without its last number.
         values = formula(length, length if symmetric or length < 2 else length + 1, **more)
         result = from_bytes(pack(values, kind), (length,), kind, place_of(options["device"]))
-        return result.requires_grad_(options["requires_grad"])
+        wanted = options["requires_grad"]
+        return result.requires_grad_(False if wanted is None else wanted)
 
     window.__name__ = window.__qualname__ = formula.__name__
     window.__doc__ = formula.__doc__
@@ -96,17 +100,21 @@ def _declare(
     operation("creation", namespace=namespace, method=False)(window)
 
 
-def _refuse_general(name: str, length: int, kind: dtype) -> None:
-    if kind.category != 2:
+def _refuse_general(name: str, length: int, kind: object, layout: object) -> None:
+    require_layout(layout)
+    found = as_dtype(kind)
+    if found is None or found.category != 2:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {kind!r}")
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
 
 
-def _refuse_signal(name: str, length: int, kind: dtype) -> None:
+def _refuse_signal(name: str, length: int, kind: object, layout: object) -> None:
+    if layout is not strided:
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     if length < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={length}")
-    if kind not in (float32, float64):
+    if kind is not float32 and kind is not float64:
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {kind!r}")
 
 
@@ -124,11 +132,11 @@ def _general(formula: Formula) -> Formula:
 def _signal(formula: Formula) -> Formula:
     """Declare one of ``torch.signal.windows``: symmetric by default.
 
-    It raises ValueError for a negative length, or a type that is neither float32 nor float64.
+    It raises ValueError for a negative length, a type that is neither float32 nor float64, or another layout than dense.
     """
     lead, tail = (
         [_parameter("M", "int", _NOTHING, False)],
-        [_parameter("sym", "bool", True), _TYPE, _LAYOUT, _DEVICE, _GRADIENT],
+        [_parameter("sym", "bool", True), _TYPE, _LAYOUT.replace(default=strided), _DEVICE, _GRADIENT],
     )
     own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in _own_parameters(formula)]
     _declare(formula, "signal.windows", [*lead, *own, *tail], _refuse_signal)

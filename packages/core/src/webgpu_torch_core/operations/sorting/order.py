@@ -253,7 +253,9 @@ def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Te
 
 @operation("sort")
 @remembered
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = False, *, out: Any = None
+) -> Any:
     """Values in order along a dimension, and where they came from; always stable, NaN last."""
     del stable
     return into(_sorted(input, dim, descending, None, "sort"), out, True)

@@ -19,6 +19,7 @@ from ..indexing.gathering import index_select
 from ..indexing.nonzero import coordinates, nonzero_positions
 from ..movement.joining import cat, stack
 from ..outputs import into
+from ..value_checks import require_none
 from .order import sort
 
 
@@ -212,6 +213,10 @@ def repeat_interleave(
     count = int(repeats)
     if count < 0:
         raise RuntimeError("Repeats must be non-negative")
+    if output_size is not None and output_size != count * elements.shape[axis]:
+        raise RuntimeError(
+            f"repeat_interleave: Invalid output_size, expected {count * elements.shape[axis]} but got {output_size}"
+        )
     spread = elements.unsqueeze(axis + 1)
     sizes = list(spread._layout.shape)
     sizes[axis + 1] = count
@@ -234,6 +239,10 @@ def _repeated(repeats: Tensor, size: int, total: int | None) -> Tensor:
         if size and int(repeats.min()) < 0:
             raise RuntimeError("repeats can not be negative")
         total = int(ends[-1]) if size else 0
+    else:
+        # Told when results are read next: nothing waits for the counts.
+        require_none(repeats < 0, "repeats can not be negative")
+        require_none(ends[-1:] != total, "allocated size does not match required size")
     return searchsorted(ends, arange(total, device=repeats.device), right=True)
 
 
