@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections import defaultdict
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple, SupportsFloat, SupportsIndex, TypeGuard
 
 from ..ir.dtypes import dtype
@@ -277,7 +277,7 @@ class Options:
         )
 
 
-@lru_cache(maxsize=None)
+@cache
 def overloads_of(function: Callable[..., object], path: str) -> Overloads | None:
     """Return the declarations of a function at a path of the public API, None if it has one only."""
     choices, signature = declared(path), _signature(function)
