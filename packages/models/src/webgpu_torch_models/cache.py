@@ -21,7 +21,7 @@ class CacheStep:
     """One forward call's view of the cache.
 
     Args:
-        buffers: keys and values of every layer in turn, each [batch, heads, capacity, head_dim].
+        buffers: each layer's keys, and after them its values: [batch, 2 * heads, capacity, head_dim].
         position: int64 [1], how many tokens the cache held before this call.
         count: how many tokens this call adds to each sequence.
         window: how much of the capacity attention looks at.
@@ -72,12 +72,12 @@ class CacheStep:
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store a layer's new keys and values [batch, heads, count, head_dim]; return those to attend to."""
-        all_keys, all_values = self.buffers[2 * layer], self.buffers[2 * layer + 1]
-        all_keys.index_copy_(2, self.positions, keys)
-        all_values.index_copy_(2, self.positions, values)
+        buffer, heads = self.buffers[layer], keys.shape[1]
+        # One buffer for both, as one kernel writes both.
+        buffer.index_copy_(2, self.positions, torch.cat((keys, values), dim=1))
         if self.is_causal:
             return keys, values
-        return all_keys[:, :, : self.window], all_values[:, :, : self.window]
+        return buffer[:, :heads, : self.window], buffer[:, heads:, : self.window]
 
 
 class KeyValueCache:
@@ -103,8 +103,8 @@ class KeyValueCache:
         device: Any = None,
         padding: Tensor | None = None,
     ) -> None:
-        shape = (batch_size, heads, capacity, head_dim)
-        self.buffers = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(2 * layers)]
+        shape = (batch_size, 2 * heads, capacity, head_dim)
+        self.buffers = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.padding = padding
         self.context: Sequence[Tensor] = ()

@@ -18,6 +18,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.cache import CacheStep
 from webgpu_torch_models.causal import CausalLM
 from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import activation, check_heads, mask_of
 from webgpu_torch_models.rotary import RotaryEmbedding, rope_parameters, rotate
 
@@ -115,14 +116,20 @@ class RMSNorm(Module):
         self.weight = Parameter(torch.full((size,), 1.0 - offset))
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.normalized(x, self.weight)
+
+    def normalized(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Normalise ``x`` with a weight that broadcasts to it."""
         normal = F.rms_norm(x.float(), x.shape[-1:], eps=self.eps)
         if self.offset:
-            return (normal * (self.weight.float() + self.offset)).to(x.dtype)
-        return normal.to(x.dtype) * self.weight
+            return (normal * (weight.float() + self.offset)).to(x.dtype)
+        return normal.to(x.dtype) * weight
 
 
 class DecoderAttention(Module):
     """Causal self-attention with rotary positions, and fewer heads of keys and values than of queries."""
+
+    joined_maps: ClassVar[tuple[str, ...]] = ("q_proj", "k_proj", "v_proj")
 
     def __init__(self, config: DecoderConfig, layer: int) -> None:
         super().__init__()
@@ -148,18 +155,22 @@ class DecoderAttention(Module):
 
     def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, cache: CacheStep | None) -> Tensor:
         batch, tokens, _ = x.shape
+        both = self.widths[0] + self.widths[1]
         if self.fused:
-            query, key, value = self.qkv_proj(x).split(self.widths, dim=-1)
+            turned, value = self.qkv_proj(x).split((both, self.widths[2]), dim=-1)
         else:
-            query, key, value = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+            turned, value = products(x, (self.q_proj, self.k_proj), (self.v_proj,))
         if self.query_key_norm == "projection":
-            query, key = self.q_norm(query), self.k_norm(key)
-        query = query.reshape(batch, tokens, self.heads, -1).transpose(1, 2)  # (B, H, T, D)
-        key = key.reshape(batch, tokens, self.kv_heads, -1).transpose(1, 2)  # (B, K, T, D)
+            query, key = turned.split(self.widths[:2], dim=-1)
+            turned = torch.cat((self.q_norm(query), self.k_norm(key)), dim=-1)
+        # Queries and keys together, as one kernel normalises and rotates both.
+        turned = turned.reshape(batch, tokens, self.heads + self.kv_heads, -1).transpose(1, 2)  # (B, H + K, T, D)
         value = value.reshape(batch, tokens, self.kv_heads, -1).transpose(1, 2)  # (B, K, T, D)
         if self.query_key_norm == "head":
-            query, key = self.q_norm(query), self.k_norm(key)
-        query, key = rotate(query, *angles), rotate(key, *angles)
+            norms = (self.q_norm, self.heads), (self.k_norm, self.kv_heads)
+            weight = torch.cat([norm.weight.expand(heads, 1, -1) for norm, heads in norms])  # (H + K, 1, D)
+            turned = self.q_norm.normalized(turned, weight)
+        query, key = rotate(turned, *angles).split((self.heads, self.kv_heads), dim=1)
         if cache is not None:
             key, value = cache.update(self.layer, key, value)  # (B, K, S, D)
         attended = self._attend(query, key, value, mask)  # (B, H, T, D)
@@ -186,6 +197,8 @@ class DecoderAttention(Module):
 class GatedMLP(Module):
     """``down(activation(gate(x)) * up(x))``."""
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("gate_proj", "up_proj")
+
     def __init__(self, config: DecoderConfig, inner: int | None = None) -> None:
         super().__init__()
         inner = config.intermediate_size if inner is None else inner
@@ -199,7 +212,9 @@ class GatedMLP(Module):
         self.activation = activation(config.hidden_activation or config.hidden_act)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate, up = self.gate_up_proj(x).chunk(2, dim=-1) if self.fused else (self.gate_proj(x), self.up_proj(x))
+        gate, up = (
+            self.gate_up_proj(x).chunk(2, dim=-1) if self.fused else products(x, (self.gate_proj,), (self.up_proj,))
+        )
         return self.down_proj(self.activation(gate) * up)
 
 

@@ -23,7 +23,7 @@ class PagedStep(CacheStep):
     """One forward call's view of the pool.
 
     Args:
-        buffers: keys and values of every layer in turn, each [pages * page_size, heads, head_dim].
+        buffers: each layer's keys, and after them its values: [pages * page_size, 2 * heads, head_dim].
         table: int64 [batch, pages], each sequence's pages in their order; 0 after its last.
         positions: int64 [batch, count], where new tokens stand in their sequences.
         page_size: in tokens.
@@ -47,15 +47,14 @@ class PagedStep(CacheStep):
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store a layer's new keys and values [batch, heads, count, head_dim]; return those to attend to."""
-        found = []
-        for buffer, new in zip(self.buffers[2 * layer : 2 * layer + 2], (keys, values), strict=True):
-            batch, heads, _, dim = new.shape
-            buffer.index_copy_(0, self.places, new.transpose(1, 2).reshape(-1, heads, dim))
-            if not self.is_causal:
-                pages = buffer.reshape(-1, self.page_size * heads * dim).index_select(0, self.table.flatten())
-                own = pages.reshape(batch, self.window, heads, dim).masked_fill(self.strange, 0)
-                found.append(own.transpose(1, 2))
-        return (keys, values) if self.is_causal else (found[0], found[1])
+        buffer, (batch, heads, _, dim) = self.buffers[layer], keys.shape
+        new = torch.cat((keys, values), dim=1)
+        buffer.index_copy_(0, self.places, new.transpose(1, 2).reshape(-1, 2 * heads, dim))
+        if self.is_causal:
+            return keys, values
+        pages = buffer.reshape(-1, self.page_size * 2 * heads * dim).index_select(0, self.table.flatten())
+        own = pages.reshape(batch, self.window, 2 * heads, dim).masked_fill(self.strange, 0).transpose(1, 2)
+        return own[:, :heads], own[:, heads:]
 
 
 class PagePool:
@@ -69,8 +68,8 @@ class PagePool:
 
     def __init__(self, model: PreTrainedModel, pages: int, page_size: int) -> None:
         layers, heads, dim = model.cache_sizes()
-        shape = ((pages + 1) * page_size, heads, dim)
-        self.buffers = [torch.zeros(shape, dtype=model.dtype, device=model.device) for _ in range(2 * layers)]
+        shape = ((pages + 1) * page_size, 2 * heads, dim)
+        self.buffers = [torch.zeros(shape, dtype=model.dtype, device=model.device) for _ in range(layers)]
         self.pages, self.page_size = pages, page_size
         self.free = list(range(pages, 0, -1))
 

@@ -21,6 +21,7 @@ from webgpu_torch_models.cache import KeyValueCache
 from webgpu_torch_models.config import ModelConfig, not_positive
 from webgpu_torch_models.generation import GenerationConfig, generate, stream
 from webgpu_torch_models.hub import find_folder
+from webgpu_torch_models.joined import lay_side_by_side
 from webgpu_torch_models.linear import EncodedLinear, check_quantization, encode_linears
 from webgpu_torch_models.lora import load_adapter
 from webgpu_torch_models.packed_weights import packed_linears
@@ -100,6 +101,14 @@ class PreTrainedModel(Module):
     def cache_sizes(self) -> tuple[int, int, int]:
         """Return how many layers have keys and values, of how many heads, and a head's elements."""
         raise NotImplementedError(f"{type(self).__name__} keeps no keys and values")
+
+    def join_maps(self) -> None:
+        """Move weights of linear maps that take the same input into one piece of memory: one product gives all of them.
+
+        Modules name such maps in ``joined_maps``. Parameters stay the same objects with the same values.
+        """
+        for module in self.modules():
+            lay_side_by_side([getattr(module, name) for name in getattr(module, "joined_maps", ()) if hasattr(module, name)])
 
     def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
         """Return an empty cache for sequences of up to ``capacity`` tokens.

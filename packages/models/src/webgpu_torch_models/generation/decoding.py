@@ -63,6 +63,7 @@ class Decoder(Generic[T]):
     ) -> None:
         self.model = model
         self.config = config
+        model.join_maps()
         self.cache = model.new_cache(batch_size, capacity, padding)
         self.cache.context = context
         self.compile = compile

@@ -59,6 +59,7 @@ class Steps:
     """
 
     def __init__(self, model: PreTrainedModel, pool: PagePool, sizes: Sequence[int], compile: bool) -> None:
+        model.join_maps()
         self.model, self.pool, self.sizes, self.compile = model, pool, tuple(sizes), compile
         self.vocabulary: int = model.config.vocab_size
         self._generators: dict[int, list[torch.Generator]] = {}
