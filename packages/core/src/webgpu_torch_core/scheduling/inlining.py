@@ -244,8 +244,13 @@ def prologue_pays(definition: Definition, node: Expression, kernel: Contraction)
         # Every element is loaded once, whoever computes it.
         return value.size <= 400 and definition.loads() <= 4
     cost = sum(1 if step in _CHEAP else _DEAR for step in steps)
-    whole = [each for each in nodes if each.step == "load" and _repeats(each.payload[2], definition.shape) == 1]
-    return cost * 4 <= block and len(whole) <= 1
+    return cost * 4 <= block and _loads_whole(definition) <= 1
+
+
+def _loads_whole(definition: Definition) -> int:
+    """Return how many loads read as many elements as the value has."""
+    nodes = topological(definition.value)
+    return sum(each.step == "load" and _repeats(each.payload[2], definition.shape) == 1 for each in nodes)
 
 
 def _decodes(definition: Definition) -> bool:
@@ -265,6 +270,9 @@ def _sizes(kernel: Contraction, hidden: str) -> Shape:
 
 def _worthwhile(definition: Definition, node: Expression, kernel: Kernel) -> bool:
     value = definition.value
+    if definition.shared and definition.settled and _loads_whole(definition) > 1:
+        # One load of what is in memory anyway, instead of all that it is made of.
+        return False
     if value.size <= 6:
         return True
     repeats = _repeats(node.payload[2], tuple(size for group in groups(kernel) for size in group))
