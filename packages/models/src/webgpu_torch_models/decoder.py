@@ -116,14 +116,14 @@ class RMSNorm(Module):
         self.weight = Parameter(torch.full((size,), 1.0 - offset))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.normalized(x, self.weight)
-
-    def normalized(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Normalise ``x`` with a weight that broadcasts to it."""
         normal = F.rms_norm(x.float(), x.shape[-1:], eps=self.eps)
         if self.offset:
-            return (normal * (weight.float() + self.offset)).to(x.dtype)
-        return normal.to(x.dtype) * weight
+            return (normal * self.factors()).to(x.dtype)
+        return normal.to(x.dtype) * self.weight
+
+    def factors(self) -> Tensor:
+        """Return what normalised elements are multiplied by, [size]: in float32 if there is an offset."""
+        return self.weight.float() + self.offset if self.offset else self.weight
 
 
 class DecoderAttention(Module):
@@ -166,11 +166,12 @@ class DecoderAttention(Module):
         # Queries and keys together, as one kernel normalises and rotates both.
         turned = turned.reshape(batch, tokens, self.heads + self.kv_heads, -1).transpose(1, 2)  # (B, H + K, T, D)
         value = value.reshape(batch, tokens, self.kv_heads, -1).transpose(1, 2)  # (B, K, T, D)
+        factor = weight = None
         if self.query_key_norm == "head":
+            factor = torch.rsqrt(turned.float().square().mean(-1, keepdim=True) + self.q_norm.eps)  # (B, H + K, T, 1)
             norms = (self.q_norm, self.heads), (self.k_norm, self.kv_heads)
-            weight = torch.cat([norm.weight.expand(heads, 1, -1) for norm, heads in norms])  # (H + K, 1, D)
-            turned = self.q_norm.normalized(turned, weight)
-        query, key = rotate(turned, *angles).split((self.heads, self.kv_heads), dim=1)
+            weight = torch.cat([norm.factors().expand(heads, 1, -1) for norm, heads in norms])  # (H + K, 1, D)
+        query, key = rotate(turned, *angles, factor, weight).split((self.heads, self.kv_heads), dim=1)
         if cache is not None:
             key, value = cache.update(self.layer, key, value)  # (B, K, S, D)
         attended = self._attend(query, key, value, mask)  # (B, H, T, D)

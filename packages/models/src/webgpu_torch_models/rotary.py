@@ -84,16 +84,41 @@ class RotaryEmbedding:
         return torch.cat((cosine, cosine), dim=-1).to(dtype), torch.cat((-sine, sine), dim=-1).to(dtype)
 
 
-def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotate the first ``dim`` elements of heads ``[batch, heads, tokens, head_dim]`` by their positions' angles.
+def swapped(x: Tensor, dim: int) -> Tensor:
+    """Return the first ``dim`` elements of the last dimension, the second half of them before the first."""
+    return x[..., :dim].unflatten(-1, (2, dim // 2)).flip(-2).flatten(-2)
+
+
+def rotate(
+    x: Tensor, cosine: Tensor, sine: Tensor, factor: Tensor | None = None, weight: Tensor | None = None
+) -> Tensor:
+    """Rotate the first ``dim`` elements of heads by their positions' angles.
 
     Cosine and sine are as :class:`RotaryEmbedding` gives them: with the signs in the sines, the halves only change places.
+
+    Args:
+        x: [batch, heads, tokens, head_dim].
+        cosine, sine: [batch or 1, 1, tokens, dim].
+        factor: float32 [batch, heads, tokens, 1], by which rows are multiplied before, in float32.
+        weight: [heads, 1, head_dim], by which elements are multiplied before, in x's type or in that of the weight.
     """
+
+    def ready(part: Tensor, own: Tensor | None) -> Tensor:
+        # Rows are scaled here, not before: one kernel then finds their factors and rotates them.
+        if factor is not None:
+            part = part.float() * factor
+        if own is None:
+            return part.to(x.dtype)
+        return (part.to(own.dtype) * own).to(x.dtype)
+
     dim = cosine.shape[-1]
-    rotated = x[..., :dim]
-    swapped = rotated.unflatten(-1, (2, dim // 2)).flip(-2).flatten(-2)
-    result = rotated * cosine + swapped * sine
-    return result if dim == x.shape[-1] else torch.cat((result, x[..., dim:]), dim=-1)
+    rotated = ready(x[..., :dim], None if weight is None else weight[..., :dim])
+    other = ready(swapped(x, dim), None if weight is None else swapped(weight, dim))
+    result = rotated * cosine + other * sine
+    if dim == x.shape[-1]:
+        return result
+    rest = ready(x[..., dim:], None if weight is None else weight[..., dim:])
+    return torch.cat((result, rest), dim=-1)
 
 
 def _default(plain: list[float], parameters: dict[str, Any], dim: int, length: int) -> tuple[list[float], float]:

@@ -16,7 +16,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES, Buffers, evaluate
-from .attention_parts import LOWEST, SPLITTING, Parts, as_contraction, store_row, store_sum, vector_dimension
+from .attention_parts import LOWEST, Parts, as_contraction, store_row, store_sum, vector_dimension
 from .attention_softmax import power
 from .contraction import Frame, Side
 from .contraction_vector import SKINNY
@@ -28,6 +28,8 @@ _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 #: the share of the memory's rate that is reached, workgroups that a unit runs at once, and the share of a dispatch that one
 #: of these takes for a column
 _SHARE, _TOGETHER, _COLUMN = 0.6, 4, 0.0045
+#: what parts that a second pass adds cost, in dispatches
+_SPLITTING = 1.5
 #: least threads of a workgroup
 _LEAST = 64
 #: threads that gather what all threads have
@@ -71,7 +73,7 @@ def few_rows_seconds(kernel: Attention, splits: int, facts: Facts) -> float:
     rounds = -(-number_of_elements(kernel.batch) * splits // (_TOGETHER * facts.units))
     waiting = rounds * -(-number_of_elements(kernel.n) // splits) * _COLUMN * facts.dispatch
     seconds = max(moved / (facts.bandwidth * _SHARE), waiting) + facts.dispatch
-    return seconds if splits == 1 else seconds + SPLITTING * facts.dispatch
+    return seconds if splits == 1 else seconds + _SPLITTING * facts.dispatch
 
 
 def generate_few_rows(kernel: Attention, capabilities: Capabilities, splits: int) -> Program:

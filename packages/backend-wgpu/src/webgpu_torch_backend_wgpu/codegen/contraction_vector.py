@@ -22,6 +22,9 @@ SKINNY = 8
 _ENOUGH = 2
 
 
+#: neighbours along the large side's rows that are read together at least; and elements of a sum from which on a thread takes
+#: longer for its own than a second pass takes
+_NEAR, _LONG = 16, 64
 #: from how many rows of the small side on, and how many rows of the large one a thread takes then, where these are halves:
 #: what it read of the small side serves all of them
 _MANY, _ACROSS = 4, 4
@@ -59,11 +62,13 @@ def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
         filled = big.rows * frame.batch * team >= enough * WORKGROUP * _ACROSS
         return Strip(team, 1, _ACROSS if narrow and filled else 1)
     team = 8
-    while team < 32 and big.rows * frame.batch * team < enough * WORKGROUP * big.lanes and team * 16 < frame.k:
+    # Threads side by side read at least _NEAR elements.
+    most = max(32, min(WORKGROUP, capabilities.invocations) * big.lanes // _NEAR)
+    while team < most and big.rows * frame.batch * team < enough * WORKGROUP * big.lanes and team * 16 < frame.k:
         team *= 2
     groups = -(-big.rows * team // (WORKGROUP * big.lanes)) * frame.batch
     splits = 1
-    if groups * 2 <= enough // 2 and not capabilities.software:
+    if groups * 2 <= enough // 2 and frame.k > team * _LONG and not capabilities.software:
         splits = max(1, min(-(-enough // groups), frame.k // (team * 8), 16))
     return Strip(team, splits, 1)
 
