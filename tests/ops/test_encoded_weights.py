@@ -90,6 +90,18 @@ def test_products_decode_what_they_load(name: str, offset: bool, rows: int, devi
     torch.testing.assert_close(to_torch(result), wanted, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("offset", [False, True])
+def test_some_rows_decode_as_rows_of_all(offset: bool, device: str) -> None:
+    """Weights that lie behind others in memory are read from where they begin."""
+    weight = sample((12, 32), torch.float32, 5)
+    parts = encode_weight(to_ours(weight, device), "uint4", 16, offset)
+    whole = to_torch(decode_weight(parts[0], parts[1], "uint4", offsets=parts[2]))
+    for first, last in ((0, 5), (4, 12), (7, 8)):
+        packed, scales, *offsets = [each[first:last] for each in parts if each is not None]
+        found = to_torch(decode_weight(packed, scales, "uint4", offsets=offsets[0] if offset else None))
+        torch.testing.assert_close(found, whole[first:last], rtol=0, atol=0)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     weight = to_ours(sample((4, 6), torch.float32), "cpu")
     with pytest.raises(ValueError, match="no encoding 'int5'"):

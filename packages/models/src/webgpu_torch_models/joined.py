@@ -19,7 +19,9 @@ _PARTS = {Linear: ("weight", "bias"), EncodedLinear: ("packed", "scales", "offse
 def _parts(maps: Sequence[Module]) -> list[list[Tensor]] | None:
     """Return the weights of maps that one product could compute, all of a kind together; None where no product could."""
     kind = type(maps[0])
-    if kind not in _PARTS or any(type(each) is not kind or each._forward_hooks or each._forward_pre_hooks for each in maps):
+    if kind not in _PARTS or any(
+        type(each) is not kind or each._forward_hooks or each._forward_pre_hooks for each in maps
+    ):
         return None
     if kind is EncodedLinear and (
         any(each.order is not None for each in maps) or len({each.encoding for each in maps}) > 1
@@ -29,9 +31,7 @@ def _parts(maps: Sequence[Module]) -> list[list[Tensor]] | None:
     for name in _PARTS[kind]:
         found = [getattr(each, name) for each in maps]
         given = [each for each in found if each is not None]
-        if given and (
-            len(given) < len(maps) or len({(each.shape[1:], each.dtype, each.device) for each in given}) > 1
-        ):
+        if given and (len(given) < len(maps) or len({(each.shape[1:], each.dtype, each.device) for each in given}) > 1):
             return None
         result.append(given)
     return result
@@ -40,9 +40,10 @@ def _parts(maps: Sequence[Module]) -> list[list[Tensor]] | None:
 def _whole(parts: Sequence[Tensor]) -> Tensor | None:
     """Return tensors as the one that they are neighbouring rows of; None where they are not."""
     first = parts[0]
-    place = first.storage_offset()
+    place, memory = first.storage_offset(), first.untyped_storage().data_ptr()
     for each in parts:
-        if each._storage is not first._storage or each.storage_offset() != place or not each.is_contiguous():
+        is_here = each.storage_offset() == place and each.untyped_storage().data_ptr() == memory
+        if not is_here or not each.is_contiguous():
             return None
         place += each.numel()
     return first.as_strided((sum(each.shape[0] for each in parts), *first.shape[1:]), first.stride())

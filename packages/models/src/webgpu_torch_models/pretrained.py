@@ -108,7 +108,9 @@ class PreTrainedModel(Module):
         Modules name such maps in ``joined_maps``. Parameters stay the same objects with the same values.
         """
         for module in self.modules():
-            lay_side_by_side([getattr(module, name) for name in getattr(module, "joined_maps", ()) if hasattr(module, name)])
+            lay_side_by_side(
+                [getattr(module, name) for name in getattr(module, "joined_maps", ()) if hasattr(module, name)]
+            )
 
     def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
         """Return an empty cache for sequences of up to ``capacity`` tokens.

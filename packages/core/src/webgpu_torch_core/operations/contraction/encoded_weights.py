@@ -174,19 +174,22 @@ def pack_bits(bits: Tensor, encoding: str | Encoding) -> Tensor:
 
 @kernel_cache
 def _decoding_kernel(
-    found: Encoding, rows: int, columns: int, group: int, kind: dtype, factors: tuple[dtype, ...]
-) -> Pointwise:
-    """Return the kernel; ``factors`` are the types of scales and, where there are any, of offsets."""
+    found: Encoding, rows: int, columns: int, group: int, kind: dtype, operands: tuple[Operand, ...],
+    starts: tuple[int, ...],
+) -> Pointwise:  # fmt: skip
+    """Return the kernel; operands are the numbers, scales and, where there are any, offsets, each from its start on."""
     groups, words = columns // group, group // found.lanes
     shape = (rows, groups, words, found.lanes)
-    word = ir.load(0, 0, (columns // found.lanes, words, 1, 0), uint8)
-    operands = [Operand(uint8, rows * columns // found.lanes), *(Operand(each, rows * groups) for each in factors)]
-    scale, *offsets = [ir.cast(ir.load(at, 0, (groups, 1, 0, 0), each), float32) for at, each in enumerate(factors, 1)]
+    word = ir.load(0, starts[0], (columns // found.lanes, words, 1, 0), uint8)
+    scale, *offsets = [
+        ir.cast(ir.load(at, starts[at], (groups, 1, 0, 0), operands[at].dtype), float32)
+        for at in range(1, len(operands))
+    ]
     value = found.unpack(word, ir.coordinate(3) if found.lanes > 1 else 0) * scale
     for each in offsets:
         value = value + each
     return Pointwise(
-        tuple(operands), (Output(kind, rows * columns, None),), (), f"decode_{found.name}", shape,
+        operands, (Output(kind, rows * columns, None),), (), f"decode_{found.name}", shape,
         (Store(0, 0, contiguous_strides(shape), ir.cast(value, kind)),),
     )  # fmt: skip
 
@@ -214,10 +217,12 @@ def decode_weight(
         raise ValueError(f"offsets of shape {tuple(offsets.shape)} do not fit scales of shape {tuple(scales.shape)}")
     group = columns // scales.shape[1]
     _check_groups(found, columns, group)
-    factors = [each for each in (scales, offsets) if each is not None]
-    kernel = _decoding_kernel(found, rows, columns, group, dtype, tuple(each.dtype for each in factors))
-    operands = [each.contiguous() for each in (packed, *factors)]
-    return record(kernel, tuple(operands), (), ((rows, columns),))
+    given = [each.contiguous() for each in (packed, scales, offsets) if each is not None]
+    operands = tuple(Operand(each.dtype, each._storage.value.numel) for each in given)
+    kernel = _decoding_kernel(
+        found, rows, columns, group, dtype, operands, tuple(each.storage_offset() for each in given)
+    )
+    return record(kernel, tuple(given), (), ((rows, columns),))
 
 
 def encoded_linear(

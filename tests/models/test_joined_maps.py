@@ -1,0 +1,101 @@
+"""Linear maps of one input give the same together as apart, however their weights came to lie."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import webgpu_torch_core as torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from webgpu_torch.testing import assert_close
+from webgpu_torch_core import Tensor
+from webgpu_torch_core.operations.contraction.encoded_weights import encode_weight
+from webgpu_torch_models.joined import lay_side_by_side, products
+from webgpu_torch_models.linear import EncodedLinear, group_of
+from webgpu_torch_nn import Linear, Module
+
+KINDS = ("float32", "float16", "bfloat16", "uint4", "int8")
+
+
+def made(kind: str, inputs: int, outputs: int, bias: bool, device: str) -> Module:
+    """Return a map of float weights of a type, or of an encoding."""
+    plain = Linear(inputs, outputs, bias=bias, device=device)
+    if kind not in ("uint4", "int8"):
+        return plain.to(getattr(torch, kind))
+    quantization = {"uint4": "int4", "int8": "int8"}[kind]
+    parts = encode_weight(plain.weight.detach(), kind, group_of(inputs, quantization), kind == "uint4")
+    return EncodedLinear(parts[0], parts[1], kind, parts[2], plain.bias.detach() if bias else None)
+
+
+def apart(x: Tensor, groups: list[list[Module]]) -> list[Tensor]:
+    return [torch.cat([each(x) for each in group], dim=-1) for group in groups]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(KINDS), st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=3), min_size=1, max_size=3),
+    st.integers(1, 3), st.booleans(), st.integers(1, 5),
+)  # fmt: skip
+def test_products_are_those_of_each(kind: str, sizes: list[list[int]], width: int, bias: bool, rows: int) -> None:
+    check_products(kind, sizes, width, bias, rows, "cpu")
+
+
+@pytest.mark.parametrize("kind", ["float32", "uint4"])
+def test_products_are_those_of_each_on_the_gpu(kind: str) -> None:
+    check_products(kind, [[2, 3], [1]], 1, kind == "float32", 1, "webgpu")
+
+
+def check_products(kind: str, sizes: list[list[int]], width: int, bias: bool, rows: int, device: str) -> None:
+    torch.manual_seed(rows)
+    groups = [[made(kind, 32 * width, 4 * size, bias, device) for size in group] for group in sizes]
+    maps = [each for group in groups for each in group]
+    dtype = torch.float32 if kind in ("uint4", "int8") else getattr(torch, kind)
+    x = torch.randn(rows, 32 * width, device=device).to(dtype)
+    with torch.no_grad():
+        wanted = apart(x, groups)
+        before = [copy.deepcopy(each.state_dict()) for each in maps]
+        parameters = [list(each.parameters()) for each in maps]
+        assert lay_side_by_side(maps)
+        for found, expected in zip(products(x, *groups), wanted, strict=True):
+            assert_close(found, expected)
+        for each, old, own in zip(maps, before, parameters, strict=True):
+            assert all(torch.equal(value, old[key]) for key, value in each.state_dict().items())
+            assert all(one is other for one, other in zip(each.parameters(), own, strict=True))
+        # What is written into one map reaches the product.
+        buffer = maps[-1].bias if bias else next(iter(maps[-1].state_dict(keep_vars=True).values()))
+        buffer.zero_()
+        for found, expected in zip(products(x, *groups), apart(x, groups), strict=True):
+            assert_close(found, expected)
+
+
+@pytest.mark.parametrize("device", ["cpu", "webgpu"])
+def test_products_of_few_weights_are_one_contraction(device: str) -> None:
+    maps = [Linear(8, 4, device=device), Linear(8, 12, device=device)]
+    x = torch.ones(2, 8, device=device)
+    assert lay_side_by_side(maps)
+    with torch.no_grad():
+        first, second = products(x, maps[:1], maps[1:])
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+
+
+def test_gradients_and_hooks_see_each_map() -> None:
+    maps = [Linear(4, 2), Linear(4, 3)]
+    assert lay_side_by_side(maps)
+    x = torch.randn(5, 4)
+    sum(each.sum() for each in products(x, *[[each] for each in maps])).backward()
+    for each in maps:
+        assert_close(each.weight.grad, x.sum(0).expand_as(each.weight))
+    called = []
+    maps[1].register_forward_hook(lambda module, given, result: called.append(module))
+    with torch.no_grad():
+        products(x, maps)
+    assert called == [maps[1]]
+
+
+def test_maps_of_other_kinds_stay_apart() -> None:
+    assert not lay_side_by_side([])
+    assert not lay_side_by_side([Linear(4, 2), Linear(4, 2, bias=False)])
+    assert not lay_side_by_side([Linear(4, 2), Linear(4, 2).to(torch.float16)])
+    assert not lay_side_by_side([Linear(32, 4), made("int8", 32, 4, True, "cpu")])
+    assert not lay_side_by_side([made("uint4", 32, 4, False, "cpu"), made("int8", 32, 4, False, "cpu")])
