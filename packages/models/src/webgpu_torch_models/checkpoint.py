@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.files import load_safetensors, read_sharded_index, save_safetensors
-from webgpu_torch_core.files.host_tensors import brief
+from webgpu_torch_core.files.host_tensors import HostTensor, brief
+from webgpu_torch_core.files.safetensors import read_safetensors
+from webgpu_torch_core.operations.creation.factories import from_bytes
 from webgpu_torch_core.record.devices import synchronize
 
 from webgpu_torch_models.config import write_json
@@ -90,18 +93,54 @@ def load(
         FileNotFoundError: the folder has no weights, or lacks some of the shards.
         ValueError: a file is damaged, holds anything but tensors, or an index names files outside of the folder.
     """
-    kinds = ((f"{stems[0]}.safetensors", load_safetensors), (f"{stems[1]}.bin", _load_pickle))
-    for single, read in kinds:
+    weights: dict[str, Tensor] = {}
+    for path in _files(folder, stems):
+        weights.update(_converted(load_file(path, device), dtype))
+    return weights
+
+
+def _files(folder: Path, stems: tuple[str, str]) -> list[Path]:
+    """Return the files of a folder's weights.
+
+    Raises:
+        FileNotFoundError: the folder has no weights, or lacks some of the shards.
+        ValueError: an index is malformed, or names files outside of the folder.
+    """
+    singles = f"{stems[0]}.safetensors", f"{stems[1]}.bin"
+    for single in singles:
         if (folder / single).is_file():
-            return _converted(read(folder / single, device), dtype)
+            return [folder / single]
         index = f"{single}.index.json"
         if (folder / index).is_file():
-            weights: dict[str, Tensor] = {}
-            for path in _shards(folder, index):
-                weights.update(_converted(read(path, device), dtype))
-            return weights
-    expected = ", ".join(f"{single}, {single}.index.json" for single, _ in kinds)
+            return _shards(folder, index)
+    expected = ", ".join(f"{single}, {single}.index.json" for single in singles)
     raise FileNotFoundError(f"{folder} has no weights: expected one of {expected}")
+
+
+def names(folder: Path, stems: tuple[str, str] = MODEL) -> list[str]:
+    """Return what a model folder's weights are called; raises as :func:`load`."""
+    found: list[str] = []
+    for path in _files(folder, stems):
+        found += read_safetensors(path)[0] if path.suffix == ".safetensors" else load_file(path, torch.device("cpu"))
+    return found
+
+
+def each(
+    folder: Path, device: torch.device, stems: tuple[str, str] = MODEL, dtype: torch.dtype | None = None
+) -> Iterator[tuple[str, Tensor]]:
+    """Give the weights of a model folder by name, one after the other, so that never more than one is in host memory.
+
+    Of files of ``torch.save`` all weights of a file are. Arguments and errors are :func:`load`'s.
+    """
+    for path in _files(folder, stems):
+        if path.suffix == ".safetensors":
+            for name, host in read_safetensors(path)[0].items():
+                assert isinstance(host, HostTensor)
+                value = from_bytes(host.contiguous_bytes(), host.shape, host.dtype, device)
+                yield name, _converted({name: value}, dtype)[name]
+        else:
+            for name, value in load_file(path, torch.device("cpu")).items():
+                yield name, _converted({name: value.to(device)}, dtype)[name]
 
 
 def parse_size(size: int | str) -> int:

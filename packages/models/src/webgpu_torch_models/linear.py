@@ -174,7 +174,8 @@ def encode_linears(
 
     Args:
         model: as its configuration describes it.
-        weights: by the model's names, on any device; each is encoded on its way to ``device``.
+        weights: by the model's names, on any device; each is encoded on its way to ``device``. Those that are none of the
+            model's, or of other shapes, remain, and so do biases whose weight is not among them.
         quantization: a name in :data:`QUANTIZATIONS`.
         device: where the model is to be.
         ties: names of weights that are another one, with the name of that one.
@@ -185,10 +186,15 @@ def encode_linears(
     rest, ties = dict(weights), ties or {}
     for name, module in list(model.named_modules()):
         key = f"{name}.weight"
+        if isinstance(module, EncodedLinear) and module.bias is None and f"{name}.bias" in rest:
+            # Its weight came before.
+            module.bias = rest.pop(f"{name}.bias").to(device)
         source = ties.get(key, key)
         if not isinstance(module, Linear | Conv1D) or name.rpartition(".")[2] in KEPT or source not in rest:
             continue
         weight = rest[source]
+        if weight.shape != module.weight.shape or not weight.is_floating_point():
+            continue
         weight = weight if isinstance(module, Linear) else weight.t()
         table = source.removesuffix(".weight")
         found = _quantization_of(name, weight.shape[1], quantization)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.files.host_tensors import brief
+from webgpu_torch_core.record.devices import synchronize
 from webgpu_torch_nn import Linear, Module, init
 
 if TYPE_CHECKING:
@@ -171,12 +172,13 @@ class PreTrainedModel(Module):
         target = torch.get_default_device() if device is None else torch.device(device)
         if quantize is not None:
             check_quantization(quantize)
-        # Weights that are encoded come to the device one by one.
-        place = target if quantize is None else torch.device("cpu")
-        # Scales of weights that are encoded already stay as they are.
-        kept = None if config.extra.get("quantization_config") else dtype
-        weights = checkpoint.load(folder, place, cls.weight_files, kept)
-        model = cls._from_weights(config, weights, folder, dtype, target, quantize)
+        is_packed = bool(config.extra.get("quantization_config"))
+        if quantize is not None and not is_packed:
+            model = cls._encoded(config, folder, dtype, target, quantize)
+        else:
+            # Scales of weights that are encoded already stay as they are.
+            weights = checkpoint.load(folder, target, cls.weight_files, None if is_packed else dtype)
+            model = cls._from_weights(config, weights, folder, dtype, target, quantize)
         if (folder / GenerationConfig.file_name).is_file():
             model.generation_config = GenerationConfig.from_folder(folder)
         return model
@@ -199,6 +201,34 @@ class PreTrainedModel(Module):
         """
         model = cls._described(config, source, len(weights))
         model._assign(weights, source, dtype, quantize, device)
+        return model.eval()
+
+    @classmethod
+    def _encoded(
+        cls, config: ModelConfig, folder: Path, dtype: torch.dtype | None, device: torch.device, quantize: str
+    ) -> Self:
+        """Return a folder's model, in evaluation mode, each of whose weights is encoded before the next one is read.
+
+        Arguments and errors are those of :meth:`from_pretrained`.
+        """
+        names = checkpoint.names(folder, cls.weight_files)
+        model = cls._described(config, folder, len(names))
+        places = {name: own for own, name in model._renamed({name: name for name in names}).items()}
+        wanted, ties = model.state_dict(keep_vars=True), model.active_ties()
+        weights: dict[str, Tensor] = {}
+        gone: dict[str, Tensor] = {}
+        for name, value in checkpoint.each(folder, device, cls.weight_files, dtype):
+            if name not in places:
+                continue
+            rest = encode_linears(model, {places[name]: value}, quantize, device, ties)
+            weights.update(rest)
+            if not rest:
+                gone[places[name]] = torch.empty_like(value, device="meta")
+            # What is only recorded keeps what it reads.
+            synchronize()
+        weights = model.from_checkpoint(weights)
+        drawn = model._check_fits(wanted, {**weights, **gone}, folder)
+        model._put(weights, drawn, wanted, folder, quantize, device)
         return model.eval()
 
     @classmethod
@@ -233,6 +263,17 @@ class PreTrainedModel(Module):
         wanted = {
             key: value for key, value in self.state_dict(keep_vars=True).items() if key.rpartition(".")[0] not in kept
         }
+        drawn = self._check_fits(wanted, weights, folder)
+        if dtype is not None:
+            weights = {key: value.to(dtype) if value.is_floating_point() else value for key, value in weights.items()}
+        self._put(weights, drawn, wanted, folder, quantize, device)
+
+    def _check_fits(self, wanted: dict[str, Tensor], weights: dict[str, Tensor], folder: Path) -> list[str]:
+        """Return the parameters that are to be drawn anew.
+
+        Raises:
+            ValueError: weights are not those that the model wants.
+        """
         ties = self.active_ties()
         missing = [key for key in wanted if key not in weights and key not in ties]
         drawn = [key for key in missing if any(re.search(pattern, key) for pattern in self.new_keys)]
@@ -256,10 +297,15 @@ class PreTrainedModel(Module):
             raise ValueError(
                 f"the weights in {folder} do not fit {type(self).__name__} as config.json describes it:\n  {details}"
             )
-        if dtype is not None:
-            weights = {key: value.to(dtype) if value.is_floating_point() else value for key, value in weights.items()}
+        return drawn
+
+    def _put(
+        self, weights: dict[str, Tensor], drawn: list[str], wanted: dict[str, Tensor], folder: Path,
+        quantize: str | None, device: torch.device,
+    ) -> None:  # fmt: skip
+        """Put weights that fit into the model, and encode those that are to be."""
         if drawn:
-            warnings.warn(f"{folder} has no {', '.join(drawn)}: drawn anew, to be trained", stacklevel=4)
+            warnings.warn(f"{folder} has no {', '.join(drawn)}: drawn anew, to be trained", stacklevel=5)
             weights.update({key: self._drawn(wanted[key], weights) for key in drawn})
         if quantize is not None:
             weights = encode_linears(self, weights, quantize, device, self.active_ties())
