@@ -130,8 +130,8 @@ class Steps:
     ) -> Callable[..., tuple[Tensor, Tensor]]:
         found = self._found.pop(key, None)
         if found is None:
-            make = _prefilling if key[0] == "prefill" else _advancing
-            found = make(self.model, self.pool.page_size, length, most, longest, generators)
+            is_prompt = key[0] == "prefill"
+            found = _step_of(self.model, self.pool.page_size, length, most, longest, generators, is_prompt)
             found = torch.compile(found) if self.compile else found
         # The last is the one used last.
         self._found[key] = found
@@ -147,57 +147,30 @@ class Steps:
         return self._step(key, length, options.most, rules.longest, self.generators(group, rows))
 
 
-def _prefilling(
-    model: PreTrainedModel,
-    page_size: int,
-    length: int,
-    most: int,
-    longest: int,
-    generators: Sequence[torch.Generator],
-) -> Callable[..., tuple[Tensor, Tensor]]:
+def _step_of(
+    model: PreTrainedModel, page_size: int, length: int, most: int, longest: int, generators: Sequence[torch.Generator],
+    is_prompt: bool,
+) -> Callable[..., tuple[Tensor, Tensor]]:  # fmt: skip
+    """Return the step that takes up a prompt, filled up at its end, or a token of each row.
+
+    The step takes int64 [1, count] or [rows], the table of pages, where the last token of each sequence stands [rows], what the
+    sequences have, rules, options and the pool's buffers; it returns the next tokens, and where these stand.
+    """
+
     def step(
-        ids: Tensor,
-        table: Tensor,
-        last: Tensor,
-        past: Past,
-        rules: RowRules,
-        options: Row,
-        buffers: Sequence[Tensor],
-    ) -> tuple[Tensor, Tensor]:
-        positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)
-        view = PagedStep(buffers, table, positions, page_size, length, True)
-        # A model with learned positions may have none for what fills the prompt up.
-        view.position_ids = torch.minimum(positions, last)
-        logits = model(ids, cache=view, logits_to_keep=last).logits[:, -1].float()
+        tokens: Tensor, table: Tensor, last: Tensor, past: Past, rules: RowRules, options: Row, buffers: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        ids = tokens if is_prompt else tokens.clamp(min=0).unsqueeze(1)
+        positions = torch.arange(ids.shape[1], device=ids.device).unsqueeze(0) if is_prompt else last.unsqueeze(1)
+        view = PagedStep(buffers, table, positions, page_size, length, is_prompt)
+        if is_prompt:
+            # A model with learned positions may have none for what fills the prompt up.
+            view.position_ids = torch.minimum(positions, last)
+        else:
+            past.note(ids, positions)
+        logits = model(ids, cache=view, logits_to_keep=last if is_prompt else 0).logits[:, -1].float()
         logits = Rules._make((*rules, longest)).apply(logits, past, last.unsqueeze(1) + 1)
         return next_tokens(logits, RowOptions._make((*options, most)), generators), last + 1
-
-    return step
-
-
-def _advancing(
-    model: PreTrainedModel,
-    page_size: int,
-    length: int,
-    most: int,
-    longest: int,
-    generators: Sequence[torch.Generator],
-) -> Callable[..., tuple[Tensor, Tensor]]:
-    def step(
-        tokens: Tensor,
-        table: Tensor,
-        positions: Tensor,
-        past: Past,
-        rules: RowRules,
-        options: Row,
-        buffers: Sequence[Tensor],
-    ) -> tuple[Tensor, Tensor]:
-        view = PagedStep(buffers, table, positions.unsqueeze(1), page_size, length, False)
-        tokens = tokens.clamp(min=0)
-        logits = model(tokens.unsqueeze(1), cache=view).logits[:, -1].float()
-        past.note(tokens.unsqueeze(1), positions.unsqueeze(1))
-        logits = Rules._make((*rules, longest)).apply(logits, past, positions.unsqueeze(1) + 1)
-        return next_tokens(logits, RowOptions._make((*options, most)), generators), positions + 1
 
     return step
 
