@@ -130,7 +130,7 @@ def each(
 ) -> Iterator[tuple[str, Tensor]]:
     """Give the weights of a model folder by name, one after the other, so that never more than one is in host memory.
 
-    Of files of ``torch.save`` all weights of a file are. Arguments and errors are :func:`load`'s.
+    Of files of ``torch.save`` all weights of a file are. Each has the shape that it has in its file. Arguments and errors are :func:`load`'s.
     """
     for path in _files(folder, stems):
         if path.suffix == ".safetensors":

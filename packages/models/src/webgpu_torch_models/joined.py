@@ -82,14 +82,14 @@ def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:
     if kinds is None or any(parts and whole is None for parts, whole in zip(kinds, wholes, strict=True)):
         found = [[each(x) for each in group] for group in groups]
         return tuple(each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in found)
-    first = maps[0]
+    first, weight = maps[0], wholes[0]
+    assert weight is not None
     if isinstance(first, EncodedLinear):
-        packed, scales, offsets, bias = wholes
-        assert packed is not None
+        _, scales, offsets, bias = wholes
         assert scales is not None
-        result = encoded_linear(x, packed, scales, first.encoding, offsets)
+        result = encoded_linear(x, weight, scales, first.encoding, offsets)
         result = result if bias is None else result + bias
     else:
-        result = F.linear(x, *wholes)
+        result = F.linear(x, weight, wholes[1])
     rows = iter(kinds[0])
     return result.split([sum(next(rows).shape[0] for _ in group) for group in groups], dim=-1)

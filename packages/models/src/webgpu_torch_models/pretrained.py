@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -27,6 +27,7 @@ from webgpu_torch_models.linear import EncodedLinear, check_quantization, encode
 from webgpu_torch_models.lora import load_adapter
 from webgpu_torch_models.packed_weights import packed_linears
 
+V = TypeVar("V")
 #: the keys under which configurations say how many layers there are
 LAYER_KEYS = ("n_layer", "n_layers", "num_hidden_layers")
 #: how many differences between a checkpoint and a model a message lists
@@ -106,7 +107,7 @@ class PreTrainedModel(Module):
     def join_maps(self) -> None:
         """Move weights of linear maps that take the same input into one piece of memory: one product gives all of them.
 
-        Modules name such maps in ``joined_maps``. Parameters stay the same objects with the same values.
+        Modules name such maps in ``joined_maps``. Parameters stay the same objects with the same values and shapes.
         """
         for module in self.modules():
             lay_side_by_side(
@@ -346,10 +347,10 @@ class PreTrainedModel(Module):
         """Undo :meth:`from_checkpoint`."""
         return weights
 
-    def _renamed(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _renamed(self, weights: dict[str, V]) -> dict[str, V]:
         """Drop keys without weights, rename others, and put the base model's prefix before the names of a bare checkpoint."""
         patterns = [re.compile(pattern) for pattern in self.ignored_keys]
-        kept: dict[str, Tensor] = {}
+        kept: dict[str, V] = {}
         for key, value in weights.items():
             for pattern, text in self.renamed_keys.items():
                 key = re.sub(pattern, text, key)

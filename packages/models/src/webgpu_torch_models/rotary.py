@@ -85,7 +85,7 @@ class RotaryEmbedding:
 
 
 def swapped(x: Tensor, dim: int) -> Tensor:
-    """Return the first ``dim`` elements of the last dimension, the second half of them before the first."""
+    """Return the first ``dim`` elements of the last dimension, the second half of them before the first: [..., dim] of [..., size]."""
     return x[..., :dim].unflatten(-1, (2, dim // 2)).flip(-2).flatten(-2)
 
 
