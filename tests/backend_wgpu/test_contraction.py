@@ -15,6 +15,7 @@ from contraction_cases import close, numbers, product, view
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.codegen import choose, generate
+from webgpu_torch_backend_wgpu.codegen.contraction_host import generate_host
 from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, generate_tile
 from webgpu_torch_backend_wgpu.codegen.contraction_vector import Strip, generate_vector
 from webgpu_torch_backend_wgpu.program import Capabilities
@@ -50,6 +51,11 @@ TILES = {
     "split, two stages": Tile(64, 64, 8, 8, 8, stages=2, splits=5),
 }
 TILE = pytest.mark.parametrize("tile", TILES.values(), ids=TILES)
+# Rows, columns of a thread, threads, depth: small ones, which software compiles quickly, and one that is chosen.
+HOST_TILES = {
+    f"{rows} rows, {columns} columns of {threads} threads": Tile(rows, columns * threads, depth, rows, columns)
+    for rows, columns, threads, depth in ((32, 8, 8, 4), (8, 4, 16, 8), (4, 8, 16, 2))
+}
 LAYOUTS = list(itertools.product("rc", "rc"))
 
 
@@ -89,6 +95,28 @@ def test_tile_variants_of_types(tile: Tile, kind: dtype, emulate: bool) -> None:
         pytest.skip("64-bit blocks of this size need more workgroup memory than adapters must have")
     (got,) = run(kernel, operands, lambda kernel, given: generate_tile(kernel, given, tile), emulate)
     close(got, exact, 40)
+
+
+def any_product_for_the_host(tile: Tile, data: st.DataObject) -> None:
+    size = st.integers(1, 140)
+    b, m, n, k = data.draw(st.integers(1, 3)), data.draw(size), data.draw(size), data.draw(st.integers(0, 40))
+    if data.draw(st.booleans()):
+        # Whole vectors.
+        n, k = -(-n // 4) * 4, -(-k // 4) * 4
+    layouts = (data.draw(st.sampled_from("rc")), data.draw(st.sampled_from("rc")))
+    kernel, operands, exact = product(
+        b, m, n, k, layouts, data.draw(st.sampled_from([float32, float16])), data.draw(st.booleans())
+    )
+    (got,) = run(kernel, operands, lambda kernel, given: generate_host(kernel, given, tile))
+    close(got, exact, k)
+
+
+@pytest.mark.parametrize("tile", HOST_TILES.values(), ids=HOST_TILES)
+@pytest.mark.parametrize("count", [pytest.param(4, id="some"), pytest.param(30, id="many", marks=pytest.mark.slow)])
+def test_any_product_by_tiles_for_the_host(tile: Tile, count: int) -> None:
+    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    drawn = settings(max_examples=count, deadline=None, suppress_health_check=checks)
+    drawn(given(data=st.data())(lambda data: any_product_for_the_host(tile, data)))()
 
 
 STRIPS = [Strip(8, 1, 1), Strip(16, 3, 1), Strip(32, 1, 4), Strip(64, 2, 1), Strip(8, 1, 3)]
@@ -170,7 +198,15 @@ def patch_of(channels: int, height: int, width: int, stride: int, padding: int, 
 
 @pytest.mark.parametrize("window", [(1, 1, 1), (2, 1, 1), (1, 2, 2), (2, 0, 1)], ids=str)
 @pytest.mark.parametrize("filters", [3, 20])
-@pytest.mark.parametrize("make", [generate, lambda k, c: generate_tile(k, c, TILES["split"])], ids=["chosen", "split"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        generate,
+        lambda k, c: generate_tile(k, c, TILES["split"]),
+        lambda k, c: generate_host(k, c, Tile(4, 64, 4, 4, 4)),
+    ],
+    ids=["chosen", "split", "host"],
+)
 def test_convolution_in_groups(window: tuple[int, int, int], filters: int, make: Make) -> None:
     stride, padding, dilation = window
     images, channels, height, width, taps = 2, 4, 9, 11, (3, 3)

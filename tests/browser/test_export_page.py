@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 import webgpu_torch as torch
 from webgpu_torch_web.site.serving import serving
+
+#: most bytes of all that an export brings beside plan, kernels and weights, as servers send it
+MOST_OF_RUNNER = 30 << 10
+
+
+def test_what_runs_exports_is_small() -> None:
+    files = [each for each in resources.files("webgpu_torch_web").joinpath("runner").iterdir() if each.is_file()]
+    sizes = {each.name: len(gzip.compress(each.read_bytes())) for each in files}
+    assert {"runner.js", "text.js", "images.js", "tokenizer.js", "index.html"} <= set(sizes)
+    assert sum(sizes.values()) <= MOST_OF_RUNNER, sizes
 
 
 @pytest.fixture(scope="module")

@@ -185,13 +185,13 @@ class Frame:
         return linear_index(offset, tuple(used), names)
 
     def element(
-        self, side: Side, batch: list[Node], row: Node, depth: Node, coordinates: list[Node] | None = None
+        self, side: Side, batch: list[Node], row: Node, depth: Node | list[Node], coordinates: list[Node] | None = None
     ) -> Node:
         """Write what computes one element of a side and return it; indices are in range.
 
-        ``coordinates`` are the row's where they have been written already.
+        ``coordinates`` are the row's where they have been written already; so is ``depth`` a list.
         """
-        at = {side.group: row, "k": depth}
+        at: dict[str, Node | list[Node]] = {side.group: row, "k": depth}
         split: dict[str, list[Node]] = {"batch": batch}
         if coordinates is not None:
             split[side.group] = coordinates
@@ -200,7 +200,8 @@ class Frame:
             for group, (first, sizes) in side.spans.items():
                 if first <= dimension < first + len(sizes):
                     if group not in split:
-                        split[group] = split_index(self.module, at[group], sizes)
+                        flat = row if group == side.group else depth
+                        split[group] = flat if isinstance(flat, list) else split_index(self.module, flat, sizes)
                     return split[group][dimension - first]
             return fixed(0)
 

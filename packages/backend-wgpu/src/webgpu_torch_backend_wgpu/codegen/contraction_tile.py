@@ -75,7 +75,6 @@ class Tile(Record):
 
 
 LARGE = Tile(128, 256, 8, 16, 8, span=8, band=8)
-MIDDLE = Tile(128, 128, 8, 8, 8)
 NARROW = Tile(128, 64, 16, 8, 8, pad=4)
 FLAT = Tile(64, 128, 16, 8, 8, pad=4)
 #: the same with two blocks in workgroup memory, where there is room
@@ -92,7 +91,7 @@ TINY = Tile(32, 32, 16, 4, 4)
 #: before they do
 _SHARES = {
     LARGE: (0.94, 200), NARROW: (0.82, 24), FLAT: (0.78, 24), FLAT_AHEAD: (0.84, 24), EIGHTY: (0.7, 24), FORTY: (0.58, 24), SMALL: (0.54, 16),
-    LOW: (0.48, 16), THIN: (0.48, 16), TINY: (0.26, 16), MIDDLE: (0.6, 24),
+    LOW: (0.48, 16), THIN: (0.48, 16), TINY: (0.26, 16),
 }  # fmt: skip
 _BY_BLOCK = {(each.block, each.stages): found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split; with more
@@ -106,10 +105,6 @@ _MARGIN = 1.15
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 #: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
 _WIDE = 17
-#: how fast blocks are where the host computes, next to the fastest: the larger they are, the fewer barriers they pass
-_ON_THE_HOST = {LARGE: 1.0, MIDDLE: 0.77, FLAT: 0.77, NARROW: 0.77, TINY: 0.5}
-#: multiplications from which the host takes blocks that are slow to compile
-_MUCH_FOR_A_HOST = 1 << 24
 #: least depth of a part of a split sum, and most bytes of the parts
 _LEAST_DEPTH = 128
 _MOST_SCRATCH = 1 << 26
@@ -118,32 +113,14 @@ _MOST_SCRATCH = 1 << 26
 def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
     """Return the tiles, with the sum split or not, that an adapter has threads and workgroup memory for."""
     n = number_of_elements(kernel.n)
-    if kernel.dtype.name != "float32":
+    if kernel.dtype.name != "float32" or capabilities.software:
+        # Small blocks compile faster than others; the host has tiles of its own for what takes long.
         yield TINY
         return
-    if capabilities.software:
-        yield _tile_of_host(kernel, capabilities)
-        return
     for tile in _fitting(_SHARES, capabilities):
-        if tile is MIDDLE:
-            continue
         for splits in splits_of(kernel, capabilities) if tile is not LARGE else (1,):
             banded = tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE)
             yield _variant(tile, splits, 8 if banded else tile.band)
-
-
-def _tile_of_host(kernel: Contraction, capabilities: Capabilities) -> Tile:
-    """Return the tile with which threads of the host should take the least time."""
-    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    if m * n * k * batch < _MUCH_FOR_A_HOST:
-        # Small kernels compile faster than they run.
-        return TINY
-
-    def takes(tile: Tile) -> float:
-        blocks = -(-m // tile.m) * -(-n // tile.n) * batch
-        return -(-blocks // capabilities.facts.units) * tile.m * tile.n / _ON_THE_HOST[tile]
-
-    return min(_fitting(_ON_THE_HOST, capabilities), key=takes)
 
 
 def _fitting(tiles: Iterable[Tile], capabilities: Capabilities) -> list[Tile]:
@@ -262,7 +239,7 @@ class ThreadSums:
         self.groups = tile.columns // LANES
         self.packed = is_packed(frame.scalar)
 
-    def clear(self, place: tuple[Name, Name]) -> None:
+    def clear(self, place: tuple[Node, Node]) -> None:
         """Declare the sums of the thread at a place, zeros."""
         body, tile = self.body, self.tile
         self.thread_m, self.thread_n = place

@@ -18,6 +18,7 @@ from .attention_matrix import attention_matrix_seconds, attention_matrix_tiles, 
 from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
 from .contraction_each import each_seconds, generate_each, has_few_channels
+from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_vector
@@ -177,6 +178,11 @@ def _matrix_tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[M
         yield from matrix_tiles_of(kernel, capabilities)
 
 
+def _host_tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
+    if not _has_few_rows(kernel):
+        yield from host_tiles_of(kernel, capabilities)
+
+
 def _scans(chunked: bool) -> Callable[[Scan, Capabilities], Iterator[ScanPlan]]:
     def fits(kernel: Scan, capabilities: Capabilities) -> Iterator[ScanPlan]:
         plan = ScanPlan(kernel, capabilities)
@@ -276,6 +282,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("few rows", _few_rows, _traffic(0.8), lambda k, c, _: generate_vector(k, c)),
         Variant("tiles of matrices", _matrix_tiles, matrix_seconds, generate_matrix),
         Variant("tiles", _tiles, tile_seconds, generate_tile),
+        Variant("tiles for the host", _host_tiles, host_seconds, generate_host),
         Variant("a result per thread", _few_channels, each_seconds, lambda k, c, _: generate_each(k, c)),
     ],
     Attention: [
