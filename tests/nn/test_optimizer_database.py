@@ -13,7 +13,7 @@ from webgpu_torch import webgpu
 
 DEVICES = ["cpu", *(["webgpu"] if webgpu.is_available() else [])]
 #: what is out of reach, and why
-ABSENT = {"SparseAdam": "there are no sparse tensors"}
+ABSENT = {"SparseAdam": "its gradients are sparse: tests/nn/test_sparse_gradients.py"}
 SHAPES = {"Muon": ((6, 4), (3, 5))}
 DEFAULT_SHAPES = ((6, 4), (5,), (2, 3, 4), ())
 #: bfloat16 rounds differently wherever sums are taken in another order

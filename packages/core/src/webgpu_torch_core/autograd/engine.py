@@ -10,6 +10,7 @@ from typing import Any
 
 from ..operations.indexing.parts import place_of_part
 from ..operations.movement.joining import stack
+from ..operations.neural.sparse_gradients import summed
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
 from ..tensors.tensor import Tensor
@@ -79,7 +80,7 @@ class Pass:
         if place is not None:
             inbox[number] = Pieces(gradient, place, found)
         else:
-            inbox[number] = gradient if found is None else found + gradient
+            inbox[number] = gradient if found is None else summed(found, gradient)
 
     def run(self) -> dict[int, Any]:
         """Visit every node that the roots lead to and return the wanted gradients."""

@@ -269,7 +269,7 @@ class Tensor(TensorKinds, TensorMethods):
                 )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
-            if value._layout.shape != self._layout.shape:
+            if value._layout.shape != self._layout.shape and value.shape != self.shape:
                 raise RuntimeError(
                     f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
                     "Please ensure that the gradient and the tensor are the same size"
@@ -308,16 +308,20 @@ class Tensor(TensorKinds, TensorMethods):
     def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
         # A floor above this one: looked up when it is used.
         from ..operations.in_place import writing
+        from ..operations.neural.sparse_gradients import summed
 
         if gradient.dtype is not self.dtype:
             gradient = writing.converted(gradient, self.dtype)
         if self._grad is None:
             # What else holds the gradient must not see later sums: only what nobody does is kept as it is.
-            self._grad = (
-                gradient.clone() if recording.enabled else writing.owned(gradient.detach(), self._layout, alone)
-            )
-        elif recording.enabled:
-            self._grad = self._grad + gradient
+            if recording.enabled:
+                self._grad = gradient.clone()
+            elif gradient.is_sparse:
+                self._grad = gradient.detach()
+            else:
+                self._grad = writing.owned(gradient.detach(), self._layout, alone)
+        elif recording.enabled or self._grad.is_sparse:
+            self._grad = summed(self._grad, gradient)
         else:
             self._grad.add_(gradient.detach())
         hooks = self.__dict__.get("_post_accumulate_grad_hooks")

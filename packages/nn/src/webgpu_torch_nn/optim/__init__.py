@@ -19,6 +19,7 @@ from webgpu_torch_nn.optim.radam import RAdam as RAdam
 from webgpu_torch_nn.optim.rmsprop import RMSprop as RMSprop
 from webgpu_torch_nn.optim.rprop import Rprop as Rprop
 from webgpu_torch_nn.optim.sgd import SGD as SGD
+from webgpu_torch_nn.optim.sparse_adam import SparseAdam as SparseAdam
 
 __all__ = [
     "ASGD",
@@ -36,6 +37,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
     "swa_utils",
 ]

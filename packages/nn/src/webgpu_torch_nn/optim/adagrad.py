@@ -68,11 +68,31 @@ class Adagrad(ParameterwiseOptimizer):
     def share_memory(self) -> None:
         """Do nothing: worker processes receive copies."""
 
+    takes_sparse = True
+
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         state = self._state_of(parameter, group)
         count(state)
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            self._update_rows(parameter, parameter.grad, state, group)
+            return
         values, grad = gradient(parameter, group)
         total = real_view(state["sum"])
         total.add_(grad * grad)
         size = -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"])
         values.add_(grad / (total.sqrt() + group["eps"]) * size)
+
+    def _update_rows(self, parameter: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Change the rows that a sparse gradient names.
+
+        Raises:
+            RuntimeError: weights are to decay.
+        """
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        grad = (-grad if group["maximize"] else grad).coalesce()
+        places, values = tuple(grad.indices()), grad.values()
+        total = state["sum"][places] + values * values
+        state["sum"][places] = total
+        size = -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"])
+        parameter[places] = parameter[places] + values / (total.sqrt() + group["eps"]) * size

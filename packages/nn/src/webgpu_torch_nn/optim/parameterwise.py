@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -19,15 +19,30 @@ class ParameterwiseOptimizer(Optimizer):
     The updates of all parameters are recorded without reading anything, and run as one plan.
     """
 
+    #: whether the rule is also one for gradients that name only some rows
+    takes_sparse = False
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter that has a gradient; returns what ``closure`` returned."""
+        """Change every parameter that has a gradient; returns what ``closure`` returned.
+
+        Raises:
+            RuntimeError: a gradient is sparse, and there is no such rule.
+        """
         loss = self._evaluate(closure)
         with torch.no_grad():
             for group in self.param_groups:
                 for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._update(parameter, numbers(group))
+                    if parameter.grad is None:
+                        continue
+                    if parameter.grad.is_sparse and not self.takes_sparse:
+                        self._refuse_sparse()
+                    self._update(parameter, numbers(group))
         return loss
+
+    def _refuse_sparse(self) -> NoReturn:
+        name = type(self).__name__
+        advice = ", please consider SparseAdam instead" if name == "Adam" else ""
+        raise RuntimeError(f"{name} does not support sparse gradients{advice}")
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         """Change one parameter by its gradient."""

@@ -56,7 +56,12 @@ class SGD(ParameterwiseOptimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, defaults)
 
+    takes_sparse = True
+
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            self._update_rows(parameter, parameter.grad, group)
+            return
         values, grad, more = real_view(parameter), real_view(parameter.grad), decay(real_view(parameter), group)
         rate = rate_tensor(values, group)
         rate = to_scalar(group["lr"]) if rate is None else rate
@@ -71,6 +76,19 @@ class SGD(ParameterwiseOptimizer):
             values.sub_((average + average * group["momentum"] if group["nesterov"] else average) * rate)
         else:
             _roll(values, grad, average, rate, group["momentum"], 1 - group["dampening"], group["nesterov"], *more)
+
+    def _update_rows(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        """Change the rows that a sparse gradient names."""
+        grad = -grad if group["maximize"] else grad
+        if group["weight_decay"]:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        if group["momentum"]:
+            state = self.state[parameter]
+            known = state.get("momentum_buffer")
+            average = grad if known is None else known * group["momentum"] + grad * (1 - group["dampening"])
+            state["momentum_buffer"] = average
+            grad = grad + average * group["momentum"] if group["nesterov"] else average
+        parameter.add_(grad, alpha=-to_scalar(group["lr"]))
 
 
 @updating

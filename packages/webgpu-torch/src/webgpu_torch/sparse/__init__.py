@@ -6,6 +6,8 @@ first one is made: calls then look for them among their arguments.
 
 from __future__ import annotations
 
+from webgpu_torch_core.operations.neural.sparse_gradients import makers as _makers
+
 from .functions import (
     addmm,
     log_softmax,
@@ -34,6 +36,8 @@ from .making import (
     to_sparse_csc,
     to_sparse_csr,
 )
+
+_makers.append(sparse_coo_tensor)
 
 __all__ = [
     "addmm",

@@ -26,6 +26,7 @@ from ..random.draws import bernoulli_mask
 from ..reduction.moments import vector_norm
 from ..reduction.reductions import mean, sum
 from .row_kernels import softmax_values, standardize
+from .sparse_gradients import with_sparse_gradient
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions, Number
@@ -247,7 +248,11 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of ``weight`` [entries, features] at integer positions; the row ``padding_idx`` gets no gradient."""
+    """Rows of ``weight`` [entries, features] at integer positions; the row ``padding_idx`` gets no gradient.
+
+    Raises:
+        RuntimeError: ``weight`` is no matrix, ``input`` of no integers, or a sparse gradient is to be scaled by frequency.
+    """
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     if input.dtype.category != 1:
@@ -255,15 +260,18 @@ def embedding(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
             f"torch.{input.dtype.name} instead (while checking arguments for embedding)"
         )
-    if sparse:
-        raise NotImplementedError("embedding: sparse gradients are not supported")
+    if sparse and scale_grad_by_freq and needs_gradient(weight):
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
-    table = weight
-    if padding_idx is not None:
-        table = _without_gradient_row(weight, padding_idx % weight.shape[0])
+    table = weight.detach() if sparse else weight
+    padding = None if padding_idx is None else padding_idx % weight.shape[0]
+    if padding is not None and not sparse:
+        table = _without_gradient_row(weight, padding)
     report = check_selected("embedding", weight, 0, input)
     result = take_positions(table, 0, input, "EmbeddingBackward0", report=report)
+    if sparse:
+        return with_sparse_gradient(result, weight, input, padding)
     return _divided_by_frequency(result, input, weight.shape[0]) if scale_grad_by_freq else result
 
 

@@ -1,0 +1,73 @@
+"""Adam for gradients that name only some rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor
+
+from webgpu_torch_nn.optim.optimizer import to_scalar
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, options
+
+
+class SparseAdam(ParameterwiseOptimizer):
+    """Adam's rule (Kingma and Ba, 2015) for the elements that a sparse gradient names: averages of the others do not decay.
+
+    ``m += (1 - b1) * (g - m)``, ``v += (1 - b2) * (g² - v)``, ``p -= lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)``.
+
+    Args:
+        params, lr, betas, eps: as in the formula.
+        maximize: climb instead of descending.
+
+    Raises:
+        ValueError: an option is out of range, or a parameter is sparse or complex.
+    """
+
+    takes_sparse = True
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        defaults = options(lr=lr, betas=betas, eps=eps, maximize=maximize)
+        if not lr > 0.0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if not eps > 0.0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        super().__init__(params, defaults)
+        places = [
+            ([number, position], parameter)
+            for number, group in enumerate(self.param_groups)
+            for position, parameter in enumerate(group["params"])
+        ]
+        for title, found, rest in (
+            ("Sparse", [place for place, each in places if each.is_sparse], "requires dense parameter tensors"),
+            ("Complex", [place for place, each in places if each.is_complex()], "does not support complex parameters"),
+        ):
+            if found:
+                raise ValueError(f"{title} params at indices {found}: SparseAdam {rest}")
+
+    def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"step": 0, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
+
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        grad = parameter.grad
+        if grad is None or not grad.is_sparse:
+            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+        state = self._state_of(parameter, group)
+        state["step"] = state["step"] + 1
+        grad = (-grad if group["maximize"] else grad).coalesce()
+        places, values = tuple(grad.indices()), grad.values()
+        first, second = group["betas"]
+        mean, square = state["exp_avg"][places], state["exp_avg_sq"][places]
+        mean = mean + (values - mean) * (1 - first)
+        square = square + (values * values - square) * (1 - second)
+        state["exp_avg"][places], state["exp_avg_sq"][places] = mean, square
+        size = to_scalar(group["lr"]) * math.sqrt(1 - second ** state["step"]) / (1 - first ** state["step"])
+        parameter[places] = parameter[places] - mean / (square.sqrt() + group["eps"]) * size

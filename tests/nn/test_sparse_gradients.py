@@ -1,0 +1,103 @@
+"""Gradients of tables that name only the rows looked up, and the optimisers that take them, are PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import webgpu_torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning")
+BOTH: tuple[Any, Any] = (webgpu_torch, torch)
+ENTRIES = 6
+OPTIMIZERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "maximize": True}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.25}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.25, "initial_accumulator_value": 0.5}),
+    ("SparseAdam", {"lr": 0.1}),
+    ("SparseAdam", {"lr": 0.1, "betas": (0.5, 0.75), "eps": 0.1, "maximize": True}),
+)
+
+
+def rows(count: int = 5) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, ENTRIES - 1), min_size=1, max_size=count)
+
+
+def told(t: Any, grad: Any) -> tuple[str, Any]:
+    return str(grad.layout), (grad.to_dense() if grad.is_sparse else grad).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_gradients_of_tables(data: st.DataObject) -> None:
+    padding = data.draw(st.sampled_from([None, 0, -2]))
+    passes = data.draw(st.lists(st.tuples(rows(), st.booleans(), st.booleans()), min_size=1, max_size=3))
+    mode = data.draw(st.sampled_from([None, "sum", "mean"]))
+    found = []
+    for t in BOTH:
+        weight = t.arange(ENTRIES * 2.0).reshape(ENTRIES, 2).sub(5).requires_grad_()
+        seen = []
+        for places, twice, dense in passes:
+            index = t.tensor([places, places[::-1]])
+            if mode is None:
+                result = t.nn.functional.embedding(index, weight, padding_idx=padding, sparse=True)
+            else:
+                result = t.nn.functional.embedding_bag(index, weight, mode=mode, padding_idx=padding, sparse=True)
+            loss = (result * result).sum()
+            loss = loss + t.nn.functional.embedding(index[0], weight, sparse=True).sum() if twice else loss
+            (loss + weight.sum() * 3 if dense else loss).backward()
+            seen.append(told(t, weight.grad))
+        found.append(seen)
+    assert [layout for layout, _ in found[0]] == [layout for layout, _ in found[1]]
+    for (_, actual), (_, expected) in zip(*found, strict=True):
+        torch.testing.assert_close(torch.tensor(actual), torch.tensor(expected))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_steps_of_optimizers(data: st.DataObject) -> None:
+    name, options = data.draw(st.sampled_from(OPTIMIZERS))
+    steps = data.draw(st.lists(rows(), min_size=1, max_size=4))
+    results = []
+    for t in BOTH:
+        weight = t.nn.Parameter(t.arange(ENTRIES * 2.0).reshape(ENTRIES, 2).sub(5))
+        optimizer = getattr(t.optim, name)([weight], **options)
+        for places in steps:
+            optimizer.zero_grad()
+            t.nn.functional.embedding(t.tensor(places), weight, sparse=True).square().sum().backward()
+            optimizer.step()
+        results.append(torch.tensor(weight.tolist()))
+    torch.testing.assert_close(results[0], results[1])
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "Adamax", "RMSprop", "Rprop", "NAdam", "RAdam", "Adadelta", "ASGD"])
+def test_other_optimizers_refuse_them(name: str) -> None:
+    messages = []
+    for t in BOTH:
+        weight = t.nn.Parameter(t.ones(3, 2))
+        t.nn.functional.embedding(t.tensor([1]), weight, sparse=True).sum().backward()
+        with pytest.raises(RuntimeError) as raised:
+            getattr(t.optim, name)([weight]).step()
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+def test_what_is_refused() -> None:
+    for t in BOTH:
+        weight = t.nn.Parameter(t.ones(3, 2))
+        weight.sum().backward()
+        with pytest.raises(RuntimeError, match="SparseAdam does not support dense gradients"):
+            t.optim.SparseAdam([weight]).step()
+        with pytest.raises(ValueError, match="Complex params at indices"):
+            t.optim.SparseAdam([t.nn.Parameter(t.ones(2, dtype=t.complex64))])
+        for wrong in ({"lr": 0.0}, {"eps": 0.0}, {"betas": (1.0, 0.9)}):
+            with pytest.raises(ValueError, match="Invalid"):
+                t.optim.SparseAdam([weight], **wrong)
+        with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse gradients"):
+            rows = t.nn.functional.embedding(t.tensor([1]), weight, scale_grad_by_freq=True, sparse=True)
+            rows.sum().backward()
