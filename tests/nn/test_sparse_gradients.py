@@ -32,7 +32,7 @@ def told(t: Any, grad: Any) -> tuple[str, Any]:
     return str(grad.layout), (grad.to_dense() if grad.is_sparse else grad).tolist()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_gradients_of_tables(data: st.DataObject) -> None:
     padding = data.draw(st.sampled_from([None, 0, -2]))
@@ -58,7 +58,7 @@ def test_gradients_of_tables(data: st.DataObject) -> None:
         torch.testing.assert_close(torch.tensor(actual), torch.tensor(expected))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_steps_of_optimizers(data: st.DataObject) -> None:
     name, options = data.draw(st.sampled_from(OPTIMIZERS))

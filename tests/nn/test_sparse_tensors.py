@@ -147,3 +147,12 @@ def test_drawn(data: st.DataObject) -> None:
             )
         )
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("value", [0.0, 2.0])
+def test_numbers_are_sparse_tensors_of_no_dimensions(value: float) -> None:
+    for t in (webgpu_torch, torch):
+        made = t.tensor(value).to_sparse()
+        again = t.sparse_coo_tensor(t.zeros(0, 2, dtype=t.int64), t.tensor([value, 1.0]), ()).coalesce()
+        assert (made.to_dense().item(), made._nnz(), made.dim()) == (value, int(value != 0), 0)
+        assert (again.to_dense().item(), list(again.indices().shape)) == (value + 1, [0, 1])

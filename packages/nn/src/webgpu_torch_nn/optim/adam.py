@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -66,6 +66,9 @@ class Adam(ParameterwiseOptimizer):
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         names = "exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ())
         return {"step": 0.0} | {name: torch.zeros_like(parameter) for name in names}
+
+    def _refuse_sparse(self) -> NoReturn:
+        raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         state = self._state_of(parameter, group)

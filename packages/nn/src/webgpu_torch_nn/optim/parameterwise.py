@@ -40,9 +40,7 @@ class ParameterwiseOptimizer(Optimizer):
         return loss
 
     def _refuse_sparse(self) -> NoReturn:
-        name = type(self).__name__
-        advice = ", please consider SparseAdam instead" if name == "Adam" else ""
-        raise RuntimeError(f"{name} does not support sparse gradients{advice}")
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         """Change one parameter by its gradient."""

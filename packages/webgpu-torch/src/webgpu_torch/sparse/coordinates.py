@@ -108,7 +108,7 @@ class SparseTensor(AnySparse):
         for size in reversed(self._sizes[: len(self._positions)]):
             rows.insert(0, flat % size)
             flat = flat // size
-        return type(self).make(_stacked(rows, self._positions), values, self._sizes, True)
+        return type(self).make(_stacked(rows, self._positions, len(values)), values, self._sizes, True)
 
     def to_dense(self, dtype: Answer = None, *, masked_grad: bool = True) -> Tensor:
         """Return a tensor with all elements."""
@@ -282,10 +282,10 @@ class SparseTensor(AnySparse):
         return SparseTensor.make, (self._positions, self._held.detach(), tuple(self._sizes), self._unique)
 
 
-def _stacked(rows: Sequence[Tensor], like: Tensor) -> Tensor:
+def _stacked(rows: Sequence[Tensor], like: Tensor, count: int) -> Tensor:
     import webgpu_torch as torch
 
-    return torch.stack(list(rows)) if rows else like.new_zeros((0, 0))
+    return torch.stack(list(rows)) if rows else like.new_zeros((0, count))
 
 
 def _from_dense(dense: Tensor, sparse_dim: int | None = None) -> SparseTensor:
@@ -295,5 +295,5 @@ def _from_dense(dense: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     if count < dense.dim():
         taken = taken.flatten(count).any(-1)
     positions = taken.nonzero().t().contiguous()
-    values = dense[tuple(positions)] if count else dense[None]
+    values = dense[tuple(positions)] if count else dense[None][: positions.shape[1]]
     return SparseTensor.make(positions, values, dense.shape, True)
