@@ -149,6 +149,7 @@ def test_drawn(data: st.DataObject) -> None:
     assert results[0] == results[1]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning")
 @pytest.mark.parametrize("value", [0.0, 2.0])
 def test_numbers_are_sparse_tensors_of_no_dimensions(value: float) -> None:
     for t in (webgpu_torch, torch):
