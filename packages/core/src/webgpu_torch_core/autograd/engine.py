@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..operations.indexing.parts import place_of_part
+from ..operations.in_place.writing import summed
 from ..operations.movement.joining import stack
-from ..operations.neural.sparse_gradients import summed
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
 from ..tensors.tensor import Tensor

@@ -308,7 +308,6 @@ class Tensor(TensorKinds, TensorMethods):
     def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
         # A floor above this one: looked up when it is used.
         from ..operations.in_place import writing
-        from ..operations.neural.sparse_gradients import summed
 
         if gradient.dtype is not self.dtype:
             gradient = writing.converted(gradient, self.dtype)
@@ -321,7 +320,7 @@ class Tensor(TensorKinds, TensorMethods):
             else:
                 self._grad = writing.owned(gradient.detach(), self._layout, alone)
         elif recording.enabled or self._grad.is_sparse:
-            self._grad = summed(self._grad, gradient)
+            self._grad = writing.summed(self._grad, gradient)
         else:
             self._grad.add_(gradient.detach())
         hooks = self.__dict__.get("_post_accumulate_grad_hooks")

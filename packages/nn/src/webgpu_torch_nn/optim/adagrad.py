@@ -82,7 +82,7 @@ class Adagrad(ParameterwiseOptimizer):
         size = -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"])
         values.add_(grad / (total.sqrt() + group["eps"]) * size)
 
-    def _update_rows(self, parameter: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update_rows(self, parameter: Tensor, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Change the rows that a sparse gradient names.
 
         Raises:

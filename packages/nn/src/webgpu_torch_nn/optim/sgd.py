@@ -77,7 +77,7 @@ class SGD(ParameterwiseOptimizer):
         else:
             _roll(values, grad, average, rate, group["momentum"], 1 - group["dampening"], group["nesterov"], *more)
 
-    def _update_rows(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+    def _update_rows(self, parameter: Tensor, grad: Any, group: dict[str, Any]) -> None:
         """Change the rows that a sparse gradient names."""
         grad = -grad if group["maximize"] else grad
         if group["weight_decay"]:

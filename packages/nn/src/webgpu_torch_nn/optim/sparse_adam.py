@@ -57,7 +57,7 @@ class SparseAdam(ParameterwiseOptimizer):
         return {"step": 0, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        grad = parameter.grad
+        grad: Any = parameter.grad
         if grad is None or not grad.is_sparse:
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
         state = self._state_of(parameter, group)

@@ -277,7 +277,7 @@ def _addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alph
     return product if beta == 0 else (input if beta == 1 else input * beta) + product
 
 
-def _add_into(dense: Tensor, sparse: AnySparse, *, alpha: complex = 1) -> Tensor:
+def _add_into(dense: Tensor, sparse: Answer, *, alpha: complex = 1) -> Tensor:
     if sparse.layout is sparse_coo and sparse._indices().shape[0] == 1:
         # Rows of a table: the others are not touched.
         return dense.index_add_(0, sparse._indices()[0], sparse._values(), alpha=alpha)

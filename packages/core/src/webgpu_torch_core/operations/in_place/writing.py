@@ -155,6 +155,11 @@ def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
     _track_write(target, source)
 
 
+def summed(first: Tensor, second: Tensor) -> Tensor:
+    """Return the sum of two gradients, of which either may be sparse."""
+    return second + first if first.is_sparse and not second.is_sparse else first + second
+
+
 def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
     """Return a gradient for a tensor with a layout to keep and add to: laid out as the tensor is, and a copy unless it is
     ``alone``.

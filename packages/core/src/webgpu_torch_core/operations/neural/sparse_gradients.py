@@ -33,8 +33,3 @@ def with_sparse_gradient(rows: Tensor, weight: Tensor, index: Tensor, padding_id
         return makers[-1](places.unsqueeze(0), values, sizes)
 
     return attach(rows, "EmbeddingBackward0", (weight,), run_backward)
-
-
-def summed(first: Tensor, second: Tensor) -> Tensor:
-    """Return the sum of two gradients, of which either may be sparse."""
-    return second + first if first.is_sparse and not second.is_sparse else first + second
