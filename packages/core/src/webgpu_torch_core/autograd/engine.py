@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..operations.indexing.parts import place_of_part
 from ..operations.in_place.writing import summed
+from ..operations.indexing.parts import place_of_part
 from ..operations.movement.joining import stack
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running

@@ -8,7 +8,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import Given, Named, ParameterwiseOptimizer, count, gradient, options, rate
 
 
 class Adagrad(ParameterwiseOptimizer):
@@ -82,7 +82,7 @@ class Adagrad(ParameterwiseOptimizer):
         size = -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"])
         values.add_(grad / (total.sqrt() + group["eps"]) * size)
 
-    def _update_rows(self, parameter: Tensor, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update_rows(self, parameter: Tensor, grad: Given, state: Named, group: Named) -> None:
         """Change the rows that a sparse gradient names.
 
         Raises:

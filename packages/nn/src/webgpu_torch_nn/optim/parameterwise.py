@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -11,6 +11,11 @@ from webgpu_torch_core.record.changes import changed
 from webgpu_torch_core.replay.numbers import numbers
 
 from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, real_view, to_scalar
+
+#: what an optimiser remembers of a parameter, or a group of parameters' options
+Named: TypeAlias = dict[str, Any]
+#: the parameters that an optimiser is given, or a gradient of any layout
+Given: TypeAlias = Any
 
 
 class ParameterwiseOptimizer(Optimizer):

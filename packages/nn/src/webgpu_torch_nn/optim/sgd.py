@@ -9,7 +9,7 @@ from webgpu_torch_core.record.changes import changed
 from webgpu_torch_core.replay.updates import updating
 
 from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view, to_scalar
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, decay, descent, options
+from webgpu_torch_nn.optim.parameterwise import Given, Named, ParameterwiseOptimizer, decay, descent, options
 
 
 class SGD(ParameterwiseOptimizer):
@@ -77,7 +77,7 @@ class SGD(ParameterwiseOptimizer):
         else:
             _roll(values, grad, average, rate, group["momentum"], 1 - group["dampening"], group["nesterov"], *more)
 
-    def _update_rows(self, parameter: Tensor, grad: Any, group: dict[str, Any]) -> None:
+    def _update_rows(self, parameter: Tensor, grad: Given, group: Named) -> None:
         """Change the rows that a sparse gradient names."""
         grad = -grad if group["maximize"] else grad
         if group["weight_decay"]:

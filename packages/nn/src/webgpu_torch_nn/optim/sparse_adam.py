@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn.optim.optimizer import to_scalar
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, options
+from webgpu_torch_nn.optim.parameterwise import Given, Named, ParameterwiseOptimizer, options
 
 
 class SparseAdam(ParameterwiseOptimizer):
@@ -29,7 +28,7 @@ class SparseAdam(ParameterwiseOptimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Given,
         lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -53,11 +52,11 @@ class SparseAdam(ParameterwiseOptimizer):
             if found:
                 raise ValueError(f"{title} params at indices {found}: SparseAdam {rest}")
 
-    def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _begin(self, parameter: Tensor, group: Named) -> Named:
         return {"step": 0, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        grad: Any = parameter.grad
+    def _update(self, parameter: Tensor, group: Named) -> None:
+        grad: Given = parameter.grad
         if grad is None or not grad.is_sparse:
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
         state = self._state_of(parameter, group)
