@@ -156,7 +156,7 @@ def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
 
 
 def summed(first: Tensor, second: Tensor) -> Tensor:
-    """Return the sum of two gradients, of which either may be sparse."""
+    """Return the sum of two gradients of one shape, of which either may be sparse."""
     return second + first if first.is_sparse and not second.is_sparse else first + second
 
 
