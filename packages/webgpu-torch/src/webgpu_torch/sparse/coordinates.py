@@ -88,6 +88,11 @@ class SparseTensor(AnySparse):
         """Return whether positions are sorted and each is there once."""
         return self._unique
 
+    def _coalesced_(self, coalesced: bool) -> Self:
+        """Take a caller's word for positions being sorted and each there once, or for nothing known of them."""
+        self.__dict__["_unique"] = coalesced
+        return self
+
     def _flat(self) -> Tensor:
         """Return each value's place among the sparse dimensions."""
         sizes = self._sizes[: len(self._positions)]
