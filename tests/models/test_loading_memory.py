@@ -40,10 +40,13 @@ def test_shards_are_read_one_after_the_other(dtype: str, tmp_path: Path) -> None
 @pytest.mark.slow
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.integers(2, 4), st.integers(8, 40), st.sampled_from([None, "float16"]), st.sampled_from([None, "int8", "int4"])
+    layers=st.integers(2, 4),
+    megabytes=st.integers(8, 40),
+    dtype=st.sampled_from([None, "float16"]),
+    quantize=st.sampled_from([None, "int8", "int4"]),
 )
-@example(3, 20, None, None)
-@example(3, 20, "float16", "int4")
+@example(layers=3, megabytes=20, dtype=None, quantize=None)
+@example(layers=3, megabytes=20, dtype="float16", quantize="int4")
 def test_the_host_holds_no_more_than_a_shard(
     layers: int, megabytes: int, dtype: str | None, quantize: str | None, tmp_path: Path
 ) -> None:
