@@ -189,7 +189,8 @@ def run_options(entry: Any, device: str, choose: Callable[[list[Any]], list[Any]
 def _one(sample: Sample, function: Any, place: int | str, wrong: Any, outcome: Outcome) -> None:
     try:
         sample.prepare()
-    except Untranslatable:
+    except (Untranslatable, TypeError):
+        # Nobody can pass it to us, or the device has no such type of elements.
         return
     refusal = _error(lambda: sample.entry.op(*sample.arguments, **sample.sample.kwargs))
     error = _error(lambda: to_torch(sample.actual(function)))

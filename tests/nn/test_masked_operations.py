@@ -66,7 +66,10 @@ def test_identities(name: str) -> None:
 def test_operations_of_operands_in_every_layout(data: st.DataObject) -> None:
     sizes = data.draw(st.sampled_from([(2, 3), (3, 2), (1, 4)]))
     values, shown = data.draw(elements(sizes))
-    layout = data.draw(st.sampled_from(LAYOUTS))
+    # Of rows that show no element PyTorch makes compressed results that are none, with other sizes than their pointers say.
+    kept = [shows and value != 0 for value, shows in zip(values, shown, strict=True)]
+    whole = all(any(kept[start : start + sizes[1]]) for start in range(0, len(kept), sizes[1]))
+    layout = data.draw(st.sampled_from(LAYOUTS if whole else LAYOUTS[:2]))
     name = data.draw(st.sampled_from(SPARSE if layout != "strided" else REDUCTIONS))
     dim = data.draw(st.sampled_from([0, 1] if name.startswith("arg") else [0, 1, (0, 1)]))
     found = []
