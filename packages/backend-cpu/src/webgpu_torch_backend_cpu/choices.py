@@ -63,7 +63,8 @@ def _filled(chosen: Array, views: bool, out: Array | None, *others: Array) -> Ar
 
 
 def clip(a: Array, least: Array, most: Array, out: Array | None = None) -> Array:
-    """Return ``minimum(maximum(a, least), most)``: of many numbers in one pass."""
+    """Return the numbers between two bounds, those that equal one as they are (zeros keep their signs): many in one pass."""
     if np.size(a) < MANY:
-        return np.minimum(np.maximum(a, least), most, out=out)
+        # Of equal numbers NumPy returns the second.
+        return np.minimum(most, np.maximum(least, a), out=out)
     return np.clip(a, least, most, out=out)

@@ -374,6 +374,7 @@ def tril_indices(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and below a diagonal."""
+    _require_sizes(row, col)
     require_layout(layout, pin_memory, requires_grad)
     ends = (min(max(each + offset + 1, 0), col) for each in range(row))
     return _places([(0, each) for each in ends], col, dtype, device)
@@ -385,9 +386,16 @@ def triu_indices(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The rows and columns [2, n] on and above a diagonal."""
+    _require_sizes(row, col)
     require_layout(layout, pin_memory, requires_grad)
     starts = (min(max(each + offset, 0), col) for each in range(row))
     return _places([(each, col) for each in starts], col, dtype, device)
+
+
+def _require_sizes(row: int, col: int) -> None:
+    for name, size in (("row", row), ("col", col)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{size}")
 
 
 def _places(ranges: list[tuple[int, int]], col: int, dtype: dtype | None, device: Any) -> Tensor:
