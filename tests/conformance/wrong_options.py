@@ -39,6 +39,8 @@ LARGEST = 4096
 SECONDS = 120
 #: why PyTorch refuses what it takes where it has an accelerator, as we do
 WITHOUT_ACCELERATOR = ("from the 'CPU' backend", "requires a CUDA or other accelerator")
+#: how a device refuses a type of elements that it lacks
+LACKING = re.compile(r"Cannot convert a \w+:\d+ Tensor to \w+ dtype as .* doesn't support")
 #: where Python code of PyTorch stumbles over a value that nothing looked at, what says so in its place
 _STUMBLES = {AttributeError: (TypeError,), UnboundLocalError: (TypeError,)}
 #: calls that PyTorch takes by accident, and why no program means them
@@ -194,7 +196,7 @@ def _one(sample: Sample, function: Any, place: int | str, wrong: Any, outcome: O
         return
     refusal = _error(lambda: sample.entry.op(*sample.arguments, **sample.sample.kwargs))
     error = _error(lambda: to_torch(sample.actual(function)))
-    if any(each in str(refusal) for each in WITHOUT_ACCELERATOR):
+    if any(each in str(refusal) for each in WITHOUT_ACCELERATOR) or LACKING.search(str(error)):
         return
     outcome.calls += 1
     outcome.refusals += refusal is not None

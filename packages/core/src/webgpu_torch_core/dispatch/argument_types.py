@@ -18,7 +18,7 @@ from ..ir.dtypes import dtype
 from ..tensors.memory_formats import memory_format
 from ..tensors.tensor import Tensor
 from .numpy_names import NAMES
-from .overloads import declared
+from .overloads import declarations, declared
 
 
 def _is_number(value: object) -> bool:
@@ -155,13 +155,20 @@ def _class_of(value: object) -> object:
 class Overloads:
     """The declarations of a function that has several, and the classes of the arguments of calls that fitted one."""
 
-    __slots__ = ("_choices", "_name", "_own", "_right", "names")
+    __slots__ = ("_choices", "_function", "_own", "_path", "_right")
 
-    def __init__(self, name: str, choices: list[inspect.Signature], function: inspect.Signature) -> None:
-        self._name, self._choices = name, choices
-        self.names = frozenset(one for each in choices for one in each.parameters)
-        self._own = frozenset(function.parameters.keys() - self.names)
+    def __init__(self, function: Callable[..., object], path: str) -> None:
+        self._function, self._path = function, path
+        #: read at the first call: few functions are ever called
+        self._choices: list[inspect.Signature] = []
+        self._own: frozenset[str] = frozenset()
         self._right: set[object] = set()
+
+    def _prepare(self) -> None:
+        self._choices = declared(self._path)
+        signature = _signature(self._function)
+        if signature is not None:
+            self._own = frozenset(signature.parameters).difference(*(each.parameters for each in self._choices))
 
     def require(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Look at a call as a whole.
@@ -172,6 +179,8 @@ class Overloads:
         classes = (tuple(map(_class_of, args)), tuple((name, _class_of(value)) for name, value in kwargs.items()))
         if classes in self._right:
             return
+        if not self._choices:
+            self._prepare()
         given = {NAMES.get(name, name): value for name, value in kwargs.items() if name not in self._own}
         by_value = False
         for each in self._choices:
@@ -196,7 +205,7 @@ class Overloads:
             for each in self._choices
         )
         return TypeError(
-            f"{self._name}() received an invalid combination of arguments - got ({', '.join(given)}), but expected one of:"
+            f"{self._path.rpartition('.')[2]}() received an invalid combination of arguments - got ({', '.join(given)}), but expected one of:"
             f"{expected}"
         )
 
@@ -280,8 +289,7 @@ class Options:
 @cache
 def overloads_of(function: Callable[..., object], path: str) -> Overloads | None:
     """Return the declarations of a function at a path of the public API, None if it has one only."""
-    choices, signature = declared(path), _signature(function)
-    return Overloads(path.rpartition(".")[2], choices, signature) if choices and signature is not None else None
+    return Overloads(function, path) if declarations(path) else None
 
 
 _options: dict[Callable[..., object], Options] = {}

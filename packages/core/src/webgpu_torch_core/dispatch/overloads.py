@@ -91,7 +91,11 @@ def _parameters(declaration: str) -> list[inspect.Parameter]:
     return made
 
 
+def declarations(path: str) -> tuple[str, ...]:
+    """Return the declarations of the function at a path of the public API as they are written, none if it has one only."""
+    return DECLARATIONS.get(path, DECLARATIONS.get(path.removeprefix("torch.").removeprefix("Tensor."), ()))
+
+
 def declared(path: str) -> list[inspect.Signature]:
     """Return the declarations of the function at a path of the public API, none if it has one only."""
-    name = path.removeprefix("torch.").removeprefix("Tensor.")
-    return [inspect.Signature(_parameters(each)) for each in DECLARATIONS.get(path, DECLARATIONS.get(name, ()))]
+    return [inspect.Signature(_parameters(each)) for each in declarations(path)]
