@@ -33,7 +33,7 @@ web: setup
 
 test: check $(VENV)/.stamp-torch
 	@echo "Running the tests"
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow" tests
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" --hypothesis-profile=repeatable tests
 
 test-all: check $(VENV)/.stamp-torch
 	@echo "Running all tests"

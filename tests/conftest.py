@@ -10,6 +10,7 @@ import zlib
 from collections import defaultdict
 
 import pytest
+from hypothesis import settings
 
 # The compiler of Mesa's software GPU takes longer to optimise a kernel than a test takes to run it.
 os.environ.setdefault("GALLIVM_PERF", "nopt")
@@ -21,6 +22,9 @@ os.environ.setdefault("WEBGPU_TORCH_CPU_JIT", "0")
 # A shell that starts tests in the background has them ignore the interrupts that some of them send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A change is judged by cases that are the same before and after it; the slow run, and any other, draws new ones.
+settings.register_profile("repeatable", derandomize=True, database=None)
 
 #: of more cases of a file on a GPU than these, one of so many runs at once, and all in the slow run
 FEW = 6
