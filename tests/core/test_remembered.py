@@ -10,9 +10,12 @@ import numpy
 import pytest
 import webgpu_torch as torch
 import webgpu_torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from webgpu_torch_core.dispatch import overrides
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 from webgpu_torch_core.record.engine import Engine
+from webgpu_torch_core.replay import recipes
 
 ENGINE = engine_for(canonical_device("cpu"))
 
@@ -135,6 +138,53 @@ def test_what_writes_to_an_argument_writes_each_time() -> None:
         F.embedding(torch.tensor([1, 2]), table, max_norm=1.0)
         assert table[1].norm().item() == pytest.approx(1.0, rel=1e-3)
         assert table[0].norm().item() == pytest.approx(2.0 * 3**0.5)
+
+
+#: operations that look at positions in a dimension of size 5, of which 3 stands for none in losses; the positions that they refuse
+READERS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {
+    "nll_loss": (lambda x, at: F.nll_loss(x, at, ignore_index=3), (5, -1)),
+    "cross_entropy": (lambda x, at: F.cross_entropy(x, at, ignore_index=3, label_smoothing=0.5), (5, -7)),
+    "gather": (lambda x, at: x.gather(1, at[:, None]), (5, -1)),
+    "index_select": (lambda x, at: x.index_select(1, at), (6, -1)),
+    "embedding": (lambda x, at: F.embedding(at, x.t()), (5, -1)),
+    "take": (lambda x, at: x.take(at - 1), (5 * 4 + 1, -5 * 4)),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(list(READERS)),
+    st.lists(st.tuples(st.lists(st.integers(0, 4), min_size=4, max_size=4), st.booleans(), st.booleans()), min_size=4),
+    st.integers(0, 3),
+)
+def test_positions_are_looked_at_each_time(name: str, calls: list[tuple[list[int], bool, bool]], place: int) -> None:
+    """Numbers are known to the host or not, and right or wrong, in any order."""
+    function, refused = READERS[name]
+    x = draw(4, 5)
+    for positions, known, wrong in calls:
+        numbers = [*positions[:place], refused[known], *positions[place + 1 :]] if wrong else positions
+        at = torch.tensor(numbers)
+        torch.accelerator.synchronize("cpu")
+        at = at if known else at + 0
+        if wrong:
+            with torch.no_grad(), pytest.raises((IndexError, RuntimeError)):
+                function(x, at).tolist()
+            continue
+        with torch.no_grad():
+            found = function(x, at)
+        # With a gradient to record nothing is remembered.
+        assert torch.equal(found, function(x.clone().requires_grad_(), at).detach()) or found.isnan().all()
+
+
+@pytest.mark.parametrize("name", ["nll_loss", "cross_entropy"])
+def test_losses_of_known_classes_are_remembered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, classes = draw(4, 5), torch.tensor([1, 3, 0, 4])
+    torch.accelerator.synchronize("cpu")
+    with torch.no_grad():
+        for _ in range(2):
+            expected = READERS[name][0](x, classes)
+        monkeypatch.setattr(recipes, "_watched", None)
+        assert torch.equal(READERS[name][0](x, classes), expected)
 
 
 def test_both_zeros() -> None:

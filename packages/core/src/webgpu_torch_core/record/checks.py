@@ -6,18 +6,36 @@ however many there were. A number holds which check failed and what it found.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .tape import Value
 
 #: bits of what a check found
 _BITS = 40
 #: what a check can find at most, in both directions; more is reported as this
 LARGEST = (1 << (_BITS - 1)) - 1
 
-#: how often numbers were looked at that lay computed in the host's memory
-looks = [0]
 #: error of what was found, by the check's number
 _errors: list[Callable[[int], Exception]] = []
 _numbers: dict[object, int] = {}
+
+
+class Looks(threading.local):
+    """What the calls of a thread looked at of numbers that lay computed in the host's memory.
+
+    Attributes:
+        made: the values that were looked at since somebody asked, each with a function that looks at another value in its
+            place: it raises what the call would raise, and returns False where that value is not computed. None while nobody asks.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Value, Callable[[Value], bool]]] | None = None
+
+
+looks = Looks()
 
 
 def check_number(key: object, error: Callable[[int], Exception]) -> int:

@@ -29,6 +29,8 @@ _LIMIT = 4096
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: a kernel, its operands and its parameters
 _Step = tuple[Any, list[int], tuple[Any, ...]]
+#: the number of a value and what looks at its numbers, as in :class:`..record.checks.Looks`
+_Look = tuple[int, Callable[[Value], bool]]
 _SIMPLE = frozenset((bool, int, float, str, type(None), dtype))
 
 
@@ -40,6 +42,7 @@ class _Recipe(NamedTuple):
         results: for each result the number of the value that holds it, its layout, dtype and device.
         kind: the class of the tuple of several results; None of a single one.
         reporting: how many of the kernels report what they find wrong, to the thread with the slot ``slot``.
+        looks: arguments whose numbers the call looked at in the host's memory, and how to look at others in their place.
     """
 
     steps: list[_Step]
@@ -47,6 +50,7 @@ class _Recipe(NamedTuple):
     kind: type[tuple[Tensor, ...]] | None
     reporting: int
     slot: int
+    looks: list[_Look]
 
 
 def remembered(function: Function) -> Function:
@@ -66,6 +70,8 @@ def remembered(function: Function) -> Function:
         # The codes of reports name the thread.
         if found is None or (found.reporting and found.slot != values[0].engine.recorder.slot):
             return _watched(call.__wrapped__, args, kwargs, values, recipes, identity)
+        if found.looks and not _looked_again(found.looks, values):
+            return call.__wrapped__(*args, **kwargs)
         engine: Engine = values[0].engine
         engine.recorder.reporting += found.reporting
         for kernel, operands, parameters in found.steps:
@@ -123,7 +129,14 @@ def _watched(
         return function(*args, **kwargs)
     tape, recorder = engine.tape, engine.recorder
     before, reporting, start, slots = _state(recorder), recorder.reporting, len(tape.entries), len(tape.slots)
-    result = function(*args, **kwargs)
+    outer, made = looks.made, []
+    looks.made = made
+    try:
+        result = function(*args, **kwargs)
+    finally:
+        looks.made = outer
+    if outer is not None:
+        outer += made
     results = result if isinstance(result, tuple) else (result,)
     after: list[Any] = []
     _describe((*args, *kwargs.values()), [], after, context.enabled)
@@ -131,7 +144,10 @@ def _watched(
     if kept and tape.open and _state(recorder) == before and all(_is_new(each, args, kwargs) for each in results):
         kind = result.__class__ if isinstance(result, tuple) else None
         recipe = _recipe(tape, values, start, results, kind, recorder.reporting - reporting, recorder.slot)
-        if recipe is not None:
+        looked = [(values.index(value) if value in values else -1, again) for value, again in made]
+        # What looked at numbers that are no argument's depends on more than its arguments.
+        if recipe is not None and all(number >= 0 for number, _ in looked):
+            recipe = recipe._replace(looks=looked)
             recipe = _merged(recipe, engine, tape, values, (start, slots), [each._storage.value for each in results])
             if len(recipes) >= _LIMIT:
                 recipes.pop(next(iter(recipes)))
@@ -146,9 +162,21 @@ def _is_new(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return not any(result is each for each in (*args, *kwargs.values()))
 
 
-def _state(recorder: Recorder) -> tuple[int, int, Value | None]:
-    """Return what a call changes that does more than record kernels: reads, looks at numbers, and checks of values."""
-    return recorder.reads, looks[0], recorder.failed
+def _looked_again(given: list[_Look], values: list[Value]) -> bool:
+    """Look at the numbers of other values; return whether all of them are known to the host.
+
+    Raises:
+        Exception: what the call raises for these numbers.
+    """
+    for number, again in given:
+        if not again(values[number]):
+            return False
+    return True
+
+
+def _state(recorder: Recorder) -> tuple[int, Value | None]:
+    """Return what a call changes that does more than record kernels and look at known numbers: reads, and checks of values."""
+    return recorder.reads, recorder.failed
 
 
 def _recipe(
@@ -174,7 +202,7 @@ def _recipe(
         found.append((number, each._layout, each.dtype, each.device))
     # Results that share their memory are not told apart.
     alone = len({number for number, *_ in found}) == len(found)
-    return _Recipe(steps, found, kind, reporting, slot) if alone else None
+    return _Recipe(steps, found, kind, reporting, slot, []) if alone else None
 
 
 def _merged(

@@ -21,37 +21,44 @@ class PositionError(IndexError, RuntimeError):
     """A position outside of a dimension, for which PyTorch raises an IndexError here and a RuntimeError there."""
 
 
-def outside(index: Tensor, size: int, wraps: bool, ignored: int | None = None) -> int | None:
-    """Return a position that a dimension of a size does not have, or None where there is none or nobody knows yet.
-
-    Known are the numbers of index tensors that lie computed in the host's memory. ``wraps``: negative positions count from
-    the end; ``ignored`` is a position that stands for none.
-    """
-    value: Any = index._storage.value
-    if value.__class__ is MetaValue or value.buffer is None or value.engine.capture is not None or not index.numel():
-        return None
-    share = getattr(value.engine.device, "as_array", None)
-    if share is None:
-        return None
-    looks[0] += 1
-    numbers = share(value.buffer, value.dtype, value.numel)
-    layout = index._layout
-    if layout.is_contiguous:
-        numbers = numbers[layout.offset : layout.offset + layout.numel]
+def _outside_known(value: Any, index: Layout, bounds: Bounds) -> int | None:
+    """Return a position among computed numbers in the host's memory that a dimension does not have; None where there is none."""
+    numbers = value.engine.device.as_array(value.buffer, value.dtype, value.numel)
+    if index.is_contiguous:
+        numbers = numbers[index.offset : index.offset + index.numel]
     else:
         # Slow to import, and seldom needed.
         from numpy.lib.stride_tricks import as_strided
 
-        strides = tuple(each * value.dtype.itemsize for each in layout.strides)
-        numbers = as_strided(numbers[layout.offset :], layout.shape, strides, writeable=False)
-    if ignored is not None:
-        numbers = numbers[numbers != ignored]
+        strides = tuple(each * value.dtype.itemsize for each in index.strides)
+        numbers = as_strided(numbers[index.offset :], index.shape, strides, writeable=False)
+    least = -bounds.size if bounds.wraps else 0
+    low, high = int(numbers.min()), int(numbers.max())
+    if least <= low and high < bounds.size:
+        return None
+    if bounds.ignored is not None:
+        numbers = numbers[numbers != bounds.ignored]
         if not numbers.size:
             return None
-    low, high = int(numbers.min()), int(numbers.max())
-    if low < (-size if wraps else 0):
+        low, high = int(numbers.min()), int(numbers.max())
+    if low < least:
         return low
-    return high if high >= size else None
+    return high if high >= bounds.size else None
+
+
+def _look(value: Any, index: Layout, bounds: Bounds, error: Callable[[int], Exception]) -> bool:
+    """Raise ``error(position)`` for a position that a dimension does not have; return whether the numbers are known to the host.
+
+    A call that is remembered looks again, at what it is given then.
+    """
+    if not _known(value):
+        return False
+    if looks.made is not None:
+        looks.made.append((value, lambda other: _look(other, index, bounds, error)))
+    wrong = _outside_known(value, index, bounds)
+    if wrong is not None:
+        raise error(wrong)
+    return True
 
 
 def require_inside(
@@ -82,10 +89,9 @@ def require_inside(
     key, engine = (name, size, wraps, detail), index._storage.value.engine
     if by_reader and engine.reports:
         return Report(wraps, engine.recorder.report_code(check_number(key, late))) if _is_checked(index) else None
-    wrong = outside(index, size, wraps, ignored)
-    if wrong is not None:
-        raise error(wrong)
-    if _known(index._storage.value) or not _is_checked(index):
+    if not index.numel() or _look(index._storage.value, index._layout, Bounds(size, wraps, ignored), error):
+        return None
+    if not _is_checked(index):
         return None
     _check_later(index, Bounds(size, wraps, ignored), check_base(key, late))
     if at_once:
@@ -213,8 +219,10 @@ def _check_later(numbers: Tensor, bounds: Bounds | None, base: int) -> None:
 
 
 def _known(value: Any) -> bool:
-    """Return whether the numbers are in the host's memory, where they have been looked at."""
-    return value.__class__ is not MetaValue and value.buffer is not None and hasattr(value.engine.device, "as_array")
+    """Return whether numbers lie computed in the host's memory, outside of what is recorded to be replayed with others."""
+    if value.__class__ is MetaValue or value.buffer is None or value.engine.capture is not None:
+        return False
+    return hasattr(value.engine.device, "as_array")
 
 
 @kernel_cache
