@@ -1,7 +1,7 @@
 """The CPU backend next to PyTorch: single operations and fifteen jobs, both sides in one run.
 
 ``python benchmarks/cpu.py [name …]`` prints a row for each whose name holds one of the arguments. Times are medians of rounds in
-which both sides take turns, in milliseconds. Each job also runs in a process of its own per side, for its first run and for the
+which both sides take turns, in milliseconds: of the processor with one thread, so that other programs take no part, else of the clock. Each job also runs in a process of its own per side, for its first run and for the
 memory that it takes at most beyond what importing takes. Options: ``--threads 1,2`` (one by default), ``--jobs`` or
 ``--operations`` for one half, ``--jit`` for compiled kernels where llvmlite is installed (NumPy alone otherwise), ``--page`` to
 write the table into the documentation.
@@ -26,6 +26,8 @@ from cpu_jobs import JOBS, Job, Library, classified
 
 #: as many threads as the processes that measure are started with
 THREADS = int(os.environ.get("OPENBLAS_NUM_THREADS", "1"))
+#: what tells the time of a call
+CLOCK = time.thread_time if THREADS == 1 else time.perf_counter
 #: seconds that a row is repeated for, and rounds that it takes at least, after two that warm up
 SECONDS, LEAST_ROUNDS = 1.0, 5
 #: where the tables stand in the documentation
@@ -124,11 +126,11 @@ def library(name: str) -> tuple[Library, Callable[[], None]]:
 
 def milliseconds(call: Job, wait: Callable[[], None]) -> float:
     """Return the time of a call and its wait."""
-    start = time.perf_counter()
+    start = CLOCK()
     result = call()
     wait()
     del result
-    return (time.perf_counter() - start) * 1e3
+    return (CLOCK() - start) * 1e3
 
 
 def compared(jobs: Callable[[Library], dict[str, Job]]) -> Iterator[tuple[str, float, float]]:

@@ -1,4 +1,4 @@
-"""The first few in sorted order come from a partition, and are those of a whole stable sort."""
+"""The first few in sorted order are those of a whole stable sort."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from webgpu_torch_backend_cpu.choices import MANY
-from webgpu_torch_backend_cpu.runtime import first_sorted, select, sorted_order
+from webgpu_torch_backend_cpu.runtime import LEAST_GROUPS, first_sorted, select, sorted_order
 
 NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.5, np.inf, -np.inf, np.nan])
 
@@ -21,6 +21,27 @@ NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.5, np.inf, -np.inf, np.nan])
 )
 def test_ties_and_nan(keys, limit, descending):
     limit = min(limit, keys.shape[-1])
+    expected = sorted_order(keys, descending)[..., :limit]
+    assert np.array_equal(first_sorted(keys, limit, descending), expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.data(),
+    st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.int16, np.uint8, np.bool_]),
+    st.tuples(st.integers(1, 3), st.integers(4 * LEAST_GROUPS, 1500)),
+    st.sampled_from([2, 30, 10**6]),
+)
+def test_long_rows(data, kind, shape, different):
+    """Of few different numbers and of many, with NaN and infinities in some of the rows."""
+    limit, descending = data.draw(st.integers(1, shape[1] // 8)), data.draw(st.booleans())
+    numbers = np.random.default_rng(data.draw(st.integers(0, 99)))
+    with np.errstate(all="ignore"):
+        keys = (numbers.integers(-different, different, shape) / 2).astype(kind)
+    if np.dtype(kind).kind == "f":
+        for value in data.draw(st.lists(NUMBERS, max_size=3)):
+            share = data.draw(st.sampled_from([0.001, 0.5, 1.0]))
+            keys[data.draw(st.integers(0, shape[0] - 1)), numbers.random(shape[1]) < share] = value
     expected = sorted_order(keys, descending)[..., :limit]
     assert np.array_equal(first_sorted(keys, limit, descending), expected)
 

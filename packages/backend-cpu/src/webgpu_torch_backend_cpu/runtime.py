@@ -232,21 +232,59 @@ def ordered(values: Array, shape: tuple[int, ...], order: tuple[int, ...]) -> Ar
 def first_sorted(keys: Array, limit: int, descending: bool) -> Array:
     """Return the positions of the first elements in sorted order, of equal ones the first first; NaN is the greatest.
 
-    A partition finds which they are, and only they are sorted. It may take any of those equal to the last one: rows where that
-    matters are sorted whole.
+    The extremes of groups of elements give a bound that as many elements reach as are wanted, and few others: only they are sorted.
     """
     length = keys.shape[-1]
-    last = length - limit if descending else limit - 1
-    found = np.argpartition(keys, last, axis=-1)
-    found = np.sort(found[..., last:] if descending else found[..., : last + 1], axis=-1)
-    values = np.take_along_axis(keys, found, -1)
-    edge = (values.min if descending else values.max)(-1, keepdims=True)
-    order = np.take_along_axis(found, sorted_order(values, descending), -1)
-    doubtful = np.count_nonzero(keys == edge, -1) != np.count_nonzero(values == edge, -1)
-    doubtful |= (keys != keys).any(-1)
-    if doubtful.any():
-        order[doubtful] = sorted_order(keys[doubtful], descending)[..., :limit]
-    return order
+    groups = max(LEAST_GROUPS, 4 * limit)
+    size = length // groups
+    if size < 4:
+        return sorted_order(keys, descending, limit)
+    rows = keys.reshape(-1, length)
+    extreme = (np.maximum if descending else np.minimum).reduce
+    extremes = extreme(rows[:, : size * groups].reshape(-1, size, groups), axis=1)
+    place = groups - limit if descending else limit - 1
+    bound = np.partition(extremes, place, axis=-1)[:, place, None]
+    # NaN is beyond every bound, and nothing beyond NaN.
+    reached = rows < bound if descending else rows > bound
+    np.logical_not(reached, out=reached)
+    places = np.flatnonzero(reached)
+    starts = np.searchsorted(places, np.arange(len(rows) + 1) * length)
+    counts = np.diff(starts)
+    # Rows of many equal elements are sorted apart.
+    crowded = counts > 4 * groups
+    order = np.empty((len(rows), limit), np.int64)
+    if crowded.any():
+        order[crowded] = sorted_order(rows[crowded], descending, limit)
+        places = places[np.repeat(~crowded, counts)]
+        rows, counts = rows[~crowded], counts[~crowded]
+    if counts.size:
+        number = np.repeat(np.arange(len(counts)), counts)
+        order[~crowded] = _order_of(rows, number, places % length, counts, limit, descending)
+    return order.reshape((*keys.shape[:-1], limit))
+
+
+#: groups of elements at least whose extremes bound the first in sorted order
+LEAST_GROUPS = 64
+
+
+def _order_of(rows: Array, number: Array, position: Array, counts: Array, limit: int, descending: bool) -> Array:
+    """Return the positions of the first elements of rows in sorted order, which are all among those that are given.
+
+    These have the numbers of their rows, in order, and positions there; ``counts`` says how many there are in each.
+    """
+    column = np.arange(len(number)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = len(rows), int(counts.max())
+    positions = np.zeros(shape, np.int64)
+    positions[number, column] = position
+    # What fills up the rows comes last, behind its equals.
+    kind = rows.dtype
+    if kind.kind == "f":
+        last = -np.inf if descending else np.nan
+    else:
+        last = not descending if kind.kind == "b" else (np.iinfo(kind).min if descending else np.iinfo(kind).max)
+    values = np.full(shape, last, kind)
+    values[number, column] = rows[number, position]
+    return np.take_along_axis(positions, sorted_order(values, descending)[:, :limit], -1)
 
 
 def sorted_order(keys: Array, descending: bool, limit: int | None = None) -> Array:
