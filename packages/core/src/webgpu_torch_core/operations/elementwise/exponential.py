@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import acos as _acos
 from ...ir.scalar import acosh as _acosh
 from ...ir.scalar import asin as _asin
@@ -15,7 +16,7 @@ from ...ir.scalar import atan2 as _atan2
 from ...ir.scalar import atanh as _atanh
 from ...ir.scalar import cos as _cos
 from ...ir.scalar import cosh as _cosh
-from ...ir.scalar import equal, is_infinite, is_nan, less_equal, where
+from ...ir.scalar import equal, is_infinite, is_nan, less, less_equal, where
 from ...ir.scalar import exp as _exp
 from ...ir.scalar import exp2 as _exp2
 from ...ir.scalar import expm1 as _expm1
@@ -131,7 +132,7 @@ def _(grad, input):
     return grad * result * (1.0 - result)
 
 
-@elementwise(promotion="float", method=False, namespace="internal")
+@elementwise(promotion="float", method=False, namespace="internal", title="LogitBackward0")
 def logit_(input):
     """``log(input / (1 - input))``."""
     return _log(input / (1.0 - input))
@@ -140,7 +141,20 @@ def logit_(input):
 @logit_.backward
 def _(grad, input):
     inside = less_equal(0.0, input) & less_equal(input, 1.0)
-    return where(inside, grad / (input * (1.0 - input)), math.nan)
+    return where(inside, grad / _absolute(input * (1.0 - input)), math.nan)
+
+
+@elementwise(promotion="float", method=False, namespace="internal", title="LogitBackward0")
+def limited_logit_(input, *, low=0.0, high=1.0):
+    """``log(kept / (1 - kept))`` of the input kept in ``[low, high]``; where the limits cross, ``low`` comes first."""
+    kept = where(less(input, low), low, where(less(high, input), high, input))
+    return _log(kept / (1.0 - kept))
+
+
+@limited_logit_.backward
+def _(grad, input, low, high):
+    # The magnitude: both zeros are one end of the interval, whatever their signs. NaN is beyond no limit.
+    return where(less(input, low) | less(high, input), 0.0, grad / _absolute(input * (1.0 - input)))
 
 
 # Trigonometry

@@ -277,8 +277,10 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
 
 @operation("elementwise", aliases=("special_logit",))
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``log(input / (1 - input))``, the input limited to ``[eps, 1 - eps]`` where given."""
-    return _out(e.logit_(input if eps is None else clamp(input, eps, 1.0 - eps)), out)
+    """``log(input / (1 - input))``, the input limited to ``[eps, 1 - eps]`` where ``eps`` is given and not negative."""
+    if eps is None or eps < 0.0:
+        return _out(e.logit_(input), out)
+    return _out(e.limited_logit_(input, low=eps, high=1.0 - eps), out)
 
 
 @operation("elementwise", method=False)
