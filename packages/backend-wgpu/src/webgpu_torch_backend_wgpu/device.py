@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
@@ -42,6 +42,15 @@ _NO_REPORTS = bytes(REPORT_BYTES)
 Part = tuple[int, int, memoryview]
 
 
+class Held(NamedTuple):
+    """A submit that goes to the GPU together with the copy of what it computes, and what it needs until then."""
+
+    handle: int
+    prepared: Prepared
+    recording: Recording
+    buffers: list[AnyBuffer]
+
+
 class WgpuDevice(Device):
     """One adapter's device.
 
@@ -72,6 +81,7 @@ class WgpuDevice(Device):
         # Where kernels may have reported since somebody asked, and what was read there and nobody was told.
         self._reporting: set[int] = set()
         self._found: list[tuple[int, int]] = []
+        self._held: Held | None = None
         trusted = not config.CHECKED.is_on()
         self.pool = Pool(gpu, part_bytes(self.capabilities.binding_bytes))
         self.compiler = Compiler(gpu, self.capabilities, trusted, self.debug)
@@ -106,6 +116,7 @@ class WgpuDevice(Device):
             raise ValueError(f"cannot write {len(flat)} bytes into a buffer of {buffer.nbytes} bytes")
         with self.lock:
             self._check_alive()
+            self._send_held()
             self._watch(lambda: self._write(buffer, flat), "writing to the device")
 
     def _write(self, buffer: AnyBuffer, data: memoryview) -> None:
@@ -133,11 +144,26 @@ class WgpuDevice(Device):
             if nbytes:
                 # What kernels reported comes along: nobody waits for it once more.
                 reports = self._reports()
-                parts = [*self._parts(buffer, result), *reports.values()]
-                self._watch(lambda: self.gpu.read_all(parts), "reading results")
+                self._read_all([*self._parts(buffer, result), *reports.values()], "reading results")
                 self._take(reports)
             self._raise_failure()
         return result
+
+    def _read_all(self, parts: list[Part], doing: str) -> None:
+        """Read parts of buffers, after what is held, which goes to the GPU with the copies."""
+        held, self._held = self._held, None
+        if held is None:
+            self._watch(lambda: self.gpu.read_all(parts), doing)
+        else:
+            describe = functools.partial(self._describe_run, held.prepared, held.recording)
+            self._watch(lambda: self.gpu.read_all(parts, held.handle), describe)
+
+    def _send_held(self) -> None:
+        """Run what was held for a read that something else came before."""
+        held, self._held = self._held, None
+        if held is not None:
+            describe = functools.partial(self._describe_run, held.prepared, held.recording)
+            self._watch(lambda: self.gpu.submit(held.handle), describe)
 
     @staticmethod
     def _parts(buffer: AnyBuffer, result: bytearray) -> list[Part]:
@@ -154,6 +180,7 @@ class WgpuDevice(Device):
         result, waiting = bytearray(nbytes), []
         with self.lock:
             self._check_alive()
+            self._send_held()
             self.compiler.round += 1
             reports = self._reports()
             parts = [*self._parts(buffer, result), *reports.values()]
@@ -176,6 +203,7 @@ class WgpuDevice(Device):
         [(handle, offset, _)] = pieces
         with self.lock:
             self._check_alive()
+            self._send_held()
             self.compiler.round += 1
             self._watch(lambda: waiting.append(self.gpu.read_later(handle, offset, nbytes)), "reading results")
             self._raise_failure()
@@ -192,6 +220,7 @@ class WgpuDevice(Device):
     def synchronize(self) -> None:
         with self.lock:
             self._check_waiting()
+            self._send_held()
             self.compiler.round += 1
             if self._reporting:
                 # Their copy is the last that was submitted.
@@ -212,7 +241,7 @@ class WgpuDevice(Device):
 
     def _read_reports(self) -> None:
         reports = self._reports()
-        self._watch(lambda: self.gpu.read_all(list(reports.values())), "reading reports")
+        self._read_all(list(reports.values()), "reading reports")
         self._take(reports)
 
     def _reports(self) -> dict[int, Part]:
@@ -235,8 +264,8 @@ class WgpuDevice(Device):
 
     # Errors
 
-    def _watch(self, action: Callable[[], Any], doing: str) -> None:
-        """Do something and keep the first error reported in it for the next synchronising call."""
+    def _watch(self, action: Callable[[], Any], doing: str | Callable[[], str]) -> None:
+        """Do something and keep the first error reported in it for the next synchronising call; ``doing`` is, or tells, what."""
         error: GpuError | None = None
         try:
             action()
@@ -245,7 +274,7 @@ class WgpuDevice(Device):
         # What was reported explains more than what followed from it.
         error = self.gpu.error() or error
         if error is not None:
-            self._note(translate(error, doing))
+            self._note(translate(error, doing if isinstance(doing, str) else doing()))
 
     def _note(self, failure: Exception) -> None:
         if isinstance(failure, DeviceLostError):
@@ -308,6 +337,7 @@ class WgpuDevice(Device):
     ) -> None:
         with self.lock:
             self._check_alive()
+            self._send_held()
             prepared = plan.prepared
             if prepared is None:
                 prepared = plan.prepared = prepare(plan, self.compiler, own=plan.lasting)
@@ -342,7 +372,9 @@ class WgpuDevice(Device):
         if report is not None or self.debug >= 2:
             self.profiler.run(prepared, recording, report)
         else:
-            self.replayer.submit(recording)
+            last = self.replayer.submit(recording, but_last=self.expects_read)
+            if last is not None:
+                self._held = Held(last, prepared, recording, [*buffers, *scratch])
         error = self.gpu.error()
         if error is not None:
             self._note(translate(error, self._describe_run(prepared, recording)))

@@ -239,13 +239,14 @@ class Replayer:
             self.recording_hits += 1
         return found
 
-    def submit(self, recording: Recording) -> None:
-        """Run a recording."""
-        submit = self.gpu.submit
-        for each in recording.handles:
+    def submit(self, recording: Recording, but_last: bool = False) -> int | None:
+        """Run a recording; ``but_last``: without its last submit, whose handle is returned where there is one."""
+        submit, handles = self.gpu.submit, recording.handles
+        for each in handles[:-1] if but_last else handles:
             submit(each.handle)
-        self.submits += len(recording.handles)
+        self.submits += len(handles)
         self.dispatches += recording.dispatches
+        return handles[-1].handle if but_last and handles else None
 
     def _record(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> Recording:
         recording = Recording()

@@ -376,15 +376,18 @@ class HeaderGpu(Gpu):
             self._staging = []
             raise
 
-    def read_all(self, parts: Sequence[tuple[int, int, memoryview]]) -> None:
-        nbytes = sum((len(into) + 3) & ~3 for _, _, into in parts)
+    def read_all(self, parts: Sequence[tuple[int, int, memoryview]], after: int | None = None) -> None:
+        nbytes = sum([(len(into) + 3) & ~3 for _, _, into in parts])
         if nbytes > STAGING_BYTES:
+            if after is not None:
+                self.submit(after)
             for each in parts:
                 self.read(*each)
             return
         staging = self._stagings(nbytes)[0]
         try:
-            staging.request([(self._objects[buffer], offset, len(into)) for buffer, offset, into in parts])
+            before = () if after is None else self._objects[after]
+            staging.request([(self._objects[buffer], offset, len(into)) for buffer, offset, into in parts], before)
             staging.receive([into for _, _, into in parts])
         except BaseException:
             # The buffer may still be mapped or waiting to be.

@@ -218,12 +218,16 @@ class Gpu(ABC):
 
         return finish
 
-    def read_all(self, parts: Sequence[tuple[int, int, memoryview]]) -> None:
+    def read_all(self, parts: Sequence[tuple[int, int, memoryview]], after: int | None = None) -> None:
         """Do what :meth:`read` does for several (buffer, offset, where to), waiting once where an implementation can.
+
+        ``after``: a recording to :meth:`submit` before, in one submit with the copies where an implementation can.
 
         Raises:
             GpuError: they could not be had.
         """
+        if after is not None:
+            self.submit(after)
         waiting = [self.read_later(buffer, offset, len(into)) for buffer, offset, into in parts]
         for finish, (_, _, into) in zip(waiting, parts, strict=True):
             finish(into)

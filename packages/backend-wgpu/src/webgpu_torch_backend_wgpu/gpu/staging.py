@@ -35,9 +35,10 @@ class Staging:
         self._callback = gpu.reports.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", mapped)
         self._info = ffi.new("WGPUBufferMapCallbackInfo *", {"callback": self._callback})
 
-    def request(self, parts: Sequence[tuple[Any, int, int]]) -> None:
-        """Start copying parts of buffers here, one after another: (buffer, offset, bytes)."""
-        gpu, copies, at = self.gpu, [], 0
+    def request(self, parts: Sequence[tuple[Any, int, int]], before: Sequence[object] = ()) -> None:
+        """Start copying parts of buffers here, one after another: (buffer, offset, bytes); recorded commands run ``before``."""
+        gpu, at = self.gpu, 0
+        copies: list[object] = [*before]
         for source, offset, nbytes in parts:
             rounded = (nbytes + 3) & ~3
             copies.append((source, offset, self.native, at, rounded))

@@ -101,6 +101,8 @@ class Device(ABC):
     #: whether its kernels report what expressions find wrong (``checked``), told by :meth:`reported`; elsewhere kernels of
     #: their own look before
     reports: bool = False
+    #: set while the host waits for a plan's results: a device that sends work off may send the copy of them along
+    expects_read: bool = False
     #: why the device works no more (every method raises :class:`DeviceLostError`), None while it does
     lost: str | None = None
     #: whether opening the device again could help

@@ -189,11 +189,24 @@ class Engine:
             RuntimeError: the device returned another number of bytes.
         """
         self._count_read()
-        # What kernels report comes along with what is read.
-        data = self._read(value.realize(), value.numel * value.dtype.itemsize)
-        if self.reports or self.recorder.failed is not None:
-            self.raise_failed_checks()
+        nbytes = value.numel * value.dtype.itemsize
+        with self._hold:
+            # What kernels report comes along with what is read.
+            data = self._compute_and_read(value, nbytes) if value.buffer is None else self._read(value.buffer, nbytes)
+            if self.reports or self.recorder.failed is not None:
+                self.raise_failed_checks()
         return data
+
+    def _compute_and_read(self, value: Value, nbytes: int) -> bytearray:
+        """Return the bytes of a value that nothing has computed yet; the device is told that they are waited for."""
+        device = self.device
+        with self.lock:
+            device.expects_read = nbytes > 0
+            try:
+                buffer = value.realize()
+            finally:
+                device.expects_read = False
+            return self._read(buffer, nbytes)
 
     async def read_async(self, value: Value) -> bytearray:
         """Do what :meth:`read` does; other tasks of the event loop run while the device works."""

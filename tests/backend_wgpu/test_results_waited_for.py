@@ -1,0 +1,76 @@
+"""A plan whose result is waited for goes to the GPU together with the copy of that result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import webgpu_torch as torch
+from device_programs import INCREMENT, READ_X, RELU, WRITE_Y, download, kernel, one_pass, plan, upload, use
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from webgpu_torch_backend_wgpu.errors import KernelError
+from webgpu_torch_backend_wgpu.program import Pass, Program
+from webgpu_torch_core.record.devices import canonical_device, engine_for
+
+
+def test_an_operation_and_its_result_take_one_submit(webgpu: None) -> None:
+    gpu = engine_for(canonical_device("webgpu")).device.gpu
+    x, total = torch.zeros(16, device="webgpu"), 0.0
+    total += (x + 1)[0].item()
+    before = gpu.submits
+    for _ in range(20):
+        x = x + 1
+        total += x[0].item()
+    assert gpu.submits - before == 20
+    assert total == 1 + sum(range(1, 21))
+    # Read again, it was computed before: only a copy.
+    before = gpu.submits
+    assert x.tolist() == [20.0] * 16
+    assert gpu.submits - before == 1
+
+
+# What a list of calls leaves behind is read at its end: the next one begins with a buffer of its own.
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(("run", "held", "read", "other", "write", "synchronize", "allocate")), max_size=24))
+def test_what_is_held_runs_before_all_that_follows(opened: Any, calls: list[str]) -> None:
+    step = kernel("increment", 4, initial=0)
+    use(opened, {step: one_pass("increment", INCREMENT, 4, (WRITE_Y,))})
+    made = plan([(step, (0,), (0,), ())] * 40, 1)
+    x, other, expected = upload(opened, [0.0] * 4), upload(opened, [5.0]), 0.0
+    for each in calls:
+        if each in ("run", "held"):
+            opened.expects_read = each == "held"
+            opened.run(made, [x], [])
+            opened.expects_read = False
+            expected += 40
+        elif each == "read":
+            assert download(opened, x, 4) == [expected] * 4
+        elif each == "other":
+            assert download(opened, other, 1) == [5.0]
+        elif each == "write":
+            opened.write(x, memoryview(bytes(16)))
+            expected = 0.0
+        elif each == "synchronize":
+            opened.synchronize()
+        else:
+            opened.empty_cache()
+            opened.allocate(1 << 12)
+    assert download(opened, x, 4) == [expected] * 4
+
+
+def test_what_fails_while_it_is_held_is_named(opened: Any) -> None:
+    relu, broken = kernel("relu", 4), kernel("broken", 4)
+    # More workgroups than the adapter runs: the command buffer is refused.
+    wrong = Program((Pass("broken_pass", RELU.replace("SIZE", "4"), (70000, 1, 1), (READ_X, WRITE_Y)),), ())
+    use(opened, {relu: one_pass("relu", RELU, 4), broken: wrong})
+    opened.compiler.capabilities = opened.capabilities.replace(workgroups_per_dimension=1 << 20)
+    x, y = upload(opened, [1.0] * 4), opened.allocate(16)
+    for follows in (lambda: opened.read(y, 16), opened.synchronize):
+        opened.expects_read = True
+        opened.run(plan([(relu, (0,), (1,), ()), (broken, (0,), (1,), ())], 2), [x, y], [])
+        opened.expects_read = False
+        with pytest.raises(KernelError, match="(?s)'broken_pass' \\(operation broken\\)"):
+            follows()
+        opened.synchronize()
+        assert download(opened, x, 4) == [1.0] * 4
