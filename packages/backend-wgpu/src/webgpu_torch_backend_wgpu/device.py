@@ -18,7 +18,7 @@ from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
 from . import config
 from .codegen.steps import step_length
 from .codegen.types import element_type
-from .codegen.variants import attention_pays, estimated_seconds
+from .codegen.variants import attention_pays
 from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
@@ -99,7 +99,7 @@ class WgpuDevice(Device):
 
     def seconds(self, kernel: Kernel) -> float:
         # Software computes on the cores that record.
-        return 0.0 if self.capabilities.software else estimated_seconds(kernel, self.capabilities)
+        return 0.0 if self.capabilities.software else self.compiler.seconds(kernel)
 
     def step_length(self, step: str, kind: dtype) -> int:
         return step_length(step, element_type(kind.name, self.capabilities).scalar)

@@ -2,8 +2,8 @@
 
 A tensor that grows (a cache of keys and values, a batch of another length) makes kernels that differ in sizes, strides
 and counts of workgroups. Those of a network's first run, before the host waits for a result, are its layers' sizes and are
-compiled as they are. When another size comes later, the numbers in which it differs become run-time values, so that further
-sizes cost no compilation. Kernels that stay get text of their own in the end (:meth:`.device.WgpuDevice.run`): how soon, a family tells.
+compiled as they are, except for kernels that take next to no time. When another size comes later, the numbers in which it
+differs become run-time values, so that further sizes cost no compilation. Kernels that stay get text of their own in the end (:meth:`.device.WgpuDevice.run`): how soon, a family tells.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .program import Binding, Pass, Piece, Size
 MOST_SIZES = 64
 #: largest of them: what every type holds, whatever it does with the sign
 _LARGEST = (1 << 31) - 1
-#: most passes of a family that are compiled for themselves
+#: most passes of a family that are compiled for themselves, where these take time
 MOST_OWN = 8
 #: families kept; the least recently used go first
 FAMILY_LIMIT = 4096
@@ -35,10 +35,11 @@ class Families:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[tuple[str, ...], tuple[Binding, ...]], Family] = OrderedDict()
 
-    def member(self, entry: Pass, round: int) -> Pass:
+    def member(self, entry: Pass, round: int, most_own: int = MOST_OWN) -> Pass:
         """Return the pass to compile: the given one, or the one that its family shares, with its own numbers in ``sizes``.
 
-        ``round`` counts how often the host waited for results.
+        ``round`` counts how often the host waited for results; of the first round, up to ``most_own`` passes are compiled for
+        themselves.
         """
         literals = tuple([each.value for each in entry.pieces if isinstance(each, Size)])
         key = tuple([each.type if isinstance(each, Size) else each for each in entry.pieces]), entry.bindings
@@ -48,7 +49,7 @@ class Families:
             if len(self._kept) > FAMILY_LIMIT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
-        if family.round == round and len(family.own) < MOST_OWN:
+        if family.round == round and len(family.own) < most_own:
             family.own.add(literals)
         if literals in family.own:
             return entry

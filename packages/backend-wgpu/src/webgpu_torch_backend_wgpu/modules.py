@@ -10,13 +10,16 @@ from typing import Any
 
 from webgpu_torch_core.ir.kernels import Kernel
 
+from .codegen.resizing import Generator
 from .errors import KernelError, numbered
-from .families import Families
+from .families import MOST_OWN, Families
 from .gpu.interface import Gpu, GpuError, Owned, PipelineRequest
 from .program import Binding, Capabilities, Pass, Program
 
 #: programs and pipelines kept; the least recently used go first
 PROGRAM_LIMIT = 4096
+#: the share of a dispatch below which a kernel's time is nothing: it shares a pipeline from its second size on
+SHORT = 1 / 16
 
 
 class Pipeline:
@@ -58,13 +61,15 @@ class Compiler:
         self.capabilities = capabilities
         self.trusted = trusted
         self.debug = debug
-        self.generate: Callable[[Kernel, Capabilities], Program] = _generate
+        self.generate: Callable[[Kernel, Capabilities], Program] = Generator().generate
         self.compiled_pipelines = 0
         #: how often the host has waited for results
         self.round = 0
         self._families = Families()
         self._programs: OrderedDict[Kernel, Compiled] = OrderedDict()
         self._pipelines: OrderedDict[tuple[str, tuple[Binding, ...]], tuple[Owned, int]] = OrderedDict()
+        #: programs that somebody asked about before they are compiled
+        self._asked: OrderedDict[Kernel, Program] = OrderedDict()
         self._lock = threading.RLock()
 
     def compile(self, kernels: Iterable[Kernel], own: bool = False) -> dict[Kernel, Compiled]:
@@ -93,8 +98,21 @@ class Compiler:
             _shrink(self._pipelines)
             return found
 
+    def seconds(self, kernel: Kernel) -> float:
+        """Return about how long a kernel takes; 0 where it has no program, which is said when it is compiled."""
+        with self._lock:
+            have = self._programs.get(kernel)
+            if have is not None:
+                return have.program.seconds
+            try:
+                program = self._asked[kernel] = self.generate(kernel, self.capabilities)
+            except (NotImplementedError, KernelError):
+                return 0.0
+            _shrink(self._asked)
+            return program.seconds
+
     def _generated(self, kernel: Kernel, own: bool) -> Program:
-        program = self.generate(kernel, self.capabilities)
+        program = self._asked.pop(kernel, None) or self.generate(kernel, self.capabilities)
         if self.debug >= 4:
             print(text_of(program), file=sys.stderr)
         limit = self.capabilities.workgroups_per_dimension
@@ -111,11 +129,18 @@ class Compiler:
                     f"kernel '{each.name}' (operation {kernel.name}) asks for {each.workgroups} workgroups; "
                     f"this adapter runs at most {limit} per dimension"
                 )
-        return program if own else program.replace(passes=tuple([self._shared(each) for each in program.passes]))
+        if own:
+            return program
+        most_own = 1 if program.seconds <= self.capabilities.facts.dispatch * SHORT else MOST_OWN
+        return Program(
+            tuple([self._shared(each, most_own) for each in program.passes]), program.scratch, program.seconds
+        )
 
-    def _shared(self, entry: Pass) -> Pass:
+    def _shared(self, entry: Pass, most_own: int) -> Pass:
         """Return the pass to compile for a pass: itself where that was done before, else what its family shares."""
-        return entry if (entry.source, entry.bindings) in self._pipelines else self._families.member(entry, self.round)
+        if (entry.source, entry.bindings) in self._pipelines:
+            return entry
+        return self._families.member(entry, self.round, most_own)
 
     def _compile_missing(self, made: dict[Kernel, Program]) -> None:
         missing: dict[tuple[str, tuple[Binding, ...]], tuple[Kernel, Pass]] = {}
@@ -161,12 +186,6 @@ def _buffer_type(binding: Binding) -> str:
 def _shrink(kept: OrderedDict[Any, Any]) -> None:
     while len(kept) > PROGRAM_LIMIT:
         kept.popitem(last=False)
-
-
-def _generate(kernel: Kernel, capabilities: Capabilities) -> Program:
-    from .codegen import generate
-
-    return generate(kernel, capabilities)
 
 
 def text_of(program: Program) -> str:

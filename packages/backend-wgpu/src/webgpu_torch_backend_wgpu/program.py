@@ -92,11 +92,17 @@ class Pass(Record):
 
 
 class Program(Record):
-    """All passes of a kernel and the sizes in bytes of the scratch buffers they share."""
+    """All passes of a kernel and the sizes in bytes of the scratch buffers they share; about how many seconds they take."""
 
-    __slots__ = fields = ("passes", "scratch")
+    fields = ("passes", "scratch")
+    __slots__ = (*fields, "seconds")
     passes: tuple[Pass, ...]
     scratch: tuple[int, ...]
+    seconds: float
+
+    def __init__(self, passes: tuple[Pass, ...], scratch: tuple[int, ...], seconds: float = 0.0) -> None:
+        super().__init__(passes, scratch)
+        object.__setattr__(self, "seconds", seconds)
 
 
 #: words of a report: a code, and what was found, low word first (and one of padding)

@@ -13,4 +13,5 @@ __all__ = ["VARIANTS", "choose", "generate"]
 def generate(kernel: Any, capabilities: Capabilities) -> Program:
     """Return the WGSL program of a kernel on an adapter with these capabilities."""
     variant, plan = choose(kernel, capabilities)
-    return variant.emit(kernel, capabilities, plan)
+    program = variant.emit(kernel, capabilities, plan)
+    return Program(program.passes, program.scratch, variant.cost(kernel, plan, capabilities.facts))

@@ -97,7 +97,7 @@ class Node:
         return Prefix("-", self)
 
     def __getitem__(self, index: Node | int) -> Node:
-        return Index(self, fixed(index) if isinstance(index, int) else index)
+        return Index(self, index if isinstance(index, Node) else fixed(index))
 
     def lane(self, number: int) -> Node:
         """Return a component of a vector."""
@@ -146,7 +146,7 @@ class Operation(Node):
     __slots__ = ("arguments", "symbol")
 
     def __init__(self, symbol: str, left: Node, right: Node | int) -> None:
-        if type(right) is int:
+        if not isinstance(right, Node):
             right = Number(right, left.type)
         self.symbol, self.arguments = symbol, (left, right)  # pyright: ignore
         if symbol in COMPARISONS:
@@ -252,7 +252,7 @@ def fixed(value: int, kind: str = "u32") -> Number:
 
 def _count(value: Node | int) -> Node:
     """Return how far to shift: a u32, whatever is shifted."""
-    return fixed(value) if isinstance(value, int) else value
+    return value if isinstance(value, Node) else fixed(value)
 
 
 def u32(value: int) -> Number:
@@ -290,7 +290,7 @@ def choose(condition: Node, yes: Node, no: Node) -> Node:
 
 def minimum(left: Node, right: Node | int) -> Node:
     """Return the smaller of two integers."""
-    return Call("min", (left, Number(right, left.type) if isinstance(right, int) else right), left.type)
+    return Call("min", (left, right if isinstance(right, Node) else Number(right, left.type)), left.type)
 
 
 def every(*conditions: Node) -> Node:

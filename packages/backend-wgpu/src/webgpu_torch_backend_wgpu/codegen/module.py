@@ -10,6 +10,7 @@ from ..program import Binding, Capabilities, Pass, Size, part_bytes
 from .ir import Array, Buffer, Name, Node, bitcast, convert_to, fixed, u32, vector
 from .statements import Body, Function
 from .steps import widen_word
+from .traced import Traced
 from .types import ElementType, element_type
 from .wgsl import print_module, spelled
 
@@ -128,7 +129,9 @@ class Module:
     def finish(self, workgroup: int, workgroups: int, suffix: str = "") -> Pass:
         """Return the pass of ``workgroups`` workgroups with that many threads each."""
         pieces = print_module(self._declared, self.shared, self.body.statements, workgroup, self.capabilities)
-        source = "".join([spelled(each) if isinstance(each, Size) else each for each in pieces])
+        # Of sizes that are traced there is no text: it would be that of these sizes only.
+        traced = any(isinstance(each, Size) and isinstance(each.value, Traced) for each in pieces)
+        source = "" if traced else "".join([spelled(each) if isinstance(each, Size) else each for each in pieces])
         spread = spread_workgroups(workgroups, self.capabilities.workgroups_per_dimension)
         return Pass(self.kernel.name + suffix, source, spread, tuple(self.bindings), (), pieces)
 

@@ -209,7 +209,7 @@ class Body:
     ) -> Iterator[Name]:
         """Open ``for (var name = start; condition(name); name += step)``."""
         variable = Name(name, start.type)
-        amount = Number(step, start.type) if isinstance(step, int) else step
+        amount = step if isinstance(step, Node) else Number(step, start.type)
         statement = For(variable, start, condition(variable), Assign(variable, amount, symbol))
         self._block.append(statement)
         with self.inside(statement.blocks[0]):

@@ -80,13 +80,6 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
     return best
 
 
-@lru_cache(1024)
-def estimated_seconds(kernel: Kernel, capabilities: Capabilities) -> float:
-    """Return about how long a kernel takes by the variant that is chosen for it."""
-    variant, plan = choose(kernel, capabilities)
-    return variant.cost(kernel, plan, capabilities.facts)
-
-
 #: the shares of the operations per second that products as contractions of their own reach, of float32 and of halves
 _PRODUCTS, _PRODUCTS_OF_HALVES = 0.85, 0.45
 #: what they and the softmax cost besides, in dispatches, most of it the host's time

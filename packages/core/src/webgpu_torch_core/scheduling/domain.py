@@ -67,7 +67,16 @@ def collapse(kernel: Any) -> Any:
         new_groups.append(tuple(size for size, _ in runs))
         terms.extend(pairs for _, pairs in runs)
         position += len(group)
+    if new_groups == groups(kernel) and all(len(each) == position for each in _lengths(kernel)):
+        # Nothing is dropped or merged, and every access names all dimensions already.
+        return kernel
     return kernel.reindexed(new_groups, tuple(terms))
+
+
+def _lengths(kernel: Any) -> list[Shape]:
+    """Return the strides of every load and of every element's store."""
+    found = [node.payload[2] for root in kernel.expressions() for node in _leaves(root, "load")]
+    return found + [store.strides for store in getattr(kernel, "stores", ())]
 
 
 def _runs(

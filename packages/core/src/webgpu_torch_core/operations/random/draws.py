@@ -87,6 +87,13 @@ def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
 
     Parameters: seed (low, high), offset (low, high), then two numbers of the distribution.
     """
+    value, types = _drawn(kind, result)
+    return Pointwise((), (Output(result, count, None),), types, kind, (count,), (Store(0, 0, (1,), value),))
+
+
+@kernel_cache
+def _drawn(kind: str, result: dtype) -> tuple[ir.Expression, tuple[dtype, ...]]:
+    """Return what each element of a kernel of :func:`philox_kernel` computes, and the types of its parameters."""
     own = _word(_position() & 3)
     if kind == "integers":
         low, span = ir.parameter(4, uint32), ir.parameter(5, uint32)
@@ -106,8 +113,7 @@ def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
             value = -ir.apply("log", 1.0 - _unit(own)) / first
         else:
             value = first + _standard_normal() * second
-    store = Store(0, 0, (1,), ir.cast(ir.cast(value, compute_dtype(result)), result))
-    return Pointwise((), (Output(result, count, None),), types, kind, (count,), (store,))
+    return ir.cast(ir.cast(value, compute_dtype(result)), result), types
 
 
 def _philox(

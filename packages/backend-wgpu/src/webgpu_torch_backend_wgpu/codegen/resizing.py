@@ -1,0 +1,165 @@
+"""Programs of kernels that differ in sizes only, generated once: the rest follows from what was asked of the first sizes.
+
+A tensor of another length makes kernels that are the same but for sizes, and nearly always the same text but for numbers.
+The second such kernel is generated over numbers that note what is asked of them (:mod:`.traced`); where a later one gives the
+same answers, its program is the same with other numbers, and no statement is written or printed again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Operand, Output, Pointwise, RowProgram, Store
+
+from ..program import Binding, Capabilities, Pass, Piece, Program, Size
+from . import generate
+from .traced import Trace, Traced
+from .wgsl import spelled
+
+#: forms whose sizes are followed
+FORMS = (Pointwise, RowProgram, Contraction)
+#: kernels without their sizes that are kept, and the traces of each; the least recently used go first
+KERNELS, TRACES = 4096, 8
+#: gives what stands for a size
+_Sizes = Callable[[int], Any]
+
+
+class Template:
+    """A program over places of a trace."""
+
+    def __init__(self, trace: Trace, program: Program) -> None:
+        self._trace = trace
+        self._passes = [_TemplatePass.of(trace, each) for each in program.passes]
+        self._scratch = [trace.place(each) for each in program.scratch]
+        self._seconds = trace.place(program.seconds)
+        trace.close()
+
+    def program(self, sizes: Sequence[int]) -> Program | None:
+        """Return the program for other sizes; None where it would be another one."""
+        values = self._trace.replay(sizes)
+        if values is None:
+            return None
+        passes = tuple([each.filled(values) for each in self._passes])
+        return Program(passes, tuple([int(values[place]) for place in self._scratch]), float(values[self._seconds]))
+
+
+class _TemplatePass(NamedTuple):
+    """A pass in which sizes are places: ``pieces`` with nothing where sizes stand, and for each of these (index, place, type)."""
+
+    name: str
+    pieces: list[Piece]
+    sizes: list[tuple[int, int, str]]
+    workgroups: list[int]
+    bindings: tuple[Binding, ...]
+
+    @classmethod
+    def of(cls, trace: Trace, entry: Pass) -> _TemplatePass:
+        """Return the places of a pass."""
+        sizes = [
+            (index, trace.place(each.value), each.type)
+            for index, each in enumerate(entry.pieces)
+            if isinstance(each, Size)
+        ]
+        return cls(entry.name, list(entry.pieces), sizes, [trace.place(x) for x in entry.workgroups], entry.bindings)
+
+    def filled(self, values: Sequence[int | float]) -> Pass:
+        """Return the pass with the numbers at its places."""
+        pieces, texts = self.pieces.copy(), self.pieces.copy()
+        for index, place, kind in self.sizes:
+            size = pieces[index] = Size(int(values[place]), kind)
+            texts[index] = spelled(size)
+        x, y, z = (int(values[place]) for place in self.workgroups)
+        return Pass(self.name, "".join(texts), (x, y, z), self.bindings, (), tuple(pieces))  # pyright: ignore[reportArgumentType]
+
+
+class Generator:
+    """Generates programs, those of kernels that differ in sizes only from templates."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Kernel, Capabilities], list[Template]] = OrderedDict()
+        #: how many programs were filled in, and how many kernels traced
+        self.filled = self.traced = 0
+
+    def generate(self, kernel: Kernel, capabilities: Capabilities) -> Program:
+        """Return the program of a kernel on an adapter with these capabilities."""
+        if not isinstance(kernel, FORMS):
+            return generate(kernel, capabilities)
+        sizes: dict[int, int] = {}
+        key = resized(kernel, lambda size: size if size < 2 else 2 + sizes.setdefault(size, len(sizes))), capabilities
+        templates = self._kept.get(key)
+        if templates is None:
+            # What comes once need not be followed.
+            self._kept[key] = []
+            if len(self._kept) > KERNELS:
+                self._kept.popitem(last=False)
+            return generate(kernel, capabilities)
+        self._kept.move_to_end(key)
+        given = list(sizes)
+        for template in templates:
+            program = template.program(given)
+            if program is not None:
+                self.filled += 1
+                return program
+        template = _traced(kernel, given, capabilities)
+        self.traced += 1
+        templates.insert(0, template)
+        del templates[TRACES:]
+        found = template.program(given)
+        if found is None:
+            raise RuntimeError(f"the trace of kernel '{kernel.name}' does not repeat itself; this is a defect")
+        return found
+
+
+def _traced(kernel: Kernel, sizes: Sequence[int], capabilities: Capabilities) -> Template:
+    """Return the template of kernels that differ from this one in its sizes."""
+    trace = Trace()
+    leaves: dict[int, Traced] = {each: trace.leaf(each) for each in sizes}
+    return Template(trace, generate(resized(kernel, lambda size: leaves.get(size, size)), capabilities))
+
+
+def resized(kernel: Any, size: _Sizes) -> Any:
+    """Return a kernel in which something stands for each dimension, number of elements, offset and stride."""
+
+    def moved(root: Expression) -> Expression:
+        return _resized_loads(root, size) if _has_loads(root) else root
+
+    def stores(given: tuple[Store, ...]) -> tuple[Store, ...]:
+        return tuple(
+            [Store(each.output, size(each.offset), tuple(map(size, each.strides)), moved(each.value)) for each in given]
+        )
+
+    changes: dict[str, Any] = {name: tuple(map(size, getattr(kernel, name))) for name in kernel.dimension_groups}
+    changes["operands"] = tuple([Operand(each.dtype, size(each.numel)) for each in kernel.operands])
+    changes["outputs"] = tuple([Output(each.dtype, size(each.numel), each.initial) for each in kernel.outputs])
+    for name in ("row_stores", "stores"):
+        if hasattr(kernel, name):
+            changes[name] = stores(getattr(kernel, name))
+    if isinstance(kernel, RowProgram):
+        changes["reductions"] = tuple([each.replace(value=moved(each.value)) for each in kernel.reductions])
+    elif isinstance(kernel, Contraction):
+        changes.update(left=moved(kernel.left), right=moved(kernel.right))
+    return kernel.replace(**changes)
+
+
+@lru_cache(8192)
+def _has_loads(root: Expression) -> bool:
+    """Return whether an expression has loads with other numbers than 0 and 1."""
+    loads = [node.payload for node in topological(root) if node.step == "load"]
+    return any(number > 1 for _, offset, strides in loads for number in (offset, *strides))
+
+
+def _resized_loads(root: Expression, size: _Sizes) -> Expression:
+    def replace(node: Expression, _: tuple[Expression, ...]) -> Expression | None:
+        if node.step != "load":
+            return None
+        operand, offset, strides = node.payload
+        return make("load", (), (operand, size(offset), tuple(map(size, strides))), node.dtype)
+
+    return rewrite(root, replace)
+
+
+__all__ = ["FORMS", "Generator", "Template", "resized"]
