@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
 from webgpu_torch_core.ir.kernels import Contraction, Kernel, Operand, Output, Pointwise, RowProgram, Store
@@ -24,6 +24,7 @@ from .wgsl import spelled
 FORMS = (Pointwise, RowProgram, Contraction)
 #: kernels without their sizes that are kept, and the traces of each; the least recently used go first
 KERNELS, TRACES = 4096, 8
+_Kernel = TypeVar("_Kernel", bound=Kernel)
 #: gives what stands for a size
 _Sizes = Callable[[int], Any]
 
@@ -68,12 +69,12 @@ class _TemplatePass(NamedTuple):
 
     def filled(self, values: Sequence[int | float]) -> Pass:
         """Return the pass with the numbers at its places."""
-        pieces, texts = self.pieces.copy(), self.pieces.copy()
+        pieces = self.pieces.copy()
         for index, place, kind in self.sizes:
-            size = pieces[index] = Size(int(values[place]), kind)
-            texts[index] = spelled(size)
+            pieces[index] = Size(int(values[place]), kind)
+        source = "".join([spelled(each) if isinstance(each, Size) else each for each in pieces])
         x, y, z = (int(values[place]) for place in self.workgroups)
-        return Pass(self.name, "".join(texts), (x, y, z), self.bindings, (), tuple(pieces))  # pyright: ignore[reportArgumentType]
+        return Pass(self.name, source, (x, y, z), self.bindings, (), tuple(pieces))
 
 
 class Generator:
@@ -121,7 +122,7 @@ def _traced(kernel: Kernel, sizes: Sequence[int], capabilities: Capabilities) ->
     return Template(trace, generate(resized(kernel, lambda size: leaves.get(size, size)), capabilities))
 
 
-def resized(kernel: Any, size: _Sizes) -> Any:
+def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
     """Return a kernel in which something stands for each dimension, number of elements, offset and stride."""
 
     def moved(root: Expression) -> Expression:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
 from ..ir.expression import Expression, topological
 from ..ir.kernels import Kernel
 from ..ir.layouts import Shape, contiguous_strides
 
+_Kernel = TypeVar("_Kernel", bound=Kernel)
 #: remembers the steps of scheduling: graphs that differ in a few kernels (one tensor has grown) share the rest of the work
 schedule_cache = lru_cache(maxsize=8192)
 
@@ -24,7 +25,7 @@ def store_domain(kernel: Kernel) -> Shape:
     return tuple(size for name in names for size in getattr(kernel, name))
 
 
-def split_dimensions(kernel: Any, factors: dict[int, Shape]) -> Any:
+def split_dimensions(kernel: _Kernel, factors: dict[int, Shape]) -> _Kernel:
     """Return the kernel with dimensions split into row-major factors, e.g. ``{0: (3, 4)}`` for a size of 12."""
     if all(len(parts) == 1 for parts in factors.values()):
         return kernel
@@ -42,7 +43,7 @@ def split_dimensions(kernel: Any, factors: dict[int, Shape]) -> Any:
     return kernel.reindexed(new_groups, tuple(terms))
 
 
-def accesses(kernel: Any) -> list[tuple[Shape, int]]:
+def accesses(kernel: Kernel) -> list[tuple[Shape, int]]:
     """Return the strides of every load and store (with the number of dimensions they cover)."""
     found = {node.payload[2] for root in kernel.expressions() for node in _leaves(root, "load")}
     found.update(store.strides for store in kernel.all_stores())
@@ -53,7 +54,7 @@ def _leaves(root: Expression, step: str) -> list[Expression]:
     return [node for node in topological(root) if node.step == step]
 
 
-def collapse(kernel: Any) -> Any:
+def collapse(kernel: _Kernel) -> _Kernel:
     """Return the kernel with size-1 dimensions dropped and adjacent ones merged where every access allows it."""
     if kernel.is_ordered:
         return kernel
@@ -73,7 +74,7 @@ def collapse(kernel: Any) -> Any:
     return kernel.reindexed(new_groups, tuple(terms))
 
 
-def _lengths(kernel: Any) -> list[Shape]:
+def _lengths(kernel: Kernel) -> list[Shape]:
     """Return the strides of every load and of every element's store."""
     found = [node.payload[2] for root in kernel.expressions() for node in _leaves(root, "load")]
     return found + [store.strides for store in getattr(kernel, "stores", ())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32, int64
@@ -12,6 +12,7 @@ from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
 from ...record.checks import LARGEST, check_base, check_number, looks
 from ...record.node import running
+from ...record.tape import Value
 from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Tensor
 from ..common import kernel_cache, record
@@ -21,9 +22,10 @@ class PositionError(IndexError, RuntimeError):
     """A position outside of a dimension, for which PyTorch raises an IndexError here and a RuntimeError there."""
 
 
-def _outside_known(value: Any, index: Layout, bounds: Bounds) -> int | None:
+def _outside_known(value: Value, index: Layout, bounds: Bounds) -> int | None:
     """Return a position among computed numbers in the host's memory that a dimension does not have; None where there is none."""
-    numbers = value.engine.device.as_array(value.buffer, value.dtype, value.numel)
+    device: Any = value.engine.device
+    numbers = device.as_array(value.buffer, value.dtype, value.numel)
     if index.is_contiguous:
         numbers = numbers[index.offset : index.offset + index.numel]
     else:
@@ -46,7 +48,7 @@ def _outside_known(value: Any, index: Layout, bounds: Bounds) -> int | None:
     return high if high >= bounds.size else None
 
 
-def _look(value: Any, index: Layout, bounds: Bounds, error: Callable[[int], Exception]) -> bool:
+def _look(value: Value, index: Layout, bounds: Bounds, error: Callable[[int], Exception]) -> bool:
     """Raise ``error(position)`` for a position that a dimension does not have; return whether the numbers are known to the host.
 
     A call that is remembered looks again, at what it is given then.
@@ -218,9 +220,9 @@ def _check_later(numbers: Tensor, bounds: Bounds | None, base: int) -> None:
     engine.recorder.failed = engine.record(kernel, values, (base,))[0]
 
 
-def _known(value: Any) -> bool:
+def _known(value: object) -> TypeGuard[Value]:
     """Return whether numbers lie computed in the host's memory, outside of what is recorded to be replayed with others."""
-    if value.__class__ is MetaValue or value.buffer is None or value.engine.capture is not None:
+    if not isinstance(value, Value) or value.buffer is None or value.engine.capture is not None:
         return False
     return hasattr(value.engine.device, "as_array")
 
