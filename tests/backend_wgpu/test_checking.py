@@ -118,7 +118,7 @@ MODULES = {
     "workgroup memory": (text(before="var<workgroup> much: array<vec4<f32>, 2000>;\n"), "32000 bytes"),
     "f16": (text("y[0] = f32(1.5h);", before="enable f16;\n"), "shader-f16"),
     "i64": (text("y[0] = f32(i64(3));"), "shader-int64"),
-    "subgroups": (text("y[0] = subgroupAdd(x[0]);"), "subgroups"),
+    "subgroups": (text("y[0] = subgroupAdd(x[0]);", before="enable subgroups;\n"), "subgroups"),
     "access": (text().replace("read_write", "read"), "binding 1 is <storage,read>"),
     "missing binding": (text().replace("@binding(1)", "@binding(2)"), r"binds \[0, 2\]"),
     "no entry": (text().replace("main", "other"), "0 entry points"),

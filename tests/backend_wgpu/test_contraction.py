@@ -54,7 +54,7 @@ TILE = pytest.mark.parametrize("tile", TILES.values(), ids=TILES)
 # Rows, columns of a thread, threads, depth: small ones, which software compiles quickly, and one that is chosen.
 HOST_TILES = {
     f"{rows} rows, {columns} columns of {threads} threads": Tile(rows, columns * threads, depth, rows, columns)
-    for rows, columns, threads, depth in ((32, 8, 8, 4), (8, 4, 16, 8), (4, 8, 16, 2))
+    for rows, columns, threads, depth in ((32, 8, 8, 4), (8, 4, 16, 8), (4, 8, 16, 4))
 }
 LAYOUTS = list(itertools.product("rc", "rc"))
 

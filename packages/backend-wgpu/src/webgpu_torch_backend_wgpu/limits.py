@@ -41,6 +41,7 @@ def capabilities(adapter: Adapter, gpu: Gpu, facts: Facts) -> Capabilities:
         half="shader-f16" in features,
         int64="shader-int64" in features,
         subgroups="subgroups" in features,
+        enables_subgroups=gpu.enables_subgroups,
         matrix_units=adapter.matrix_units if MATRIX_FEATURE in features else (),
     )
 

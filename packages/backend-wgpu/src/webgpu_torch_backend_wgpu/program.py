@@ -12,11 +12,16 @@ from .gpu.interface import MatrixUnit
 
 
 class Capabilities(Record):
-    """What generated code may use on an adapter; ``software``: threads of the host compute."""
+    """What generated code may use on an adapter.
+
+    Fields:
+        software: threads of the host compute.
+        enables_subgroups: modules that use subgroups enable them first.
+    """
 
     __slots__ = fields = (
         "software", "facts", "workgroups_per_dimension", "invocations", "workgroup_bytes", "storage_buffers", "binding_bytes", "half",
-        "int64", "subgroups", "matrix_units",
+        "int64", "subgroups", "enables_subgroups", "matrix_units",
     )  # fmt: skip
     software: bool
     facts: Facts
@@ -28,6 +33,7 @@ class Capabilities(Record):
     half: bool
     int64: bool
     subgroups: bool
+    enables_subgroups: bool
     matrix_units: tuple[MatrixUnit, ...]
 
 

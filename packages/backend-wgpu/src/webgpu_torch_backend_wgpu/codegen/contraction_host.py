@@ -1,10 +1,10 @@
 """Tiled contractions for adapters whose work threads of the host do.
 
-Such an adapter computes a few neighbouring threads as one vector, has no memory nearer than any other, and takes far longer to
-gather a value for each of these threads than to multiply it. So all threads of a workgroup compute the same rows of the result
-and columns of their own. The left operand's block is kept in workgroup memory, at places known to the compiler: one load serves
-all threads. The right operand's columns concern one thread only, which keeps those of a block in registers. Each sum adds the
-products of a whole block before it is written.
+Such an adapter computes a few neighbouring threads as one vector, has no memory nearer than any other, and takes many times as
+long to bring a value for each of these threads, from workgroup memory no less, as to multiply it. So all threads of a workgroup
+compute the same rows of the result and columns of their own, and the threads of a quad (four neighbours in a subgroup) bring a
+quarter of the rows' values each, which they tell each other. No thread waits for those of other quads. A sum takes up the
+products of a whole block at once, as a matrix times a vector, for which drivers keep least under way.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
-from .contraction import Frame
-from .contraction_loader import Loader
-from .contraction_tile import Block, ThreadSums, Tile, Write, blocks_seconds, generate_tile
-from .ir import Name, Node, choose, fixed, minimum, vector, zero
-from .module import THREAD, split_index
+from .contraction import Frame, Side
+from .contraction_tile import Block, Place, Sums, Tile, Write, blocks_seconds, generate_tile
+from .ir import Call, Name, Node, choose, fixed, minimum, vector, zero
+from .module import SUBGROUP_THREAD, THREAD, split_index
 
 #: a workgroup's block by its rows and its threads, each of which computes 8 columns, and the share of the operations per second
-#: that these reach: the fewer columns use what was brought of the left operand, the less, and the fewer rows of the right one
+#: that these reach: the fewer rows use what was brought of the right operand, the less
 _SHARES = {
     Tile(rows, 8 * threads, 4, rows, 8): share
-    for rows, threads, share in (
-        (32, 64, 1.0), (32, 32, 0.95), (32, 16, 0.85), (32, 8, 0.6), (16, 64, 0.75), (16, 32, 0.71), (16, 16, 0.64), (16, 8, 0.45),
-    )
+    for rows, share in ((32, 1.0), (16, 0.82))
+    for threads in (32, 16, 8)
 }  # fmt: skip
 #: multiplications from which blocks that are slow to compile pay
 _MUCH = 1 << 24
@@ -39,7 +37,8 @@ def host_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[T
     """Return the tiles for threads of the host; none where the work is a graphics card's, or too little for what they take to
     compile."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    if capabilities.software and kernel.dtype.name == "float32" and m * n * k * batch >= _MUCH:
+    able = capabilities.software and capabilities.subgroups
+    if able and kernel.dtype.name == "float32" and m * n * k * batch >= _MUCH:
         yield from _SHARES
 
 
@@ -54,122 +53,189 @@ def generate_host(kernel: Contraction, capabilities: Capabilities, tile: Tile) -
 
 
 class HostBlock(Block):
-    """Rows of the left operand in workgroup memory, columns of the right one and sums in the registers of a thread."""
+    """Sums and columns of the right operand in the registers of a thread, rows of the left one in those of a quad."""
 
     def __init__(self, frame: Frame, tile: Tile) -> None:
         self.tile, self.body = tile, frame.body
-        self.rows, self.columns = Loader(frame, frame.left, tile.m, tile, "left"), Columns(frame, tile)
-        self.left, self.right = self.rows, self.columns
-        self.sums = ThreadSums(frame, tile, self.rows, self.columns)
+        self.rows, self.columns = Rows(frame, tile), Columns(frame, tile)
+        self.sums = Sums(frame, tile)
 
     def declare(self) -> None:
         self.sums.clear((fixed(0), THREAD))
 
-    def multiply(self, stage: Node | None) -> None:
-        body, rows = self.body, self.rows
-        values = [
-            self.columns.read(depth, stage, THREAD, self.tile.columns // LANES, "b") for depth in range(self.tile.k)
-        ]
-        for group in range(self.tile.rows // LANES):
-            with body.when(None):
-                places = [(depth * rows.pitch) // LANES + group for depth in range(self.tile.k)]
-                factors = [body.let(f"a{depth}", rows.block[at]) for depth, at in enumerate(places)]
-                for lane in range(LANES):
-                    for number, total in enumerate(self.sums.sums[group * LANES + lane]):
-                        sum: Node = total
-                        for factor, columns in zip(factors, values, strict=True):
-                            sum = sum + factor.lane(lane) * columns[number][0]
-                        body.set(total, sum)
+    def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
+        body = self.body
+        self.rows.begin(place.base_m)
+        self.columns.begin(place.base_n)
+        with body.loop("depth", place.first, lambda depth: depth < place.last, fixed(tile.k)) as depth:
+            self.columns.fetch(batch, depth)
+            self.rows.reach(depth)
+            for group in range(tile.rows // LANES):
+                with body.when(None):
+                    for number, factors in enumerate(self.rows.read(batch, depth, group)):
+                        for total, products in zip(
+                            self.sums.sums[group * LANES + number], self.columns.products(factors), strict=True
+                        ):
+                            sum: Node = total
+                            for product in products:
+                                sum = sum + product
+                            body.set(total, sum)
 
     def results(self, base_m: Node, base_n: Node, write: Write) -> None:
         self.sums.results(base_m, base_n, write)
 
 
-class Columns:
-    """The right side: each thread brings its own columns of a block into registers, vectors of four neighbours each.
+class Lines:
+    """Brings values of a side's lines (its rows or columns), four at a time: of neighbouring lines, or of one line along k.
 
-    Where neighbours in memory are neighbours along k, a register holds those of one column until they are read.
+    Every place is inside of the operand: beyond its lines another line is brought, whose results are never stored, and beyond
+    its depth zeros.
     """
 
-    def __init__(self, frame: Frame, tile: Tile) -> None:
-        self.frame, self.body, self.side, self.tile = frame, frame.body, frame.right, tile
-        if self.side.axis == "k" and tile.k % LANES:
-            self.side.lanes = 1
-        self.along_k = self.side.lanes > 1 and self.side.axis == "k"
-        self.edge_columns = frame.n % tile.n != 0
-        self.edge_depth = frame.k % tile.k != 0
-        self.registers = [Name(f"right_r{number}", "vec4<f32>") for number in range(tile.columns * tile.k // LANES)]
-        #: the places of the thread's columns (of the first of four if these are read together), and their coordinates
-        self.places: list[tuple[Node, list[Node] | None]] = []
-        self.values: list[Name] = []
+    def __init__(self, frame: Frame, side: Side, width: int, depth: int) -> None:
+        self.frame, self.body, self.side = frame, frame.body, side
+        if side.lanes > 1 and (depth if side.axis == "k" else width) % LANES:
+            side.lanes = 1
+        self.depth = depth
+        self.together = side.lanes > 1 and side.axis != "k"
+        self.along_k = side.lanes > 1 and side.axis == "k"
+        self.edge_lines = side.rows % width != 0
+        self.edge_depth = frame.k % depth != 0
 
-    def declare(self) -> None:
-        """Declare the registers that hold the thread's columns of a block."""
-        for each in self.registers:
-            self.body.var(each.text, None, each.type)
+    def line(self, at: Node) -> tuple[Node, list[Node] | None]:
+        """Write the first line of four that are brought together, or one line; return it with its coordinates."""
+        if self.edge_lines:
+            at = minimum(at, self.side.rows - (LANES if self.together else 1))
+        line = self.body.let(self.frame.module.fresh("line"), at)
+        sizes = self.side.spans[self.side.group][1]
+        return line, None if self.side.strided else split_index(self.frame.module, line, sizes)
 
-    def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
-        """Write the loads of the block from depth ``depth`` on into registers; zero beyond the operand."""
-        if not self.places:
-            # The first block is fetched before the loop, and a thread's columns stay what they are.
-            self.places = self._places(base)
-        loads = self._along_k if self.along_k else self._along_columns
-        for target, value in zip(self.registers, loads(batch, depth), strict=True):
-            self.body.set(target, value)
-
-    def put(self, stage: Node | None) -> None:
-        """Name what the registers hold: the next block is fetched into them while this one is used."""
-        self.values = [self.body.let(f"right{number}", each) for number, each in enumerate(self.registers)]
-
-    def read(self, depth: int, stage: Node | None, thread: Node, count: int, prefix: str) -> list[list[Node]]:
-        """Return the thread's columns at one depth of the block, ``count`` vectors of four."""
-        if not self.along_k:
-            return [[each] for each in self.values[depth * count : (depth + 1) * count]]
-        columns, deeps = count * LANES, self.tile.k // LANES
-        lanes = [self.values[number * deeps + depth // LANES].lane(depth % LANES) for number in range(columns)]
-        return [[vector("f32", lanes[first : first + LANES])] for first in range(0, columns, LANES)]
-
-    def _places(self, base: Node) -> list[tuple[Node, list[Node] | None]]:
-        """Write where the thread's columns are, inside of the operand: results of other columns are never stored."""
-        together = self.side.lanes > 1 and not self.along_k
-        found: list[tuple[Node, list[Node] | None]] = []
-        step = self.tile.n // self.tile.columns * LANES
-        for number in range(0, self.tile.columns, LANES if together else 1):
-            at = base + THREAD * fixed(LANES) + fixed(number // LANES * step + number % LANES)
-            if self.edge_columns:
-                at = minimum(at, self.frame.n - (LANES if together else 1))
-            column = self.body.let(self.frame.module.fresh("column"), at)
-            sizes = self.side.spans[self.side.group][1]
-            found.append((column, None if self.side.strided else split_index(self.frame.module, column, sizes)))
-        return found
-
-    def _deep(self, depth: Node, number: int, reach: int = 1) -> tuple[Node, Node | None]:
-        """Write the place along k of a block's depth, inside of the operand, and what holds if it is there."""
-        deep = self.body.let(self.frame.module.fresh("deep"), depth + fixed(number))
+    def deep(self, at: Node, count: int = 1) -> tuple[Node, Node | None]:
+        """Write a place along k, of ``count`` neighbours the first one; return it with what holds if it is there."""
+        deep = self.body.let(self.frame.module.fresh("deep"), at)
         if not self.edge_depth:
             return deep, None
-        return self.body.let(self.frame.module.fresh("deep"), minimum(deep, self.frame.k - reach)), deep < self.frame.k
+        return self.body.let(self.frame.module.fresh("deep"), minimum(deep, self.frame.k - count)), deep < self.frame.k
+
+    def vector(self, batch: list[Node], line: Node, deep: tuple[Node, Node | None]) -> Node:
+        """Return four neighbours in memory."""
+        return _where(deep[1], self.frame.vector_of(self.side, batch, line, deep[0]))
+
+    def element(
+        self, batch: list[Node], line: tuple[Node, list[Node] | None], deep: tuple[Node | list[Node], Node | None]
+    ) -> Node:
+        """Return one value."""
+        return _where(deep[1], self.frame.element(self.side, batch, line[0], deep[0], line[1]))
+
+    def split(self, deep: tuple[Node, Node | None]) -> tuple[Node | list[Node], Node | None]:
+        """Write the coordinates of a place along k, where values are computed from them."""
+        if self.side.strided:
+            return deep
+        return split_index(self.frame.module, deep[0], self.frame.kernel.k), deep[1]
+
+
+class Columns(Lines):
+    """The right side: each thread brings its own columns of a block into registers."""
+
+    def __init__(self, frame: Frame, tile: Tile) -> None:
+        super().__init__(frame, frame.right, tile.n, tile.k)
+        self.groups, self.step = tile.columns // LANES, tile.n // tile.columns * LANES
+        self.registers = [Name(f"right{number}", "vec4<f32>") for number in range(tile.columns * tile.k // LANES)]
+
+    def begin(self, base: Node) -> None:
+        """Declare the registers, and write where the thread's columns are."""
+        for each in self.registers:
+            self.body.var(each.text, None, each.type)
+        self.lines = [
+            [
+                self.line(base + THREAD * fixed(LANES) + fixed(group * self.step + number))
+                for number in range(1 if self.together else LANES)
+            ]
+            for group in range(self.groups)
+        ]
+
+    def fetch(self, batch: list[Node], depth: Node) -> None:
+        """Write the loads of the block from a depth on: by group and four depths, vectors of columns or, along k, of depths."""
+        values = self._along_k(batch, depth) if self.along_k else self._along_columns(batch, depth)
+        for target, value in zip(self.registers, values, strict=True):
+            self.body.set(target, value)
+
+    def products(self, factors: list[Node]) -> Iterator[list[Node]]:
+        """Return for each group the products of its columns with a row's values of a block, vectors of four depths."""
+        for group in range(self.groups):
+            first = group * self.depth
+            parts = [self.registers[at : at + LANES] for at in range(first, first + self.depth, LANES)]
+            matrices = [Call("mat4x4<f32>", part, "mat4x4<f32>") for part in parts]
+            yield [
+                factor * matrix if self.along_k else matrix * factor
+                for matrix, factor in zip(matrices, factors, strict=True)
+            ]
 
     def _along_k(self, batch: list[Node], depth: Node) -> Iterator[Node]:
-        """Write the loads of neighbours along k, column by column."""
-        deeps = [self._deep(depth, number, LANES) for number in range(0, self.tile.k, LANES)]
-        for column, _ in self.places:
-            for deep, inside in deeps:
-                yield _where(inside, self.frame.vector_of(self.side, batch, column, deep))
+        deeps = [self.deep(depth + fixed(number), LANES) for number in range(0, self.depth, LANES)]
+        for group in self.lines:
+            for deep in deeps:
+                for line, _ in group:
+                    yield self.vector(batch, line, deep)
 
     def _along_columns(self, batch: list[Node], depth: Node) -> Iterator[Node]:
-        """Write the loads of four neighbouring columns at a time, depth by depth."""
-        frame = self.frame
-        for number in range(self.tile.k):
-            deep, inside = self._deep(depth, number)
-            if self.side.lanes > 1:
-                for column, _ in self.places:
-                    yield _where(inside, frame.vector_of(self.side, batch, column, deep))
-                continue
-            at = deep if self.side.strided else split_index(frame.module, deep, frame.kernel.k)
-            values = [frame.element(self.side, batch, column, at, split) for column, split in self.places]
-            for first in range(0, len(values), LANES):
-                yield _where(inside, vector("f32", values[first : first + LANES]))
+        deeps = [self.deep(depth + fixed(number)) for number in range(self.depth)]
+        if self.together:
+            for ((line, _),) in self.lines:
+                for deep in deeps:
+                    yield self.vector(batch, line, deep)
+            return
+        places = [self.split(each) for each in deeps]
+        for group in self.lines:
+            for place in places:
+                yield vector("f32", [self.element(batch, line, place) for line in group])
+
+
+class Rows(Lines):
+    """The left side: of four rows and four depths, each thread of a quad brings one row's, or one depth's, and tells it."""
+
+    def __init__(self, frame: Frame, tile: Tile) -> None:
+        super().__init__(frame, frame.left, tile.m, tile.k)
+        self.groups = tile.rows // LANES
+
+    def begin(self, base: Node) -> None:
+        """Write where the rows are of which the thread brings values."""
+        self.own = self.body.let("own", SUBGROUP_THREAD & fixed(LANES - 1))
+        self.lines = [
+            self.line(base + fixed(group * LANES) if self.together else base + fixed(group * LANES) + self.own)
+            for group in range(self.groups)
+        ]
+
+    def reach(self, depth: Node) -> None:
+        """Write what is the same for all rows of the block from a depth on."""
+        if self.side.lanes > 1:
+            first = self.own if self.together else fixed(0)
+            count = 1 if self.together else LANES
+            self.deeps = [self.deep(depth + fixed(number) + first, count) for number in range(0, self.depth, LANES)]
+        else:
+            self.places = [self.split(self.deep(depth + fixed(number))) for number in range(self.depth)]
+
+    def read(self, batch: list[Node], depth: Node, group: int) -> Iterator[list[Node]]:
+        """Write what brings the block's values of four rows; return those of each row, vectors of four depths."""
+        line = self.lines[group]
+        if self.side.lanes > 1:
+            values = [self.vector(batch, line[0], deep) for deep in self.deeps]
+        else:
+            elements = [self.element(batch, line, place) for place in self.places]
+            values = [vector("f32", elements[first : first + LANES]) for first in range(0, self.depth, LANES)]
+        brought = [self.body.let(f"brought{number}", value) for number, value in enumerate(values)]
+        told = [
+            [
+                self.body.let(f"told{number}_{thread}", Call("quadBroadcast", (value, fixed(thread)), value.type))
+                for thread in range(LANES)
+            ]
+            for number, value in enumerate(brought)
+        ]
+        for row in range(LANES):
+            if self.together:
+                yield [vector("f32", [each.lane(row) for each in four]) for four in told]
+            else:
+                yield [four[row] for four in told]
 
 
 def _where(inside: Node | None, value: Node) -> Node:

@@ -19,7 +19,7 @@ from ..facts import Facts
 from ..gpu.interface import MatrixUnit
 from ..program import Capabilities, Program
 from .contraction import VECTOR_BYTES, Frame, Side, halves_in_words
-from .contraction_tile import Block, Tile, Write, blocks_seconds, generate_tile, splits_of
+from .contraction_tile import StagedBlock, Tile, Write, blocks_seconds, generate_tile, splits_of
 from .ir import Array, Call, Index, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, zero
 from .module import THREAD, split_index
 from .statements import Do
@@ -254,7 +254,7 @@ class HalvesLoader:
         return Call(f"subgroupMatrixLoad<{kind}, {order}>", (where, at, fixed(self.pitch)), kind)
 
 
-class MatrixBlock(Block):
+class MatrixBlock(StagedBlock):
     """Keeps the sums of a subgroup's block in matrices."""
 
     left: HalvesLoader

@@ -190,22 +190,54 @@ class Stager(Protocol):
 
 
 class Block(ABC):
-    """What a tile's workgroup computes with: the sides' blocks in workgroup memory, the sums, and how results leave."""
-
-    left: Stager
-    right: Stager
+    """What a tile's workgroup computes with: where its sums are, how they come about, and how results leave."""
 
     @abstractmethod
     def declare(self) -> None:
         """Write which part of the block a thread computes, and its sums."""
 
     @abstractmethod
-    def multiply(self, stage: Node | None) -> None:
-        """Write the products of the blocks in workgroup memory into the sums."""
+    def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
+        """Write the loop over k, which adds products to the sums."""
 
     @abstractmethod
     def results(self, base_m: Node, base_n: Node, write: Write) -> None:
         """Write what is done with the workgroup's results, a row's neighbouring columns at a time, inside their bounds."""
+
+
+class StagedBlock(Block):
+    """A block whose sides pass through workgroup memory."""
+
+    left: Stager
+    right: Stager
+
+    @abstractmethod
+    def multiply(self, stage: Node | None) -> None:
+        """Write the products of the blocks in workgroup memory into the sums."""
+
+    def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
+        """Write the loop over k: fetch a block ahead, pass the last one through workgroup memory, multiply."""
+        body = frame.body
+        sides = (self.left, place.base_m), (self.right, place.base_n)
+        for side, base in sides:
+            side.declare()
+            side.fetch(batch, base, place.first)
+        stage: Name | None = body.var("stage", fixed(0)) if tile.stages > 1 else None
+        # Workgroups whose part is empty take no turn; the bounds are the same for all threads of a workgroup.
+        with body.loop("depth", place.first, lambda depth: depth < place.last, fixed(tile.k)) as depth:
+            for side, _ in sides:
+                side.put(stage)
+            body.barrier()
+            following = depth + fixed(tile.k)
+            with body.when(following < place.last):
+                for side, base in sides:
+                    side.fetch(batch, base, following)
+            self.multiply(stage)
+            # With two blocks, the next barrier already keeps the block being written apart from the one being read.
+            if stage is None:
+                body.barrier()
+            else:
+                body.set(stage, fixed(1) - stage)
 
 
 class Reader(Protocol):
@@ -229,12 +261,11 @@ def locate(body: Body, tile: Tile) -> tuple[Name, Name]:
     return body.let("thread_m", down), thread_n
 
 
-class ThreadSums:
-    """A small block of sums per thread in registers, multiplied in float32 or integers from two sides in workgroup memory."""
+class Sums:
+    """A small block of sums per thread, in registers."""
 
-    def __init__(self, frame: Frame, tile: Tile, left: Reader, right: Reader, name: str = "sum") -> None:
+    def __init__(self, frame: Frame, tile: Tile, name: str = "sum") -> None:
         self.frame, self.tile, self.body = frame, tile, frame.body
-        self.sides = left, right
         self.name = name
         self.groups = tile.columns // LANES
         self.packed = is_packed(frame.scalar)
@@ -252,24 +283,6 @@ class ThreadSums:
             ]
             for row in range(tile.rows)
         ]
-
-    def multiply(self, stage: Node | None) -> None:
-        """Write the products of the blocks in workgroup memory into the sums."""
-        body, tile = self.body, self.tile
-        left, right = self.sides
-        for depth in range(tile.k):
-            with body.when(None):
-                rows = left.read(depth, stage, self.thread_m, tile.rows // LANES, "a")
-                columns = right.read(depth, stage, self.thread_n, self.groups, "b")
-                for number, sums in enumerate(self.sums):
-                    group = rows[number // LANES]
-                    factor = group[0].lane(number % LANES) if self.packed else group[number % LANES]
-                    values = [each for some in columns for each in some]
-                    for total, value in zip(sums, values, strict=True):
-                        product = (
-                            total + factor * value if self.packed else self.frame.multiply_add(total, factor, value)
-                        )
-                        body.set(total, product)
 
     def results(self, base_m: Node, base_n: Node, write: Write) -> None:
         """Write what is done with the thread's results, a row's neighbouring columns at a time, inside their bounds."""
@@ -291,7 +304,33 @@ class ThreadSums:
                                 write(row, column, values[start : start + frame.columns])
 
 
-class ThreadBlock(Block):
+class ThreadSums(Sums):
+    """Sums that are multiplied in float32 or integers from two sides in workgroup memory."""
+
+    def __init__(self, frame: Frame, tile: Tile, left: Reader, right: Reader, name: str = "sum") -> None:
+        super().__init__(frame, tile, name)
+        self.sides = left, right
+
+    def multiply(self, stage: Node | None) -> None:
+        """Write the products of the blocks in workgroup memory into the sums."""
+        body, tile = self.body, self.tile
+        left, right = self.sides
+        for depth in range(tile.k):
+            with body.when(None):
+                rows = left.read(depth, stage, self.thread_m, tile.rows // LANES, "a")
+                columns = right.read(depth, stage, self.thread_n, self.groups, "b")
+                for number, sums in enumerate(self.sums):
+                    group = rows[number // LANES]
+                    factor = group[0].lane(number % LANES) if self.packed else group[number % LANES]
+                    values = [each for some in columns for each in some]
+                    for total, value in zip(sums, values, strict=True):
+                        product = (
+                            total + factor * value if self.packed else self.frame.multiply_add(total, factor, value)
+                        )
+                        body.set(total, product)
+
+
+class ThreadBlock(StagedBlock):
     """Keeps a small block of sums per thread in registers."""
 
     def __init__(self, frame: Frame, tile: Tile) -> None:
@@ -321,11 +360,11 @@ def generate_tile(
     frame = Frame(kernel, capabilities)
     parts = Parts(frame, tile.splits)
     block = make_block(frame, tile)
-    place = _Place(frame, tile)
+    place = Place(frame, tile)
     batch = frame.batch_coordinates(place.batch)
     block.declare()
     if frame.k:
-        _loop(frame, tile, block, place, batch)
+        block.accumulate(frame, tile, place, batch)
 
     def leave_part(row: Node, column: Node, values: list[Node]) -> None:
         parts.write(frame, place.part, place.batch, row, column, values)
@@ -363,7 +402,7 @@ def _function(frame: Frame, outer: list[Node], write: Write) -> Write:
     return call
 
 
-class _Place:
+class Place:
     """Writes which block of the result a workgroup computes, and from which depth to which."""
 
     def __init__(self, frame: Frame, tile: Tile) -> None:
@@ -391,28 +430,3 @@ class _Place:
         else:
             base_m, base_n = number // tiles_n, number % tiles_n
         self.base_m, self.base_n = body.let("base_m", base_m * tile.m), body.let("base_n", base_n * tile.n)
-
-
-def _loop(frame: Frame, tile: Tile, block: Block, place: _Place, batch: list[Node]) -> None:
-    """Write the loop over k: fetch a block ahead, pass the last one through workgroup memory, multiply."""
-    body = frame.body
-    sides = (block.left, place.base_m), (block.right, place.base_n)
-    for side, base in sides:
-        side.declare()
-        side.fetch(batch, base, place.first)
-    stage: Name | None = body.var("stage", fixed(0)) if tile.stages > 1 else None
-    # Workgroups whose part is empty take no turn; the bounds are the same for all threads of a workgroup.
-    with body.loop("depth", place.first, lambda depth: depth < place.last, fixed(tile.k)) as depth:
-        for side, _ in sides:
-            side.put(stage)
-        body.barrier()
-        following = depth + fixed(tile.k)
-        with body.when(following < place.last):
-            for side, base in sides:
-                side.fetch(batch, base, following)
-        block.multiply(stage)
-        # With two blocks, the next barrier already keeps the block being written apart from the one being read.
-        if stage is None:
-            body.barrier()
-        else:
-            body.set(stage, fixed(1) - stage)

@@ -21,6 +21,8 @@ WORKGROUP = 256
 
 #: this thread's number in its workgroup
 THREAD = Name("thread", "u32")
+#: this thread's number in its subgroup, where threads exchange values in it
+SUBGROUP_THREAD = Name("subgroup_thread", "u32")
 #: the linear number of this workgroup, for one- and two-dimensional dispatches
 LINEAR_GROUP = Name("group", "vec3<u32>").lane(0) + Name("group", "vec3<u32>").lane(1) * Name(
     "groups", "vec3<u32>"

@@ -67,6 +67,9 @@ _SUFFIX = {"u32": "u", "i32": "i", "i64": "li"}
 _BYTES = {"f16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8}
 #: subgroups are whole where matrices are used: conditions are the same for all threads of a workgroup
 _MATRIX_HEAD = "enable chromium_experimental_subgroup_matrix;\ndiagnostic(off, chromium.subgroup_matrix_uniformity);\n"
+#: functions by which threads of a subgroup exchange values, and what the entry point is then told besides
+_OF_SUBGROUPS = frozenset({"quadBroadcast"})
+_SUBGROUP_THREAD = ", @builtin(subgroup_invocation_id) subgroup_thread: u32"
 _HALVES = frozenset({"f16", *(VECTORS["f16", size] for size in (2, 3, 4))})
 
 
@@ -101,7 +104,7 @@ class Printer:
         #: where in the pieces the sizes are
         self.places: list[int] = []
         self.helpers: set[str] = set()
-        self.half = self.matrix = False
+        self.half = self.matrix = self.subgroups = False
         #: functions that find the part of a long buffer: (buffer, what they do)
         self.accessors: dict[tuple[Buffer, str], None] = {}
 
@@ -195,6 +198,7 @@ class Printer:
     def call(self, node: Call, level: int) -> None:
         if node.function in FUNCTIONS:
             self.helpers.add(node.function)
+        self.subgroups |= node.function in _OF_SUBGROUPS
         self.pieces.append(node.function + "(")
         self.listed(node.arguments)
         self.pieces.append(")")
@@ -414,12 +418,14 @@ def print_module(
         printer.pieces.append(f"fn {each.name}({parameters}) " + (f"-> {each.result} " if each.result else ""))
         printer.braces(each.body, 0)
         printer.pieces.append("\n")
-    printer.pieces.append(
+    entry = len(printer.pieces)
+    printer.pieces.append("")
+    printer.braces(body, 0)
+    printer.pieces[entry] = (
         f"@compute @workgroup_size({workgroup}, 1, 1)\n"
         "fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, "
-        "@builtin(local_invocation_index) thread: u32) "
+        f"@builtin(local_invocation_index) thread: u32{_SUBGROUP_THREAD if printer.subgroups else ''}) "
     )
-    printer.braces(body, 0)
     bindings = _declarations(declared, printer)
     functions = [_accessor(buffer, what, printer) for buffer, what in printer.accessors]
     facts = capabilities.facts
@@ -427,6 +433,7 @@ def print_module(
     better |= dict.fromkeys(PACKED_HALVES, facts.packs_halves)
     helpers = prelude(printer.helpers, {each.name: each for each, known in better.items() if known})
     head = "enable f16;\n" if printer.half or printer.matrix else ""
+    head += "enable subgroups;\n" if printer.subgroups and capabilities.enables_subgroups else ""
     head += _MATRIX_HEAD if printer.matrix else ""
     printer.pieces.append("\n")
     return printer.joined(head + "\n".join([*bindings, helpers, *functions, ""]))

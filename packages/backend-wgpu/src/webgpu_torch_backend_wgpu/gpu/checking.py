@@ -262,6 +262,8 @@ class CheckingGpu(Gpu):
             return f"the module uses what needs the feature {missing[0]}"
         if _NEEDS["shader-f16"].search(code) and not re.search(r"^\s*enable\s+f16\s*;", code):
             return "the module uses f16 without enabling it first"
+        if self.enables_subgroups and _NEEDS["subgroups"].search(code) and "enable subgroups;" not in code:
+            return "the module uses subgroups without enabling them first"
         if _NEEDS[MATRIX_FEATURE].search(code) and "enable chromium_experimental_subgroup_matrix;" not in code:
             return "the module uses matrices of subgroups without enabling them first"
         return ""

@@ -166,6 +166,8 @@ class Gpu(ABC):
     limits: Limits
     features: frozenset[str]
     lost: str | None = None
+    #: whether modules that use subgroups enable them first, as WGSL says; naga knows no such extension
+    enables_subgroups: bool = True
     #: True where there are no threads to wait for results, so that coroutines await :meth:`arrive`
     awaited: bool = False
 

@@ -156,6 +156,8 @@ def _requested(adapter: Any, descriptor: Any) -> Any:
 class NativeGpu(HeaderGpu):
     """A device of wgpu-native."""
 
+    enables_subgroups = False
+
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._index = _ffi.new("WGPUSubmissionIndex *")

@@ -16,6 +16,8 @@ from webgpu_torch_core.backend.interface import Plan
 
 from .errors import ExportError
 
+#: what adapters whose work the host does have besides: those without take a card's kernels
+FEATURES_FOR_HOST = ("subgroups",)
 AnyBuffer = Buffer | LongBuffer
 
 
@@ -92,8 +94,11 @@ class ExportDevice(WgpuDevice):
         self.kept = KeepingGpu(limits, features)
         adapter = Adapter(0, "", "any adapter", "", "Vulkan", "integrated", 0, 0, frozenset(features), limits)
         super().__init__(self.kept, adapter, TYPICAL["integrated"], 0)
+        self.features = self.kept.features
+        # Kernels for the host are checked with what their adapters have besides.
+        self.kept.features |= set(FEATURES_FOR_HOST)
         self.lasting = LastingPool(self.kept, part_bytes(self.binding_bytes))
-        by_host = self.capabilities.replace(software=True, facts=TYPICAL["cpu"])
+        by_host = self.capabilities.replace(software=True, facts=TYPICAL["cpu"], subgroups=True)
         self._by_host = Compiler(self.kept, by_host, self.compiler.trusted, self.debug)
         self._prepared: list[Prepared] = []
 

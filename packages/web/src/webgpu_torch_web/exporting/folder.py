@@ -2,7 +2,8 @@
 
 plan.json numbers buffers, shaders, pipelines and bind groups; a command is six numbers, as in
 :mod:`webgpu_torch_backend_wgpu.gpu.interface`: 0, pipeline, group, workgroups in x, y, z, or 1, source, offset, target,
-offset, bytes. A function has commands for graphics cards and, where these differ, others for adapters whose work the host does. Weights say where in which file their bytes are, and which buffers they go to.
+offset, bytes. A function has commands for graphics cards and, where these differ, others for adapters whose work the host does
+and which have the features that these take besides. Weights say where in which file their bytes are, and which buffers they go to.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from webgpu_torch_core.files.safetensors import serialize_safetensors
 from webgpu_torch_core.ir.dtypes import dtype, uint8
 
 from .capture import Captured, Held, Pieces, Port, Session
+from .device import FEATURES_FOR_HOST
 from .storing import SHRINKS, kind_of, stored
 
 #: most bytes of tensors in one file
@@ -113,7 +115,8 @@ class _Plan:
                 ]
             buffers.append(described)
         return {
-            "format": "webgpu-torch", "version": VERSION, "features": sorted(gpu.features), "limits": raised(gpu.limits),
+            "format": "webgpu-torch", "version": VERSION, "features": sorted(self.session.device.features),
+            "featuresForHost": [*FEATURES_FOR_HOST], "limits": raised(gpu.limits),
             "buffers": buffers, "pipelines": pipelines, "groups": groups, "weights": weights, "functions": self.functions,
         }  # fmt: skip
 

@@ -159,8 +159,15 @@ export function randomNumbers(seed) {
   };
 }
 
+/** Return whether the host does the work of an adapter or device that has what a plan's kernels for the host need. */
+function byHost(plan, { features, info, adapterInfo }, given) {
+  const missing = plan.featuresForHost.filter((each) => !features.has(each));
+  if (given && missing.length) throw new UnsupportedError(`kernels for the host need the features ${missing.join(", ")}`);
+  return (given ?? (info ?? adapterInfo)?.isFallbackAdapter ?? false) && !missing.length;
+}
+
 /** Return a device with what a plan needs. */
-async function openDevice(plan, gpu) {
+async function openDevice(plan, gpu, software) {
   if (!gpu) {
     throw new UnsupportedError(
       "WebGPU is not available here. Browsers that have it: Chrome and Edge from 113 on, Safari from 26 on, Firefox from 141 on " +
@@ -175,7 +182,8 @@ async function openDevice(plan, gpu) {
       throw new UnsupportedError(`this adapter allows ${name} up to ${adapter.limits[name]}; the export needs ${needed}`);
     }
   }
-  return adapter.requestDevice({ requiredFeatures: plan.features, requiredLimits: plan.limits });
+  const besides = byHost(plan, adapter, software) ? plan.featuresForHost : [];
+  return adapter.requestDevice({ requiredFeatures: [...plan.features, ...besides], requiredLimits: plan.limits });
 }
 
 /** Keep the commands for this device: a card's, or those of the host where it does an adapter's work. Mark what they use. */
@@ -412,8 +420,8 @@ export async function load(url, options = {}) {
     if (found.protocol !== "file:") found.searchParams.set("v", plan.hash);
     return found;
   };
-  const device = options.device ?? (await openDevice(plan, options.gpu ?? globalThis.navigator?.gpu));
-  choose(plan, options.software ?? device.adapterInfo?.isFallbackAdapter ?? false);
+  const device = options.device ?? (await openDevice(plan, options.gpu ?? globalThis.navigator?.gpu, options.software));
+  choose(plan, byHost(plan, device, options.software));
   const text = await (await request(at("shaders.wgsl"))).text();
   device.pushErrorScope("out-of-memory");
   device.pushErrorScope("validation");
