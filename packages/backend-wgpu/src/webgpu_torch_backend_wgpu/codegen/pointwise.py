@@ -17,23 +17,42 @@ MOST_NODES = 800
 #: elements per thread of kernels whose accesses do not align, and from how many elements on
 APART = 4
 SEVERAL = 1 << 15
+#: groups of neighbours per thread where the host computes, and from how many elements on
+ROUNDS = 4
+MANY = 1 << 19
 
 
-def generate_grouped(kernel: Pointwise, capabilities: Capabilities, lanes: int) -> Program:
-    """Return the program of a pointwise kernel in which a thread computes ``lanes`` neighbours of the last dimension."""
+def generate_grouped(kernel: Pointwise, capabilities: Capabilities, lanes: int, rounds: int = 1) -> Program:
+    """Return the program of a pointwise kernel in which a thread computes ``lanes`` neighbours of the last dimension.
+
+    It does so ``rounds`` times, a workgroup apart.
+    """
     module = Module(kernel, capabilities)
-    body = module.body
+    body, workgroup = module.body, module.workgroup
     vector = len(kernel.shape) - 1 if lanes > 1 else None
     shape = kernel.shape if vector is None else (*kernel.shape[:-1], -(-kernel.shape[-1] // lanes))
     count = number_of_elements(shape)
-    i = body.let("i", LINEAR_GROUP * module.workgroup + THREAD)
-    body.leave(i >= count)
-    coordinates = split_index(module, i, shape)
-    if vector is not None:
-        coordinates[-1] = body.let(module.fresh("c"), coordinates[-1] * lanes)
     buffers = Buffers(module, vector, max(lanes, LANES))
-    _store(kernel, buffers, coordinates, _values(kernel, buffers, coordinates, lanes))
-    return Program((module.finish(module.workgroup, -(-count // module.workgroup)),), ())
+
+    def write(i: Node) -> None:
+        coordinates = split_index(module, i, shape)
+        if vector is not None:
+            coordinates[-1] = body.let(module.fresh("c"), coordinates[-1] * lanes)
+        _store(kernel, buffers, coordinates, _values(kernel, buffers, coordinates, lanes))
+
+    i = body.let("i", LINEAR_GROUP * (workgroup * rounds) + THREAD)
+    body.leave(i >= count)
+    if rounds == 1:
+        write(i)
+    else:
+        # The last workgroup, which may have fewer, goes through them one by one.
+        with body.when(i < max(count - workgroup * (rounds - 1), 0)):
+            for number in range(rounds):
+                with body.when(None):
+                    write(body.let("at", i + fixed(number * workgroup)))
+        with body.otherwise(), body.loop("at", i, lambda at: at < count, workgroup) as at:
+            write(at)
+    return Program((module.finish(workgroup, -(-count // (workgroup * rounds))),), ())
 
 
 def _values(kernel: Pointwise, buffers: Buffers, coordinates: list[Node], lanes: int = 1) -> list[list[Node]]:
@@ -71,6 +90,13 @@ def generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
 def pays_apart(kernel: Pointwise) -> bool:
     """Return whether a kernel is large enough, and its text small enough, for several elements per thread."""
     return kernel.elements() >= SEVERAL and len(topological(*kernel.expressions())) * (APART + 1) <= MOST_NODES
+
+
+def rounds_of(kernel: Pointwise, capabilities: Capabilities, lanes: int) -> int:
+    """Return how many groups of ``lanes`` elements a thread computes: several where starting a thread costs the host as much as
+    an element, of kernels with more than enough threads whose text stays short."""
+    nodes = len(topological(*kernel.expressions())) * lanes * (ROUNDS + 1)
+    return ROUNDS if capabilities.software and kernel.elements() >= MANY and nodes <= MOST_NODES // 4 else 1
 
 
 def lanes_of(kernel: Pointwise, half: bool) -> int:

@@ -23,7 +23,7 @@ from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, mat
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_vector
 from .module import WORKGROUP
-from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart
+from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart, rounds_of
 from .row_chunks import generate_chunks
 from .row_programs import generate_rows
 from .row_teams import Team
@@ -125,10 +125,10 @@ def _turned(kernel: Pointwise, capabilities: Capabilities) -> Iterator[tuple[int
         yield found
 
 
-def _grouped(kernel: Pointwise, capabilities: Capabilities) -> Iterator[int]:
+def _grouped(kernel: Pointwise, capabilities: Capabilities) -> Iterator[tuple[int, int]]:
     lanes = lanes_of(kernel, capabilities.half)
     if lanes > 1:
-        yield lanes
+        yield lanes, rounds_of(kernel, capabilities, lanes)
 
 
 def _apart(kernel: Pointwise, capabilities: Capabilities) -> Iterator[None]:
@@ -263,7 +263,7 @@ _SORTING, _SORTED, _AFTER_ANOTHER = 4.2, 1e-4, 0.25
 VARIANTS: dict[type[Kernel], list[Variant]] = {
     Pointwise: [
         Variant("tiles turned in workgroup memory", _turned, _traffic(0.9), generate_turned),
-        Variant("several neighbours per thread", _grouped, _traffic(0.8), generate_grouped),
+        Variant("several neighbours per thread", _grouped, _traffic(0.8), lambda k, c, plan: generate_grouped(k, c, *plan)),
         Variant("several elements per thread, a workgroup apart", _apart, _traffic(0.7), lambda k, c, _: generate_apart(k, c)),
         Variant("an element per thread", _always, _traffic(0.6), lambda k, c, _: generate_grouped(k, c, 1)),
     ],
